@@ -1,0 +1,86 @@
+# make demo, test, bench, lint, format: each does all the set-up it needs, and little when nothing changed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
+TEST_PACKAGES := onnx onnxruntime pytest
+BENCH_PACKAGES := onnxruntime-extensions
+LINT_PACKAGES := ruff mypy clang-format clang-tidy
+
+SOURCES := $(shell find include src python cmake -type f -not -name '*.pyc') \
+	CMakeLists.txt pyproject.toml LICENSE README.md
+
+.PHONY: demo test bench lint format wheel clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.installed
+	@$(BIN)/python examples/pyop/demo.py
+
+test: $(VENV)/.installed
+	@echo "== C++ tests"
+	@ctest --test-dir build --output-on-failure --progress
+	@echo "== Python tests"
+	@$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+bench: $(VENV)/.bench
+	@$(BIN)/python bench/pyop_overhead.py
+
+lint: $(VENV)/.lint $(VENV)/.installed
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
+	$(BIN)/clang-tidy --quiet -p build $$(git ls-files 'src/*.cc' | grep -v _test.cc)
+
+format: $(VENV)/.lint
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+	$(BIN)/clang-format -i $$(git ls-files '*.cc' '*.h')
+
+wheel: $(VENV)/.packages
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) build dist
+
+# What the system must have. Its packages are installed where we may, named where we may not.
+$(VENV)/.system:
+	@mkdir -p $(VENV)
+	@missing=""; \
+	test -f /usr/include/protozero/pbf_reader.hpp || missing="$$missing libprotozero-dev"; \
+	test -f /usr/include/gtest/gtest.h || missing="$$missing libgtest-dev"; \
+	command -v g++ > /dev/null || missing="$$missing g++"; \
+	command -v cmake > /dev/null || missing="$$missing cmake"; \
+	$(PYTHON) -c "import ensurepip" 2> /dev/null || missing="$$missing python3-venv"; \
+	test -f "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" \
+		|| missing="$$missing python3-dev"; \
+	if [ -n "$$missing" ]; then \
+		if [ "$$(id -u)" != 0 ]; then \
+			echo "These system packages are missing. Install them, then run make again:"; \
+			echo "    sudo apt-get install$$missing"; exit 1; \
+		fi; \
+		echo "== installing the system packages$$missing"; \
+		apt-get -q update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -q install -y --no-install-recommends $$missing; \
+	fi
+	@touch $@
+
+$(VENV)/.packages: $(VENV)/.system Makefile
+	@echo "== Python environment in $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --upgrade pip
+	@$(BIN)/python -m pip install -q $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.packages $(SOURCES)
+	@echo "== building and installing opgraft"
+	@$(BIN)/python -m pip install -q --no-build-isolation --no-deps --force-reinstall \
+		--config-settings=build-dir=build --config-settings=cmake.define.OPGRAFT_TESTS=ON .
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	@$(BIN)/python -m pip install -q $(BENCH_PACKAGES)
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.packages
+	@$(BIN)/python -m pip install -q $(LINT_PACKAGES)
+	@touch $@

@@ -1,0 +1,88 @@
+// Python operators in a C++ program that uses ONNX Runtime's C API: link libopgraft.so, nothing of
+// Python. `examples/cpp_host` is a whole program.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "opgraft/status.h"
+
+struct OrtApiBase;
+struct OrtEnv;
+struct OrtSession;
+struct OrtSessionOptions;
+
+// The C interface below is what the library holds, so that any C++ compiler can use it. Each
+// function returns an opgraft::ErrorKind, and for an error its text, to be given back to
+// opgraft_free.
+extern "C" {
+int opgraft_register(const OrtApiBase* runtime, OrtSessionOptions* options, const char* allow,
+                     char** text);
+int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment, const char* path,
+                           const void* model, std::size_t size, const OrtSessionOptions* options,
+                           const char* allow, OrtSession** session, char** text);
+void opgraft_free(char* text);
+}
+
+namespace opgraft {
+
+/// What a model may run, beside what the variable OPGRAFT_ALLOW lists.
+struct Allowed {
+  /// Python modules: exact names, or "package.*" for all modules below a package.
+  std::vector<std::string> modules;
+};
+
+namespace internal {
+
+inline std::string Join(const std::vector<std::string>& modules) {
+  std::string list;
+  for (const std::string& module : modules) list += (list.empty() ? "" : ",") + module;
+  return list;
+}
+
+inline Status TakeStatus(int kind, char* text) {
+  if (kind == 0) return Status();
+  Status status(static_cast<ErrorKind>(kind), text != nullptr ? text : "");
+  opgraft_free(text);
+  return status;
+}
+
+}  // namespace internal
+
+/// Opens the model at `path`, prepared for this runtime, in a session that runs its Python
+/// operators. `runtime` is OrtGetApiBase(); `options` stay as they are and may serve other
+/// sessions. The session is the caller's, to be run and released by ONNX Runtime's own functions.
+/// May be called from any thread; the first session with a Python operator starts Python.
+inline Status CreateSession(const OrtApiBase* runtime, const OrtEnv* environment,
+                            const std::string& path, const OrtSessionOptions* options,
+                            const Allowed& allowed, OrtSession** session) {
+  char* text = nullptr;
+  const std::string allow = internal::Join(allowed.modules);
+  const int kind = opgraft_create_session(runtime, environment, path.c_str(), nullptr, 0, options,
+                                          allow.c_str(), session, &text);
+  return internal::TakeStatus(kind, text);
+}
+
+/// The same for a model in memory, which need not outlive the call.
+inline Status CreateSessionFromArray(const OrtApiBase* runtime, const OrtEnv* environment,
+                                     const void* model, std::size_t size,
+                                     const OrtSessionOptions* options, const Allowed& allowed,
+                                     OrtSession** session) {
+  char* text = nullptr;
+  const std::string allow = internal::Join(allowed.modules);
+  const int kind = opgraft_create_session(runtime, environment, nullptr, model, size, options,
+                                          allow.c_str(), session, &text);
+  return internal::TakeStatus(kind, text);
+}
+
+/// For a program that makes the session itself, from a file that `opgraft prepare` has written:
+/// registers Opgraft's operators with `options`.
+inline Status Register(const OrtApiBase* runtime, OrtSessionOptions* options,
+                       const Allowed& allowed) {
+  char* text = nullptr;
+  const std::string allow = internal::Join(allowed.modules);
+  return internal::TakeStatus(opgraft_register(runtime, options, allow.c_str(), &text), text);
+}
+
+}  // namespace opgraft

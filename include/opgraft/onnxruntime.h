@@ -1,0 +1,135 @@
+// ONNX Runtime's C functions that Opgraft calls, each by its slot in the OrtApi table.
+//
+// No package carries ONNX Runtime's own header. Its table only ever grows at the end, so a slot and
+// a signature are enough to call every runtime from 1.19 on. May be included beside that header.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+struct OrtAllocator;
+struct OrtApi;
+struct OrtApiBase;
+struct OrtCustomOp;
+struct OrtCustomOpDomain;
+struct OrtEnv;
+struct OrtKernelContext;
+struct OrtKernelInfo;
+struct OrtMemoryInfo;
+struct OrtRunOptions;
+struct OrtSession;
+struct OrtSessionOptions;
+struct OrtStatus;
+struct OrtTensorTypeAndShapeInfo;
+struct OrtTypeInfo;
+struct OrtValue;
+
+namespace opgraft::ort {
+
+/// The API version we ask a runtime for: all that is used here was there by then.
+inline constexpr std::uint32_t kApiVersion = 18;
+
+/// The value of OrtErrorCode that our errors carry, ORT_FAIL.
+inline constexpr int kFail = 1;
+
+template <class Table, std::size_t kSlot, class Signature>
+struct Function;
+
+/// A function of a table of function pointers: `Function(table, arguments...)` calls it.
+template <class Table, std::size_t kSlot, class Result, class... Arguments>
+struct Function<Table, kSlot, Result(Arguments...)> {
+  Result operator()(const Table* table, Arguments... arguments) const {
+    using Pointer = Result (*)(Arguments...);
+    return reinterpret_cast<const Pointer*>(table)[kSlot](arguments...);
+  }
+};
+
+template <std::size_t kSlot, class Signature>
+using ApiFunction = Function<OrtApi, kSlot, Signature>;
+
+/// Most functions report an error by a status that the caller releases, nullptr if there is none.
+template <std::size_t kSlot, class... Arguments>
+using ApiCall = ApiFunction<kSlot, OrtStatus*(Arguments...)>;
+
+template <std::size_t kSlot, class Object>
+using ApiRelease = ApiFunction<kSlot, void(Object*)>;
+
+inline constexpr Function<OrtApiBase, 0, const OrtApi*(std::uint32_t)> GetApi{};
+inline constexpr Function<OrtApiBase, 1, const char*()> GetVersionString{};
+
+inline constexpr ApiCall<0, int, const char*> CreateStatus{};
+inline constexpr ApiFunction<2, const char*(const OrtStatus*)> GetErrorMessage{};
+inline constexpr ApiRelease<93, OrtStatus> ReleaseStatus{};
+
+// Sessions.
+inline constexpr ApiCall<3, int, const char*, OrtEnv**> CreateEnv{};
+inline constexpr ApiCall<7, const OrtEnv*, const char*, const OrtSessionOptions*, OrtSession**>
+    CreateSession{};
+inline constexpr ApiCall<8, const OrtEnv*, const void*, std::size_t, const OrtSessionOptions*,
+                         OrtSession**>
+    CreateSessionFromArray{};
+inline constexpr ApiCall<9, OrtSession*, const OrtRunOptions*, const char* const*,
+                         const OrtValue* const*, std::size_t, const char* const*, std::size_t,
+                         OrtValue**>
+    Run{};
+inline constexpr ApiCall<10, OrtSessionOptions**> CreateSessionOptions{};
+inline constexpr ApiCall<12, const OrtSessionOptions*, OrtSessionOptions**> CloneSessionOptions{};
+inline constexpr ApiCall<30, const OrtSession*, std::size_t*> SessionGetInputCount{};
+inline constexpr ApiCall<31, const OrtSession*, std::size_t*> SessionGetOutputCount{};
+inline constexpr ApiCall<36, const OrtSession*, std::size_t, OrtAllocator*, char**>
+    SessionGetInputName{};
+inline constexpr ApiCall<37, const OrtSession*, std::size_t, OrtAllocator*, char**>
+    SessionGetOutputName{};
+inline constexpr ApiCall<130, OrtSessionOptions*, const char*, const char*> AddSessionConfigEntry{};
+inline constexpr ApiCall<237, const OrtSessionOptions*, const char*, int*> HasSessionConfigEntry{};
+inline constexpr ApiCall<238, const OrtSessionOptions*, const char*, char*, std::size_t*>
+    GetSessionConfigEntry{};
+inline constexpr ApiRelease<92, OrtEnv> ReleaseEnv{};
+inline constexpr ApiRelease<95, OrtSession> ReleaseSession{};
+inline constexpr ApiRelease<100, OrtSessionOptions> ReleaseSessionOptions{};
+
+// Values.
+inline constexpr ApiCall<49, const OrtMemoryInfo*, void*, std::size_t, const std::int64_t*,
+                         std::size_t, int, OrtValue**>
+    CreateTensorWithDataAsOrtValue{};
+inline constexpr ApiCall<51, OrtValue*, void**> GetTensorMutableData{};
+inline constexpr ApiCall<55, const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**>
+    CastTypeInfoToTensorInfo{};
+inline constexpr ApiCall<60, const OrtTensorTypeAndShapeInfo*, int*> GetTensorElementType{};
+inline constexpr ApiCall<61, const OrtTensorTypeAndShapeInfo*, std::size_t*> GetDimensionsCount{};
+inline constexpr ApiCall<62, const OrtTensorTypeAndShapeInfo*, std::int64_t*, std::size_t>
+    GetDimensions{};
+inline constexpr ApiCall<65, const OrtValue*, OrtTensorTypeAndShapeInfo**> GetTensorTypeAndShape{};
+/// Only in runtimes from 1.24 on; the shape stays the runtime's.
+inline constexpr ApiCall<414, const OrtValue*, int*, const std::int64_t**, std::size_t*>
+    GetTensorElementTypeAndShapeDataReference{};
+inline constexpr ApiCall<69, int, int, OrtMemoryInfo**> CreateCpuMemoryInfo{};
+inline constexpr ApiCall<76, OrtAllocator*, void*> AllocatorFree{};
+inline constexpr ApiCall<78, OrtAllocator**> GetAllocatorWithDefaultOptions{};
+inline constexpr ApiRelease<94, OrtMemoryInfo> ReleaseMemoryInfo{};
+inline constexpr ApiRelease<96, OrtValue> ReleaseValue{};
+inline constexpr ApiRelease<98, OrtTypeInfo> ReleaseTypeInfo{};
+inline constexpr ApiRelease<99, OrtTensorTypeAndShapeInfo> ReleaseTensorTypeAndShapeInfo{};
+
+// Custom operators.
+inline constexpr ApiCall<26, const char*, OrtCustomOpDomain**> CreateCustomOpDomain{};
+inline constexpr ApiCall<27, OrtCustomOpDomain*, const OrtCustomOp*> CustomOpDomain_Add{};
+inline constexpr ApiCall<28, OrtSessionOptions*, OrtCustomOpDomain*> AddCustomOpDomain{};
+inline constexpr ApiCall<86, const OrtKernelInfo*, const char*, std::int64_t*>
+    KernelInfoGetAttribute_int64{};
+inline constexpr ApiCall<87, const OrtKernelInfo*, const char*, char*, std::size_t*>
+    KernelInfoGetAttribute_string{};
+inline constexpr ApiCall<163, const OrtKernelInfo*, const char*, std::int64_t*, std::size_t*>
+    KernelInfoGetAttributeArray_int64{};
+inline constexpr ApiCall<230, const OrtKernelInfo*, std::size_t*> KernelInfo_GetInputCount{};
+inline constexpr ApiCall<231, const OrtKernelInfo*, std::size_t*> KernelInfo_GetOutputCount{};
+inline constexpr ApiCall<235, const OrtKernelInfo*, std::size_t, OrtTypeInfo**>
+    KernelInfo_GetOutputTypeInfo{};
+inline constexpr ApiCall<244, const OrtKernelInfo*, char*, std::size_t*> KernelInfo_GetNodeName{};
+inline constexpr ApiCall<90, const OrtKernelContext*, std::size_t, const OrtValue**>
+    KernelContext_GetInput{};
+inline constexpr ApiCall<91, OrtKernelContext*, std::size_t, const std::int64_t*, std::size_t,
+                         OrtValue**>
+    KernelContext_GetOutput{};
+
+}  // namespace opgraft::ort

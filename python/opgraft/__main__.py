@@ -1,0 +1,7 @@
+"""`python -m opgraft` is the command `opgraft`."""
+
+import sys
+
+from opgraft._command import main
+
+sys.exit(main())

@@ -1,0 +1,57 @@
+"""The errors that Opgraft raises, and how they come back out of ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Error(Exception):
+    """A call that makes no sense as it stands; the base of all errors below."""
+
+
+class PyOpError(Error):
+    """A Python operator raised, cannot be made, or gave what it must not.
+
+    `__cause__` is the operator's own exception, where there is one.
+    """
+
+
+class ModelError(Error):
+    """The model is broken, or asks for something that cannot be."""
+
+
+class PolicyError(Error):
+    """The model would run something that this host has not allowed by name."""
+
+
+class UnavailableError(Error):
+    """Something is not installed, or is too old or too new: the text says what to install."""
+
+
+@contextmanager
+def raised_by_runtime() -> Iterator[None]:
+    """Turns an error of ours that comes back as the runtime's into what it was."""
+    try:
+        yield
+    except Exception as error:
+        translated = translate(error)
+        if translated is None:
+            raise
+        raise translated from translated.__cause__
+
+
+def translate(error: Exception) -> BaseException | None:
+    """The error of ours that an exception of onnxruntime carries in its text, or None."""
+    from opgraft import _failure, _pyop
+
+    found = _pyop.find_error(str(error))
+    if found is None:
+        return None
+    name, message, number = found
+    cause = _failure.take(number)
+    if isinstance(cause, KeyboardInterrupt):
+        return cause
+    translated: Error = globals()[name](message)
+    translated.__cause__ = cause
+    return translated

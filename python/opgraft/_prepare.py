@@ -1,0 +1,90 @@
+"""Preparing a model: from what its author wrote to what stock ONNX Runtime accepts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Union
+
+from opgraft._errors import ModelError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Model = Union[str, "os.PathLike[str]", bytes, "ModelProto", "PreparedModel"]
+
+
+class PythonOperator(NamedTuple):
+    """A Python operator that a model will run, where it is allowed to."""
+
+    node: str
+    module: str
+    class_name: str
+
+
+@dataclass(frozen=True)
+class PreparedModel:
+    """A model that a session with Opgraft registered accepts."""
+
+    bytes: bytes = field(repr=False)
+    #: The folder that the model's external data lies in; None where the model came as bytes.
+    folder: str | None
+    #: The Python operators that it will run: early notice, for nothing is checked here.
+    report: tuple[PythonOperator, ...]
+    #: Whether some of its weights lie in files of that folder.
+    has_external_data: bool
+    #: The file that holds just these bytes, where there is one.
+    path: str | None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model. One with external data belongs into the same folder as the original."""
+        Path(path).write_bytes(self.bytes)
+
+
+def prepare(model: Model, *, runtime: str | None = None) -> PreparedModel:
+    """Prepares `model`, a path, bytes or a ModelProto, for a plain onnxruntime session.
+
+    `runtime` is the version of ONNX Runtime that will load it, by default the one installed.
+
+    >>> prepared = opgraft.prepare("model.onnx")
+    >>> prepared.report[0]
+    PythonOperator(node='PyOp_L', module='mymodule', class_name='Multi_1')
+    >>> options = onnxruntime.SessionOptions()
+    >>> opgraft.register(options, allow=["mymodule"])
+    >>> session = onnxruntime.InferenceSession(prepared.bytes, options)
+    """
+    from opgraft import _pyop
+
+    if isinstance(model, PreparedModel):
+        return model
+    original, path = _read(model)
+    origin = f"'{path}'" if path else "the model"
+    prepared, has_external_data, operators = _pyop.prepare(
+        original, origin, runtime or metadata.version("onnxruntime")
+    )
+    return PreparedModel(
+        bytes=prepared,
+        folder=os.path.dirname(os.path.abspath(path)) if path else None,
+        report=tuple(PythonOperator(*operator) for operator in operators),
+        has_external_data=has_external_data,
+        path=path if prepared is original else None,
+    )
+
+
+def _read(model: Model) -> tuple[bytes, str | None]:
+    """The model's bytes, and the path they come from."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model), None
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString(), None
+    if not isinstance(model, (str, os.PathLike)):
+        raise TypeError(
+            f"expected the model as a path, bytes or an onnx.ModelProto, not {type(model).__name__}"
+        )
+    path = os.fspath(model)
+    try:
+        return Path(path).read_bytes(), path
+    except OSError as error:
+        raise ModelError(f"cannot read '{path}': {error.strerror}") from error

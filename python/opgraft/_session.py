@@ -1,0 +1,101 @@
+"""Sessions: ONNX Runtime's own, with Opgraft's operators in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+from opgraft._errors import ModelError, UnavailableError, raised_by_runtime, translate
+from opgraft._library import library_path
+from opgraft._prepare import Model, prepare
+
+_run = onnxruntime.InferenceSession.run
+_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+
+
+def register(sess_options: onnxruntime.SessionOptions, *, allow: Iterable[str] = ()) -> None:
+    """Registers Opgraft's operators with `sess_options`, so that plain sessions run prepared models.
+
+    `allow` names the Python modules that a model may run: exactly, or `"package.*"` for all modules
+    below a package. Registering again with the same list changes nothing; with another it is an
+    error, since the runtime cannot take a registration back.
+
+    >>> opgraft.register(sess_options, allow=["mymodule", "mypackage.*"])
+    """
+    entries = [allow] if isinstance(allow, str) else list(allow)
+    with raised_by_runtime():
+        sess_options.add_session_config_entry("opgraft.allow", ",".join(entries))
+        sess_options.register_custom_ops_library(library_path())
+
+
+class InferenceSession(onnxruntime.InferenceSession):
+    """An `onnxruntime.InferenceSession` that runs Python operators and raises Opgraft's errors.
+
+    `model` is a path, bytes, an onnx.ModelProto or a PreparedModel. `allow` names the Python
+    modules that the model may run, as in `register`; a model that would run another is refused
+    with a PolicyError before anything is imported. All else is as in onnxruntime.
+
+    >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
+    >>> session.run(["F"], inputs)[0].shape
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        sess_options: onnxruntime.SessionOptions | None = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+        *,
+        allow: Iterable[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        prepared = prepare(model)
+        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        register(options, allow=allow)
+        if prepared.path is None and prepared.has_external_data and prepared.folder is not None:
+            _find_external_data(options, prepared.folder)
+        with raised_by_runtime():
+            try:
+                super().__init__(
+                    prepared.bytes if prepared.path is None else prepared.path,
+                    options,
+                    providers,
+                    provider_options,
+                    **kwargs,
+                )
+            except runtime.InvalidProtobuf as error:
+                raise ModelError(f"ONNX Runtime cannot parse the model: {error}") from error
+
+    def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
+        # As raised_by_runtime and super(), without their cost to a call that goes well.
+        try:
+            return _run(self, output_names, input_feed, run_options)
+        except Exception as error:
+            translated = translate(error)
+            if translated is None:
+                raise
+            raise translated from translated.__cause__
+
+    def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> Any:
+        with raised_by_runtime():
+            return super().run_with_iobinding(iobinding, run_options)
+
+    def run_with_ort_values(self, *arguments: Any, **named: Any) -> Any:
+        with raised_by_runtime():
+            return super().run_with_ort_values(*arguments, **named)
+
+
+def _find_external_data(options: onnxruntime.SessionOptions, folder: str) -> None:
+    """Tells the runtime where the external data of a model that comes as bytes lies."""
+    version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:3])
+    if version < (1, 21, 1):
+        raise UnavailableError(
+            "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or newer, "
+            f"this one is {onnxruntime.__version__}. Write it into the folder of its data first: "
+            "opgraft prepare MODEL PREPARED"
+        )
+    options.add_session_config_entry(_FOLDER_ENTRY, folder)

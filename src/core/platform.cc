@@ -1,0 +1,83 @@
+// Linux: the dynamic loader, processes, files.
+#include "core/platform.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): unistd.h may not have it
+
+namespace opgraft::platform {
+
+void* FindSymbol(const char* name) { return dlsym(RTLD_DEFAULT, name); }
+
+void* FindSymbol(void* library, const char* name) { return dlsym(library, name); }
+
+Status LoadLibrary(const std::string& path, bool is_global, void** library) {
+  *library =
+      dlopen(path.c_str(), RTLD_NOW | RTLD_NODELETE | (is_global ? RTLD_GLOBAL : RTLD_LOCAL));
+  if (*library != nullptr) return Status();
+  const char* reason = dlerror();
+  return Status::Unavailable("cannot load " + path + ": " + (reason != nullptr ? reason : ""));
+}
+
+Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* result) {
+  *result = ProgramResult();
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return Status::Unavailable(std::string("no pipe can be had: ") + std::strerror(errno));
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  if (error == 0) {
+    char buffer[4096];
+    ssize_t count = 0;
+    while ((count = read(ends[0], buffer, sizeof(buffer))) > 0 || (count < 0 && errno == EINTR)) {
+      if (count > 0) result->output.append(buffer, static_cast<std::size_t>(count));
+    }
+  }
+  close(ends[0]);
+  if (error == 0) {
+    int status = 0;
+    pid_t waited = 0;
+    while ((waited = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
+    }
+    // A program that ignores SIGCHLD never learns how its children ended.
+    if (waited < 0) return Status();
+    result->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return Status();
+  }
+  return Status::Unavailable("cannot run '" + arguments[0] + "': " + std::strerror(error));
+}
+
+Status ReadFile(const std::string& path, std::string* contents) {
+  contents->clear();
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream read;
+  const bool is_empty = file.is_open() && file.peek() == std::ifstream::traits_type::eof();
+  if (is_empty && !file.bad()) return Status();
+  if (file.is_open() && read << file.rdbuf()) {
+    *contents = std::move(read).str();
+    return Status();
+  }
+  return Status::Error("cannot read '" + path + "': " + std::strerror(errno));
+}
+
+}  // namespace opgraft::platform

@@ -1,0 +1,34 @@
+// The services of the operating system that Opgraft uses. All that depends on the platform is here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "opgraft/status.h"
+
+namespace opgraft::platform {
+
+/// A function of any library that this process has loaded for all to see, or nullptr.
+void* FindSymbol(const char* name);
+
+/// A function of `library`, or nullptr.
+void* FindSymbol(void* library, const char* name);
+
+/// Loads a library for good; where `is_global`, those loaded later find its functions.
+/// An UnavailableError has the loader's own words.
+Status LoadLibrary(const std::string& path, bool is_global, void** library);
+
+/// What became of a program that was run to its end.
+struct ProgramResult {
+  int exit_status = 0;  ///< 0 also where the host ignores SIGCHLD and so cannot know
+  std::string output;   ///< both of its streams
+};
+
+/// Runs `arguments`, the first of which is looked for on the PATH.
+/// An UnavailableError where it cannot be started.
+Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* result);
+
+/// The whole of a file.
+Status ReadFile(const std::string& path, std::string* contents);
+
+}  // namespace opgraft::platform

@@ -1,0 +1,78 @@
+// The list of what is allowed, and the match against it.
+#include "core/policy.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace opgraft {
+namespace {
+
+bool IsNamePart(std::string_view part) {
+  const auto is_letter = [](unsigned char sign) {
+    return (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') || sign == '_' ||
+           sign >= 0x80;
+  };
+  const auto is_name_sign = [&](unsigned char sign) {
+    return is_letter(sign) || (sign >= '0' && sign <= '9');
+  };
+  return !part.empty() && is_letter(static_cast<unsigned char>(part.front())) &&
+         std::all_of(part.begin(), part.end(), is_name_sign);
+}
+
+std::string_view Trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+}  // namespace
+
+bool IsDottedName(std::string_view name) {
+  while (true) {
+    const std::size_t dot = name.find('.');
+    if (!IsNamePart(name.substr(0, dot))) return false;
+    if (dot == std::string_view::npos) return true;
+    name.remove_prefix(dot + 1);
+  }
+}
+
+Status Policy::Parse(std::string_view allow, Policy* policy) {
+  *policy = Policy();
+  if (Status status = policy->Add(allow, "allow"); !status.ok()) return status;
+  const char* variable = std::getenv("OPGRAFT_ALLOW");
+  return variable != nullptr ? policy->Add(variable, "OPGRAFT_ALLOW") : Status();
+}
+
+Status Policy::Add(std::string_view list, std::string_view source) {
+  while (!list.empty()) {
+    const std::size_t comma = list.find(',');
+    const std::string_view entry = Trim(list.substr(0, comma));
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+    if (entry.empty()) continue;
+    const bool is_pattern = entry.ends_with(".*");
+    if (!IsDottedName(is_pattern ? entry.substr(0, entry.size() - 2) : entry)) {
+      return Status::Error(std::string(source) + ": '" + std::string(entry) +
+                           "' is no name of a Python module; expected an exact name such as "
+                           "'package.module', or 'package.*' for all modules below a package");
+    }
+    entries_.emplace_back(entry);
+  }
+  return Status();
+}
+
+bool Policy::Allows(std::string_view module) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](std::string_view entry) {
+    if (!entry.ends_with(".*")) return module == entry;
+    return module.starts_with(entry.substr(0, entry.size() - 1)) && IsDottedName(module);
+  });
+}
+
+Status Policy::Refusal(std::string_view who, std::string_view module) {
+  const std::string name(module);
+  return Status::Policy(std::string(who) + " is of the Python module '" + name +
+                        "', which this host has not allowed. To allow it, make the session with "
+                        "allow=[\"" +
+                        name + "\"], or set OPGRAFT_ALLOW=" + name + " in the environment");
+}
+
+}  // namespace opgraft

@@ -1,0 +1,34 @@
+// What a model may run: the Python modules that the host has allowed by name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opgraft/status.h"
+
+namespace opgraft {
+
+/// True for names such as "module" or "package.module": no empty part, no sign but the underscore.
+/// Letters outside ASCII count, and are compared as they are written, byte by byte.
+bool IsDottedName(std::string_view name);
+
+/// A list of module names, each exact ("package.module") or all below a package ("package.*").
+/// Immutable once made, so that it may be read from any thread.
+class Policy {
+ public:
+  /// Reads a list of entries separated by commas, and adds those of the variable OPGRAFT_ALLOW.
+  static Status Parse(std::string_view allow, Policy* policy);
+
+  bool Allows(std::string_view module) const;
+
+  /// The refusal of `module`, which `who` would have run, with the line that would allow it.
+  static Status Refusal(std::string_view who, std::string_view module);
+
+ private:
+  Status Add(std::string_view list, std::string_view source);
+
+  std::vector<std::string> entries_;
+};
+
+}  // namespace opgraft

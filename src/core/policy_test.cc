@@ -1,0 +1,63 @@
+#include "core/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace opgraft {
+namespace {
+
+Policy Parsed(std::string_view allow) {
+  Policy policy;
+  const Status status = Policy::Parse(allow, &policy);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return policy;
+}
+
+TEST(PolicyTest, AllowsNothingByDefault) { EXPECT_FALSE(Parsed("").Allows("os")); }
+
+TEST(PolicyTest, AnExactNameAllowsThatModuleAlone) {
+  const Policy policy = Parsed("mymodule, package.module");
+  EXPECT_TRUE(policy.Allows("mymodule"));
+  EXPECT_TRUE(policy.Allows("package.module"));
+  EXPECT_FALSE(policy.Allows("package"));
+  EXPECT_FALSE(policy.Allows("mymodule.part"));
+  EXPECT_FALSE(policy.Allows("mymodule2"));
+  EXPECT_FALSE(policy.Allows("Mymodule"));
+}
+
+TEST(PolicyTest, APatternAllowsWhatIsBelowThePackage) {
+  const Policy policy = Parsed("package.*");
+  EXPECT_TRUE(policy.Allows("package.module"));
+  EXPECT_TRUE(policy.Allows("package.part.module"));
+  EXPECT_FALSE(policy.Allows("package"));
+  EXPECT_FALSE(policy.Allows("package2.module"));
+  EXPECT_FALSE(policy.Allows("package."));
+  EXPECT_FALSE(policy.Allows("package..module"));
+}
+
+TEST(PolicyTest, AnEntryThatIsNoModuleNameIsRefused) {
+  for (const char* entry : {"*", ".*", "a.*.b", "..", ".module", "a-b", "1a", "a b", "a\n"}) {
+    Policy policy;
+    const Status status = Policy::Parse(entry, &policy);
+    EXPECT_EQ(status.kind(), ErrorKind::kError) << entry;
+  }
+}
+
+TEST(PolicyTest, TheEnvironmentAdds) {
+  setenv("OPGRAFT_ALLOW", "fromenvironment", 1);
+  const Policy policy = Parsed("mymodule");
+  unsetenv("OPGRAFT_ALLOW");
+  EXPECT_TRUE(policy.Allows("fromenvironment"));
+  EXPECT_TRUE(policy.Allows("mymodule"));
+}
+
+TEST(PolicyTest, ARefusalPrintsTheLineThatWouldAllow) {
+  const Status status = Policy::Refusal("node 'n'", "mymodule");
+  EXPECT_EQ(status.kind(), ErrorKind::kPolicy);
+  EXPECT_NE(status.message().find("allow=[\"mymodule\"]"), std::string::npos);
+  EXPECT_NE(status.message().find("OPGRAFT_ALLOW=mymodule"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace opgraft

@@ -1,0 +1,44 @@
+// A scan for well-formed UTF-8 sequences.
+#include "core/text.h"
+
+#include <cstdint>
+
+namespace opgraft {
+namespace {
+
+/// The length of the well-formed sequence that `text` begins with; 0 where there is none.
+std::size_t SequenceLength(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) == 0 ? 0 : 1;
+  const std::size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
+  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
+  std::uint32_t point = byte(0) & (0xFFU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+    point = point << 6U | (byte(i) & 0x3FU);
+  }
+  const bool is_too_long = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
+  const bool is_surrogate = point >= 0xD800 && point <= 0xDFFF;
+  return is_too_long || is_surrogate || point > 0x10FFFF ? 0 : length;
+}
+
+}  // namespace
+
+std::string Readable(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string readable;
+  readable.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = SequenceLength(text);
+    if (length > 0) {
+      readable += text.substr(0, length);
+    } else {
+      const auto byte = static_cast<std::uint8_t>(text.front());
+      readable += {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 15U]};
+    }
+    text.remove_prefix(length > 0 ? length : 1);
+  }
+  return readable;
+}
+
+}  // namespace opgraft

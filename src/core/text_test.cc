@@ -1,0 +1,27 @@
+#include "core/text.h"
+
+#include <gtest/gtest.h>
+
+namespace opgraft {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+TEST(ReadableTest, KeepsWhatIsUtf8) {
+  for (const char* text : {"", "plain\n", "Gr\u00fc\u00dfe", "\u20ac", "\U0001F600"}) {
+    EXPECT_EQ(Readable(text), text);
+  }
+}
+
+TEST(ReadableTest, EscapesWhatIsNot) {
+  EXPECT_EQ(Readable("a\0b"sv), "a\\x00b");
+  EXPECT_EQ(Readable("\xff\xfe"), "\\xff\\xfe");
+  EXPECT_EQ(Readable("\xc3"), "\\xc3");                    // cut short
+  EXPECT_EQ(Readable("\xc3("), "\\xc3(");                  // no continuation
+  EXPECT_EQ(Readable("\xc0\x80"), "\\xc0\\x80");           // overlong
+  EXPECT_EQ(Readable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // surrogate
+  EXPECT_EQ(Readable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
+}
+
+}  // namespace
+}  // namespace opgraft

@@ -1,0 +1,104 @@
+// Reading a protobuf message field by field, each with the slice of bytes that it takes up.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <protozero/pbf_reader.hpp>
+#include <string_view>
+#include <vector>
+
+namespace opgraft::model {
+
+/// A field whose wire type is not the one that ONNX gives it.
+struct WireTypeError : protozero::exception {
+  const char* what() const noexcept override { return "a field has the wrong wire type"; }
+};
+
+/// One field of a message. The typed readers throw a WireTypeError where the type is another.
+class Field {
+ public:
+  std::uint32_t tag() const { return tag_; }
+  /// All of it, tag and length included.
+  std::string_view slice() const { return slice_; }
+
+  /// A string or a message.
+  std::string_view Bytes() const { return Expect(protozero::pbf_wire_type::length_delimited); }
+
+  std::int64_t Integer() const {
+    Expect(protozero::pbf_wire_type::varint);
+    return static_cast<std::int64_t>(number_);
+  }
+
+  float Float() const {
+    Expect(protozero::pbf_wire_type::fixed32);
+    return std::bit_cast<float>(static_cast<std::uint32_t>(number_));
+  }
+
+  /// A repeated integer or float stands packed, or one element to a field: both are appended.
+  void AppendTo(std::vector<std::int64_t>* integers) const {
+    if (type_ != protozero::pbf_wire_type::length_delimited) return integers->push_back(Integer());
+    const char* at = bytes_.data();
+    const char* const end = at + bytes_.size();
+    while (at != end) {
+      integers->push_back(static_cast<std::int64_t>(protozero::decode_varint(&at, end)));
+    }
+  }
+
+  void AppendTo(std::vector<float>* floats) const {
+    if (type_ != protozero::pbf_wire_type::length_delimited) return floats->push_back(Float());
+    if (bytes_.size() % sizeof(float) != 0) throw protozero::invalid_length_exception();
+    const std::size_t start = floats->size();
+    floats->resize(start + bytes_.size() / sizeof(float));
+    if (!bytes_.empty()) std::memcpy(floats->data() + start, bytes_.data(), bytes_.size());
+  }
+
+ private:
+  friend class FieldReader;
+
+  std::string_view Expect(protozero::pbf_wire_type type) const {
+    if (type_ != type) throw WireTypeError();
+    return bytes_;
+  }
+
+  std::uint32_t tag_ = 0;
+  protozero::pbf_wire_type type_ = protozero::pbf_wire_type::unknown;
+  std::string_view slice_;
+  std::string_view bytes_;
+  std::uint64_t number_ = 0;
+};
+
+/// `for (FieldReader reader(message); reader.Next();) use(reader.field());`
+/// Throws protozero::exception where the bytes are no protobuf.
+class FieldReader {
+ public:
+  explicit FieldReader(std::string_view message) : reader_(message.data(), message.size()) {}
+
+  bool Next() {
+    const char* const start = reader_.data().data();
+    if (!reader_.next()) return false;
+    field_ = Field();
+    field_.tag_ = reader_.tag();
+    field_.type_ = reader_.wire_type();
+    switch (field_.type_) {
+      case protozero::pbf_wire_type::length_delimited: {
+        const protozero::data_view view = reader_.get_view();
+        field_.bytes_ = {view.data(), view.size()};
+        break;
+      }
+      case protozero::pbf_wire_type::varint: field_.number_ = reader_.get_uint64(); break;
+      case protozero::pbf_wire_type::fixed32: field_.number_ = reader_.get_fixed32(); break;
+      default: reader_.skip();
+    }
+    field_.slice_ = {start, static_cast<std::size_t>(reader_.data().data() - start)};
+    return true;
+  }
+
+  const Field& field() const { return field_; }
+
+ private:
+  protozero::pbf_reader reader_;
+  Field field_;
+};
+
+}  // namespace opgraft::model

@@ -1,0 +1,66 @@
+// The field numbers of onnx.proto that Opgraft reads or writes.
+#pragma once
+
+#include <cstdint>
+
+namespace opgraft::model::tag {
+
+enum Model : std::uint32_t { kIrVersion = 1, kGraph = 7, kOpsetImport = 8, kFunctions = 25 };
+
+enum OperatorSetId : std::uint32_t { kOpsetDomain = 1, kOpsetVersion = 2 };
+
+enum Function : std::uint32_t { kFunctionName = 1, kFunctionNode = 7, kFunctionOpsetImport = 9 };
+
+enum Graph : std::uint32_t {
+  kGraphNode = 1,
+  kGraphInitializer = 5,
+  kGraphOutput = 12,
+  kGraphValueInfo = 13,
+};
+
+enum Node : std::uint32_t {
+  kNodeInput = 1,
+  kNodeOutput = 2,
+  kNodeName = 3,
+  kNodeOpType = 4,
+  kNodeAttribute = 5,
+  kNodeDomain = 7,
+};
+
+enum Attribute : std::uint32_t {
+  kAttributeName = 1,
+  kAttributeFloat = 2,
+  kAttributeInt = 3,
+  kAttributeString = 4,
+  kAttributeTensor = 5,
+  kAttributeGraph = 6,
+  kAttributeFloats = 7,
+  kAttributeInts = 8,
+  kAttributeStrings = 9,
+  kAttributeTensors = 10,
+  kAttributeGraphs = 11,
+  kAttributeType = 20,
+};
+
+/// AttributeProto.AttributeType.
+enum AttributeType : std::int32_t {
+  kFloat = 1,
+  kInt = 2,
+  kString = 3,
+  kFloats = 6,
+  kInts = 7,
+  kStrings = 8,
+};
+
+enum ValueInfo : std::uint32_t { kValueName = 1, kValueType = 2 };
+
+enum Type : std::uint32_t { kTensorType = 1, kElementType = 1, kTensorShape = 2 };
+
+enum Shape : std::uint32_t { kDimension = 1, kDimensionValue = 1 };
+
+enum Tensor : std::uint32_t { kTensorDataLocation = 14 };
+
+/// TensorProto.DataLocation.
+enum DataLocation : std::int32_t { kExternal = 1 };
+
+}  // namespace opgraft::model::tag

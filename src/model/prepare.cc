@@ -1,0 +1,350 @@
+// One pass over the model's bytes. Fields that stay as they are, weights among them, are not copied
+// until the whole is gathered.
+#include "model/prepare.h"
+
+#include <algorithm>
+#include <optional>
+#include <protozero/pbf_writer.hpp>
+#include <set>
+#include <utility>
+
+#include "model/fields.h"
+#include "model/onnx_tags.h"
+#include "model/pyop_node.h"
+#include "model/rope.h"
+#include "model/runtime_limits.h"
+
+namespace opgraft::model {
+namespace {
+
+/// Deeper than anything protobuf would parse, shallow enough for any thread's stack.
+constexpr int kMaximumDepth = 64;
+
+pyop::DeclaredShape ReadShape(std::string_view shape) {
+  std::vector<std::int64_t> dimensions;
+  for (FieldReader reader(shape); reader.Next();) {
+    if (reader.field().tag() != tag::kDimension) continue;
+    std::int64_t value = pyop::kUnknown;
+    for (FieldReader dimension(reader.field().Bytes()); dimension.Next();) {
+      if (dimension.field().tag() == tag::kDimensionValue) value = dimension.field().Integer();
+    }
+    dimensions.push_back(value < 0 ? pyop::kUnknown : value);
+  }
+  return dimensions;
+}
+
+std::pair<std::string_view, DeclaredValue> ReadValueInfo(std::string_view value_info) {
+  std::string_view name;
+  DeclaredValue value;
+  for (FieldReader reader(value_info); reader.Next();) {
+    if (reader.field().tag() == tag::kValueName) name = reader.field().Bytes();
+    if (reader.field().tag() != tag::kValueType) continue;
+    for (FieldReader type(reader.field().Bytes()); type.Next();) {
+      if (type.field().tag() != tag::kTensorType) continue;
+      for (FieldReader tensor(type.field().Bytes()); tensor.Next();) {
+        const Field& field = tensor.field();
+        if (field.tag() == tag::kElementType) value.element_type = field.Integer();
+        if (field.tag() == tag::kTensorShape) value.shape = ReadShape(field.Bytes());
+      }
+    }
+  }
+  return {name, value};
+}
+
+/// A ValueInfoProto that gives the type alone: a rank would be taken for the truth.
+std::string WriteValueInfo(std::string_view name, std::int64_t element_type) {
+  std::string written;
+  protozero::pbf_writer value(written);
+  value.add_string(tag::kValueName, name.data(), name.size());
+  protozero::pbf_writer type(value, tag::kValueType);
+  protozero::pbf_writer tensor(type, tag::kTensorType);
+  tensor.add_int32(tag::kElementType, static_cast<std::int32_t>(element_type));
+  return written;
+}
+
+struct OpsetImport {
+  std::string_view domain;
+  std::int64_t version = 0;
+
+  bool IsDefaultDomain() const { return domain.empty() || domain == "ai.onnx"; }
+};
+
+OpsetImport ReadOpsetImport(std::string_view bytes) {
+  OpsetImport import;
+  for (FieldReader reader(bytes); reader.Next();) {
+    if (reader.field().tag() == tag::kOpsetDomain) import.domain = reader.field().Bytes();
+    if (reader.field().tag() == tag::kOpsetVersion) import.version = reader.field().Integer();
+  }
+  return import;
+}
+
+std::string WriteOpsetImport(const OpsetImport& import) {
+  std::string written;
+  protozero::pbf_writer writer(written);
+  writer.add_string(tag::kOpsetDomain, import.domain.data(), import.domain.size());
+  writer.add_int64(tag::kOpsetVersion, import.version);
+  return written;
+}
+
+class Preparer {
+ public:
+  Preparer(std::string_view origin, std::string_view runtime_version, PreparedModel* prepared)
+      : origin_(origin),
+        runtime_version_(runtime_version),
+        limits_(LimitsOf(runtime_version)),
+        prepared_(prepared) {}
+
+  Status Run(std::string_view model);
+
+ private:
+  /// Each Rewrite* adds to `out` what becomes of the message, and sets `changed` where it differs.
+  Status RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed);
+  Status RewriteNode(std::string_view node, const DeclaredValues& declared, int depth, Rope* out,
+                     bool* changed, Rope* value_infos);
+  Status RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed);
+  Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
+  void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
+  void NoteExternalData(std::string_view tensor);
+  Status CheckLoweredOperators() const;
+
+  const std::string_view origin_;
+  const std::string_view runtime_version_;
+  const RuntimeLimits limits_;
+  PreparedModel* const prepared_;
+  std::optional<std::string_view> function_;  // the one that is being read, none in the graph
+  std::set<std::string_view> operators_;      // of the default domain
+  std::int64_t highest_opset_ = 0;            // of the default domain
+};
+
+Status Preparer::Run(std::string_view model) {
+  Rope out;
+  bool changed = false;
+  bool has_graph = false;
+  bool has_opset = false;
+  bool imports_opgraft = false;
+  for (FieldReader reader(model); reader.Next();) {
+    const Field& field = reader.field();
+    switch (field.tag()) {
+      case tag::kIrVersion:
+        if (field.Integer() > limits_.ir_version) {
+          std::string lowered;
+          protozero::pbf_writer(lowered).add_int64(tag::kIrVersion, limits_.ir_version);
+          out.Own(std::move(lowered));
+          changed = true;
+        } else {
+          out.Borrow(field.slice());
+        }
+        break;
+      case tag::kGraph: {
+        if (has_graph) return Status::Model(std::string(origin_) + " has two graphs, expected one");
+        has_graph = true;
+        Rope graph;
+        bool graph_changed = false;
+        Status status = RewriteGraph(field.Bytes(), 0, &graph, &graph_changed);
+        if (!status.ok()) return status;
+        out.AddMessage(tag::kGraph, std::move(graph));
+        changed |= graph_changed;
+        break;
+      }
+      case tag::kFunctions: {
+        Rope function;
+        Status status = RewriteFunction(field.Bytes(), &function, &changed);
+        if (!status.ok()) return status;
+        out.AddMessage(tag::kFunctions, std::move(function));
+        break;
+      }
+      case tag::kOpsetImport:
+        has_opset = true;
+        imports_opgraft |= ReadOpsetImport(field.Bytes()).domain == pyop::kDomain;
+        RewriteOpsetImport(field, &out, &changed);
+        break;
+      default: out.Borrow(field.slice());
+    }
+  }
+  if (!has_graph || !has_opset) {
+    return Status::Model(std::string(origin_) + " is no ONNX model, or is cut short: it has no " +
+                         (has_graph ? "opset import" : "graph"));
+  }
+  if (Status status = CheckLoweredOperators(); !status.ok()) return status;
+  if (!prepared_->python_operators.empty() && !imports_opgraft) {
+    Rope import;
+    import.Own(WriteOpsetImport({pyop::kDomain, pyop::kFormat}));
+    out.AddMessage(tag::kOpsetImport, std::move(import));
+    changed = true;
+  }
+  if (changed) prepared_->bytes = out.Gather();
+  return Status();
+}
+
+Status Preparer::RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed) {
+  if (depth > kMaximumDepth) {
+    return Status::Model(std::string(origin_) + ": its graphs are nested more than " +
+                         std::to_string(kMaximumDepth) + " deep");
+  }
+  DeclaredValues declared;
+  for (FieldReader reader(graph); reader.Next();) {
+    const Field& field = reader.field();
+    if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphOutput) {
+      declared.insert(ReadValueInfo(field.Bytes()));
+    }
+  }
+  Rope value_infos;
+  for (FieldReader reader(graph); reader.Next();) {
+    const Field& field = reader.field();
+    if (field.tag() == tag::kGraphNode) {
+      Rope node;
+      bool node_changed = false;
+      Status status =
+          RewriteNode(field.Bytes(), declared, depth, &node, &node_changed, &value_infos);
+      if (!status.ok()) return status;
+      *changed |= node_changed;
+      if (node_changed) {
+        out->AddMessage(tag::kGraphNode, std::move(node));
+        continue;
+      }
+    }
+    if (field.tag() == tag::kGraphInitializer) {
+      NoteExternalData(field.Bytes());
+    }
+    out->Borrow(field.slice());
+  }
+  out->Append(std::move(value_infos));
+  return Status();
+}
+
+Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declared, int depth,
+                             Rope* out, bool* changed, Rope* value_infos) {
+  const NodeHead head = ReadHead(node);
+  if (head.IsPyOp()) {
+    PyOpNode read;
+    if (Status status = ReadPyOp(node, &read); !status.ok()) return status;
+    if (function_) {
+      return Status::Model(read.spec.Who() + ": it stands in the model's function '" +
+                           std::string(*function_) +
+                           "', where a PyOp cannot run yet. Inline it "
+                           "first: onnx.inliner.inline_local_functions(model)");
+    }
+    if (head.IsCanonical()) {
+      prepared_->python_operators.push_back(std::move(read.spec));
+      return Status();
+    }
+    if (Status status = Complete(declared, &read); !status.ok()) return status;
+    prepared_->python_operators.push_back(read.spec);
+    for (std::size_t i = 0; i < read.outputs.size(); ++i) {
+      const auto value = declared.find(read.outputs[i]);
+      const bool has_type = value != declared.end() && value->second.element_type != 0;
+      if (read.outputs[i].empty() || has_type) continue;
+      Rope value_info;
+      value_info.Own(WriteValueInfo(read.outputs[i], read.spec.output_types[i]));
+      value_infos->AddMessage(tag::kGraphValueInfo, std::move(value_info));
+    }
+    *out = WriteCanonical(std::move(read));
+    *changed = true;
+    return Status();
+  }
+  if (head.IsDefaultDomain()) operators_.insert(head.op_type);
+  for (FieldReader reader(node); reader.Next();) {
+    const Field& field = reader.field();
+    if (field.tag() != tag::kNodeAttribute) {
+      out->Borrow(field.slice());
+      continue;
+    }
+    Rope attribute;
+    Status status = RewriteAttribute(field.Bytes(), depth, &attribute, changed);
+    if (!status.ok()) return status;
+    out->AddMessage(tag::kNodeAttribute, std::move(attribute));
+  }
+  return Status();
+}
+
+Status Preparer::RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed) {
+  for (FieldReader reader(attribute); reader.Next();) {
+    const Field& field = reader.field();
+    if (field.tag() == tag::kAttributeTensor || field.tag() == tag::kAttributeTensors) {
+      NoteExternalData(field.Bytes());
+    }
+    if (field.tag() != tag::kAttributeGraph && field.tag() != tag::kAttributeGraphs) {
+      out->Borrow(field.slice());
+      continue;
+    }
+    Rope graph;
+    Status status = RewriteGraph(field.Bytes(), depth + 1, &graph, changed);
+    if (!status.ok()) return status;
+    out->AddMessage(field.tag(), std::move(graph));
+  }
+  return Status();
+}
+
+void Preparer::NoteExternalData(std::string_view tensor) {
+  for (FieldReader reader(tensor); reader.Next();) {
+    prepared_->has_external_data |= reader.field().tag() == tag::kTensorDataLocation &&
+                                    reader.field().Integer() == tag::kExternal;
+  }
+}
+
+Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* changed) {
+  function_ = "";
+  for (FieldReader reader(function); reader.Next();) {
+    if (reader.field().tag() == tag::kFunctionName) function_ = reader.field().Bytes();
+  }
+  for (FieldReader reader(function); reader.Next();) {
+    const Field& field = reader.field();
+    if (field.tag() == tag::kFunctionOpsetImport) {
+      RewriteOpsetImport(field, out, changed);
+      continue;
+    }
+    if (field.tag() == tag::kFunctionNode) {
+      Rope node;
+      Rope value_infos;
+      Status status = RewriteNode(field.Bytes(), {}, 0, &node, changed, &value_infos);
+      if (!status.ok()) return status;
+    }
+    out->Borrow(field.slice());
+  }
+  function_.reset();
+  return Status();
+}
+
+void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) {
+  OpsetImport import = ReadOpsetImport(field.Bytes());
+  if (!import.IsDefaultDomain() || import.version <= limits_.opset) {
+    return out->Borrow(field.slice());
+  }
+  highest_opset_ = std::max(highest_opset_, import.version);
+  import.version = limits_.opset;
+  Rope lowered;
+  lowered.Own(WriteOpsetImport(import));
+  out->AddMessage(field.tag(), std::move(lowered));
+  *changed = true;
+}
+
+Status Preparer::CheckLoweredOperators() const {
+  std::string different;
+  for (const std::string_view op_type : operators_) {
+    if (highest_opset_ == 0 || IsSameOperator(op_type, limits_.opset, highest_opset_)) continue;
+    different += (different.empty() ? "" : ", ") + std::string(op_type);
+  }
+  if (different.empty()) return Status();
+  const std::string opset = std::to_string(limits_.opset);
+  return Status::Model(
+      std::string(origin_) + " is of ONNX opset " + std::to_string(highest_opset_) +
+      ", ONNX Runtime " + std::string(runtime_version_) + " takes at most " + opset +
+      ", and between the two these operators have changed: " + different +
+      ". Export the model for opset " + opset +
+      ", or convert it: onnx.version_converter.convert_version(model, " + opset + ")");
+}
+
+}  // namespace
+
+Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
+               PreparedModel* prepared) {
+  *prepared = PreparedModel();
+  try {
+    return Preparer(origin, runtime_version, prepared).Run(model);
+  } catch (const protozero::exception& exception) {
+    return Status::Model(std::string(origin) +
+                         " is no ONNX model, or is cut short: " + exception.what());
+  }
+}
+
+}  // namespace opgraft::model

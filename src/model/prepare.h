@@ -1,0 +1,27 @@
+// From a model as its author wrote it to one that stock ONNX Runtime accepts.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opgraft/status.h"
+#include "pyop/spec.h"
+
+namespace opgraft::model {
+
+struct PreparedModel {
+  /// The model to hand to the runtime; empty where the original serves as it is.
+  std::string bytes;
+  /// Some of its weights lie in files beside it.
+  bool has_external_data = false;
+  /// The Python operators that it will run, where the policy lets it.
+  std::vector<pyop::Spec> python_operators;
+};
+
+/// Prepares `model` for ONNX Runtime `runtime_version` (such as "1.31.1"). Messages name the model
+/// as `origin`. Every error is a ModelError; whatever the bytes are, nothing worse happens.
+Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
+               PreparedModel* prepared);
+
+}  // namespace opgraft::model

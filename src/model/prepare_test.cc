@@ -1,0 +1,367 @@
+#include "model/prepare.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <protozero/pbf_writer.hpp>
+
+#include "model/fields.h"
+#include "model/onnx_tags.h"
+
+namespace opgraft::model {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Texts = std::vector<std::string>;
+
+constexpr char kOldRuntime[] = "1.19.2";  // takes IR version 10 and opset 21 at most
+
+// A message is fields in a row, each with its tag and length.
+std::string Text(std::uint32_t tag, const std::string& text) {
+  std::string field;
+  protozero::pbf_writer(field).add_bytes(tag, text);
+  return field;
+}
+
+std::string Integer(std::uint32_t tag, std::int64_t integer) {
+  std::string field;
+  protozero::pbf_writer(field).add_int64(tag, integer);
+  return field;
+}
+
+/// An attribute as a field of its node.
+std::string Attribute(const std::string& name, std::int64_t type, const std::string& value) {
+  return Text(tag::kNodeAttribute,
+              Text(tag::kAttributeName, name) + value + Integer(tag::kAttributeType, type));
+}
+
+std::string TextAttribute(const std::string& name, const std::string& text) {
+  return Attribute(name, tag::kString, Text(tag::kAttributeString, text));
+}
+
+std::string IntegersAttribute(const std::string& name, const Integers& integers) {
+  std::string value;
+  for (const std::int64_t integer : integers) value += Integer(tag::kAttributeInts, integer);
+  return Attribute(name, tag::kInts, value);
+}
+
+std::string Node(const std::string& op_type, const std::string& domain, const Texts& inputs,
+                 const Texts& outputs, const std::string& attributes = "") {
+  std::string node;
+  for (const std::string& input : inputs) node += Text(tag::kNodeInput, input);
+  for (const std::string& output : outputs) node += Text(tag::kNodeOutput, output);
+  return node + Text(tag::kNodeOpType, op_type) + attributes + Text(tag::kNodeDomain, domain);
+}
+
+std::string PyOp(const Texts& inputs = {"x"}, const Texts& outputs = {"y"}) {
+  return Node("PyOp", "my.domain", inputs, outputs,
+              TextAttribute("module", "my.module") + TextAttribute("class_name", "Class") +
+                  IntegersAttribute("output_types", Integers(outputs.size(), 1)));
+}
+
+std::string Graph(const Texts& nodes) {
+  std::string graph;
+  for (const std::string& node : nodes) graph += Text(tag::kGraphNode, node);
+  return graph;
+}
+
+/// A node with a graph inside it.
+std::string If(const std::string& graph) {
+  return Node("If", "", {"condition"}, {"y"},
+              Attribute("then_branch", 5, Text(tag::kAttributeGraph, graph)));
+}
+
+/// A ValueInfoProto; the type 0 leaves the element type open, no shape the rank.
+std::string Value(const std::string& name, std::int64_t type, const pyop::DeclaredShape& shape) {
+  std::string tensor = type == 0 ? "" : Integer(tag::kElementType, type);
+  std::string dimensions;
+  for (const std::int64_t size : shape.value_or(Integers())) {
+    dimensions += Text(tag::kDimension, size < 0 ? Text(2, "any") : Integer(1, size));
+  }
+  if (shape) tensor += Text(tag::kTensorShape, dimensions);
+  return Text(tag::kValueName, name) + Text(tag::kValueType, Text(tag::kTensorType, tensor));
+}
+
+std::string Opset(const std::string& domain, std::int64_t version) {
+  return Text(tag::kOpsetDomain, domain) + Integer(tag::kOpsetVersion, version);
+}
+
+/// A model, whose opset import is last, so that every prefix of it lacks something.
+std::string Model(const std::string& graph, std::int64_t opset = 21, std::int64_t ir_version = 10) {
+  return Integer(tag::kIrVersion, ir_version) + Text(tag::kGraph, graph) +
+         Text(tag::kOpsetImport, Opset("", opset));
+}
+
+std::string Function(const std::string& name, const std::string& node, std::int64_t opset = 21) {
+  return Text(tag::kFunctions, (name.empty() ? "" : Text(tag::kFunctionName, name)) +
+                                   Text(tag::kFunctionNode, node) +
+                                   Text(tag::kFunctionOpsetImport, Opset("", opset)));
+}
+
+/// The messages or strings that `message` holds under `tag`.
+Texts All(std::string_view message, std::uint32_t tag) {
+  Texts all;
+  for (FieldReader reader(message); reader.Next();) {
+    if (reader.field().tag() == tag) all.emplace_back(reader.field().Bytes());
+  }
+  return all;
+}
+
+std::string GraphOf(const PreparedModel& prepared) {
+  return All(prepared.bytes, tag::kGraph).at(0);
+}
+
+std::string NodeOf(const PreparedModel& prepared) {
+  return All(GraphOf(prepared), tag::kGraphNode).at(0);
+}
+
+/// The attributes of a node by name, each as a field, for comparison.
+std::map<std::string, std::string> Attributes(const std::string& node) {
+  std::map<std::string, std::string> attributes;
+  for (const std::string& attribute : All(node, tag::kNodeAttribute)) {
+    attributes[All(attribute, tag::kAttributeName).at(0)] = Text(tag::kNodeAttribute, attribute);
+  }
+  return attributes;
+}
+
+PreparedModel Prepared(const std::string& model, const char* runtime = kOldRuntime) {
+  PreparedModel prepared;
+  const Status status = Prepare(model, "'m.onnx'", runtime, &prepared);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return prepared;
+}
+
+/// Expects a ModelError whose message holds each of `words`.
+void ExpectRefused(const std::string& model, const Texts& words) {
+  PreparedModel prepared;
+  const Status status = Prepare(model, "'m.onnx'", kOldRuntime, &prepared);
+  EXPECT_EQ(status.kind(), ErrorKind::kModel);
+  for (const std::string& word : words) {
+    EXPECT_NE(status.message().find(word), std::string::npos) << word << ": " << status.message();
+  }
+}
+
+TEST(PrepareTest, AModelThatServesAsItIsStays) {
+  const PreparedModel prepared = Prepared(Model(Graph({Node("Add", "", {"x", "x"}, {"y"})})));
+  EXPECT_EQ(prepared.bytes, "");
+  EXPECT_FALSE(prepared.has_external_data);
+  EXPECT_TRUE(prepared.python_operators.empty());
+}
+
+TEST(PrepareTest, APyOpBecomesTheCanonicalNode) {
+  const std::string free = Attribute("alpha", tag::kInt, Integer(tag::kAttributeInt, 3)) +
+                           IntegersAttribute("input_places", {7});  // no attribute of ours here
+  const std::string module = TextAttribute("module", "my.module");
+  const std::string class_name = TextAttribute("class_name", "Class");
+  const std::string compute = TextAttribute("compute", "run");
+  const std::string input_types = IntegersAttribute("input_types", {1, 7});
+  const std::string output_types = IntegersAttribute("output_types", {11});
+  const std::string add = Node("Add", "", {"y", "y"}, {"z"});
+  const std::string pyop = Node("PyOp", "", {"a", "b"}, {"y"},
+                                module + free + class_name + compute + input_types + output_types);
+  const PreparedModel prepared =
+      Prepared(Model(Graph({pyop + Text(tag::kNodeName, "n") + Text(6, "documentation"), add})));
+
+  const Texts nodes = All(GraphOf(prepared), tag::kGraphNode);
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[1], add);
+  EXPECT_EQ(All(nodes[0], tag::kNodeOpType), Texts{"PyOp"});
+  EXPECT_EQ(All(nodes[0], tag::kNodeDomain), Texts{"ai.opgraft"});
+  EXPECT_EQ(All(nodes[0], tag::kNodeName), Texts{"n"});
+  EXPECT_EQ(All(nodes[0], tag::kNodeInput), (Texts{"a", "b"}));
+  EXPECT_EQ(All(nodes[0], tag::kNodeOutput), Texts{"y"});
+  EXPECT_EQ(All(nodes[0], 6), Texts{"documentation"});
+  EXPECT_EQ(Attributes(nodes[0]),
+            (std::map<std::string, std::string>{
+                {"format", Attribute("format", tag::kInt, Integer(tag::kAttributeInt, 1))},
+                {"module", module},
+                {"class_name", class_name},
+                {"compute", compute},
+                {"input_types", input_types},
+                {"output_types", output_types},
+                {"arguments", TextAttribute("arguments", free)}}));
+
+  ASSERT_EQ(prepared.python_operators.size(), 1U);
+  const pyop::Spec& spec = prepared.python_operators[0];
+  EXPECT_EQ(spec.Who(), "node 'n', operator my.module.Class");
+  EXPECT_EQ(spec.compute, "run");
+  EXPECT_EQ(spec.input_types, (Integers{1, 7}));
+  EXPECT_EQ(spec.output_types, Integers{11});
+  EXPECT_EQ(spec.arguments, free);
+}
+
+TEST(PrepareTest, WhatIsPreparedStays) {
+  const PreparedModel once = Prepared(Model(Graph({PyOp({"", "x"})})));
+  const PreparedModel twice = Prepared(once.bytes);
+  EXPECT_EQ(twice.bytes, "");
+  ASSERT_EQ(twice.python_operators.size(), 1U);
+  EXPECT_EQ(twice.python_operators[0].Who(), once.python_operators[0].Who());
+  EXPECT_EQ(twice.python_operators[0].input_places, (Integers{-1, 0}));
+}
+
+TEST(PrepareTest, ThePyOpOfOnnxruntimeExtensionsIsNotOurs) {
+  const std::string node = Node("PyOp", "ai.onnx.contrib", {"x"}, {"y"});
+  EXPECT_EQ(Prepared(Model(Graph({node}))).bytes, "");
+}
+
+TEST(PrepareTest, AddsTheOpsetImportWhereItIsMissing) {
+  const std::string model = Model(Graph({PyOp()}));
+  const Texts expected = {Opset("", 21), Opset("ai.opgraft", 1)};
+  EXPECT_EQ(All(Prepared(model).bytes, tag::kOpsetImport), expected);
+  const std::string with_import = model + Text(tag::kOpsetImport, Opset("ai.opgraft", 1));
+  EXPECT_EQ(All(Prepared(with_import).bytes, tag::kOpsetImport), expected);
+}
+
+TEST(PrepareTest, AnAbsentInputKeepsItsPlace) {
+  const PreparedModel prepared = Prepared(Model(Graph({PyOp({"a", "", "b", ""})})));
+  EXPECT_EQ(All(NodeOf(prepared), tag::kNodeInput), (Texts{"a", "b"}));
+  EXPECT_EQ(Attributes(NodeOf(prepared))["input_places"],
+            IntegersAttribute("input_places", {0, -1, 1, -1}));
+  EXPECT_FALSE(Attributes(NodeOf(Prepared(Model(Graph({PyOp()}))))).contains("input_places"));
+}
+
+TEST(PrepareTest, RecordsTheShapesThatTheGraphDeclares) {
+  const std::string graph = Graph({PyOp({"x"}, {"y", "z", "u"})}) +
+                            Text(tag::kGraphOutput, Value("y", 1, Integers{2, -1})) +
+                            Text(tag::kGraphValueInfo, Value("z", 1, std::nullopt));
+  const PreparedModel prepared = Prepared(Model(graph));
+  EXPECT_EQ(Attributes(NodeOf(prepared))["output_shapes"],
+            IntegersAttribute("output_shapes", {2, 2, -1, -1, -1}));
+  EXPECT_FALSE(Attributes(NodeOf(Prepared(Model(Graph({PyOp()}))))).contains("output_shapes"));
+}
+
+TEST(PrepareTest, DeclaresTheTypeOfAnOutputThatTheGraphDoesNotName) {
+  const std::string declared = Text(tag::kGraphOutput, Value("y", 1, std::nullopt));
+  EXPECT_TRUE(
+      All(GraphOf(Prepared(Model(Graph({PyOp()}) + declared))), tag::kGraphValueInfo).empty());
+  const Texts expected = {Value("y", 1, std::nullopt)};
+  EXPECT_EQ(All(GraphOf(Prepared(Model(Graph({PyOp()})))), tag::kGraphValueInfo), expected);
+}
+
+TEST(PrepareTest, DeclaresTheTypeOfAnOutputThatTheGraphNamesWithoutAType) {
+  const std::string untyped = Text(tag::kGraphOutput, Value("y", 0, std::nullopt));
+  const PreparedModel prepared = Prepared(Model(Graph({PyOp()}) + untyped));
+  EXPECT_EQ(All(GraphOf(prepared), tag::kGraphValueInfo), Texts{Value("y", 1, std::nullopt)});
+}
+
+TEST(PrepareTest, ATypeThatClashesWithTheGraphIsRefused) {
+  const std::string graph = Graph({PyOp()}) + Text(tag::kGraphOutput, Value("y", 7, std::nullopt));
+  ExpectRefused(Model(graph), {"my.module.Class", "output 0 'y'", "float32", "int64"});
+}
+
+TEST(PrepareTest, AnAttributeOfTheWrongKindIsNamed) {
+  const std::string number = Node("PyOp", "", {}, {}, IntegersAttribute("module", {1}));
+  ExpectRefused(Model(Graph({number})), {"attribute 'module' must be a string"});
+  const std::string text = Node("PyOp", "", {}, {}, TextAttribute("output_types", "float"));
+  ExpectRefused(Model(Graph({text})), {"attribute 'output_types' must be a list of integers"});
+  const std::string canonical =
+      Node("PyOp", "ai.opgraft", {}, {},
+           IntegersAttribute("format", {}) + IntegersAttribute("output_shapes", {5}));
+  ExpectRefused(Model(Graph({canonical})), {"attribute 'output_shapes' must be a list of ranks"});
+}
+
+TEST(PrepareTest, APyOpInASubgraphIsDeclaredThere) {
+  const PreparedModel prepared = Prepared(Model(Graph({If(Graph({PyOp()}))})));
+  EXPECT_TRUE(All(GraphOf(prepared), tag::kGraphValueInfo).empty());
+  const std::string attribute = All(NodeOf(prepared), tag::kNodeAttribute).at(0);
+  const std::string subgraph = All(attribute, tag::kAttributeGraph).at(0);
+  EXPECT_EQ(All(subgraph, tag::kGraphValueInfo), Texts{Value("y", 1, std::nullopt)});
+  const std::string node = All(subgraph, tag::kGraphNode).at(0);
+  EXPECT_EQ(All(node, tag::kNodeDomain), Texts{"ai.opgraft"});
+}
+
+TEST(PrepareTest, APyOpInAFunctionIsRefused) {
+  const std::string model = Model(Graph({Node("Add", "", {"x", "x"}, {"y"})}));
+  ExpectRefused(model + Function("f", PyOp()), {"my.module.Class", "function 'f'", "inline"});
+  ExpectRefused(model + Function("f", If(Graph({PyOp()}))), {"my.module.Class", "function 'f'"});
+}
+
+TEST(PrepareTest, APyOpInAFunctionWithoutANameIsRefused) {
+  const std::string model = Model(Graph({Node("Add", "", {"x", "x"}, {"y"})}));
+  ExpectRefused(model + Function("", PyOp()), {"my.module.Class", "function"});
+}
+
+TEST(PrepareTest, LowersTheIrVersionAndTheOpset) {
+  const std::string add = Node("Add", "", {"x", "x"}, {"y"});
+  const std::string model = Model(Graph({add}), 25, 13) + Function("f", add, 24) +
+                            Text(tag::kOpsetImport, Opset("my.domain", 99));
+  const std::string bytes = Prepared(model).bytes;
+  EXPECT_TRUE(bytes.starts_with(Integer(tag::kIrVersion, 10)));
+  EXPECT_EQ(All(bytes, tag::kOpsetImport), (Texts{Opset("", 21), Opset("my.domain", 99)}));
+  const std::string function = All(bytes, tag::kFunctions).at(0);
+  EXPECT_EQ(All(function, tag::kFunctionOpsetImport), Texts{Opset("", 21)});
+  EXPECT_EQ(Prepared(model, "1.24.4").bytes, "");
+}
+
+TEST(PrepareTest, AnOperatorInTheWayOfLoweringIsNamed) {
+  const std::string sin = Node("Sin", "", {"x"}, {"y"});
+  const Texts words = {"'m.onnx'", "opset 25", kOldRuntime, "at most 21", "have changed: If, Sin."};
+  ExpectRefused(Model(Graph({Node("Add", "", {"x", "x"}, {"x2"}), If(Graph({sin}))}), 25), words);
+  ExpectRefused(Model(Graph({Node("Sin", "ai.onnx", {"x"}, {"y"})}), 22), {"have changed: Sin."});
+  ExpectRefused(Model("", 22) + Function("f", sin, 22), {"have changed: Sin."});
+  const std::string other_domain = Node("Sin", "my.domain", {"x"}, {"y"});
+  EXPECT_NE(Prepared(Model(Graph({other_domain}), 25)).bytes, "");
+}
+
+TEST(PrepareTest, TellsWhereWeightsLieOutside) {
+  const auto initializer = [](std::int64_t location) {
+    return Text(tag::kGraphInitializer, Integer(tag::kTensorDataLocation, location));
+  };
+  EXPECT_TRUE(Prepared(Model(initializer(0) + initializer(1))).has_external_data);
+  EXPECT_TRUE(Prepared(Model(Graph({If(initializer(1))}))).has_external_data);
+  EXPECT_FALSE(Prepared(Model(initializer(0))).has_external_data);
+}
+
+TEST(PrepareTest, TellsThatAConstantLiesOutside) {
+  constexpr std::uint32_t kAttributeTensor = 5;
+  const std::string tensor = Integer(tag::kTensorDataLocation, tag::kExternal);
+  const std::string value = Attribute("value", 4, Text(kAttributeTensor, tensor));
+  const std::string constant = Node("Constant", "", {}, {"x"}, value);
+  EXPECT_TRUE(Prepared(Model(Graph({constant, PyOp()}))).has_external_data);
+}
+
+TEST(PrepareTest, BytesThatAreNoModelAreRefused) {
+  const std::string graph = Text(tag::kGraph, Graph({PyOp()}));
+  const std::string import = Text(tag::kOpsetImport, Opset("", 21));
+  ExpectRefused("", {"'m.onnx' is no ONNX model", "no graph"});
+  ExpectRefused("not a model", {"'m.onnx' is no ONNX model"});
+  ExpectRefused(import, {"no graph"});
+  ExpectRefused(graph, {"no opset import"});
+  ExpectRefused(graph + graph + import, {"'m.onnx' has two graphs"});
+  ExpectRefused(Integer(tag::kGraph, 1) + import, {"wrong wire type"});
+}
+
+TEST(PrepareTest, EveryTruncationIsRefused) {
+  const std::string value = Text(tag::kGraphOutput, Value("y", 1, Integers{2, -1}));
+  const std::string model = Model(Graph({PyOp({"a", ""}), If(Graph({PyOp()}))}) + value);
+  Prepared(model);
+  for (std::size_t size = 0; size < model.size(); ++size) ExpectRefused(model.substr(0, size), {});
+}
+
+TEST(PrepareTest, NoChangedByteDoesWorse) {
+  const std::string value = Text(tag::kGraphOutput, Value("y", 1, Integers{2, -1}));
+  const std::string model = Model(Graph({PyOp({"a", ""}), If(Graph({PyOp()}))}) + value);
+  for (std::size_t at = 0; at < model.size(); ++at) {
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string changed = model;
+      changed[at] = static_cast<char>(byte);
+      PreparedModel prepared;
+      const Status status = Prepare(changed, "'m.onnx'", kOldRuntime, &prepared);
+      ASSERT_TRUE(status.ok() || status.kind() == ErrorKind::kModel) << at << ": " << byte;
+    }
+  }
+}
+
+TEST(PrepareTest, GraphsAreNestedToALimit) {
+  const auto nested = [](int depth) {
+    std::string graph = Graph({PyOp()});
+    for (int i = 0; i < depth; ++i) graph = Graph({If(graph)});
+    return Model(graph);
+  };
+  EXPECT_EQ(Prepared(nested(64)).python_operators.size(), 1U);
+  ExpectRefused(nested(65), {"'m.onnx'", "nested more than 64 deep"});
+  ExpectRefused(nested(3000), {"nested more than 64 deep"});
+}
+
+}  // namespace
+}  // namespace opgraft::model

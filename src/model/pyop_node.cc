@@ -1,0 +1,219 @@
+// Reading and writing of PyOp nodes; docs/format.md describes what is written.
+#include "model/pyop_node.h"
+
+#include <algorithm>
+#include <protozero/pbf_writer.hpp>
+#include <utility>
+
+#include "core/element_type.h"
+#include "model/fields.h"
+#include "model/onnx_tags.h"
+
+namespace opgraft::model {
+namespace {
+
+namespace name = pyop::attribute;
+
+struct AttributeValue {
+  std::string_view name;
+  std::int64_t type = 0;
+  std::int64_t integer = 0;
+  std::string_view text;
+  std::vector<std::int64_t> integers;
+};
+
+AttributeValue ReadAttribute(std::string_view attribute) {
+  AttributeValue value;
+  for (FieldReader reader(attribute); reader.Next();) {
+    const Field& field = reader.field();
+    switch (field.tag()) {
+      case tag::kAttributeName: value.name = field.Bytes(); break;
+      case tag::kAttributeType: value.type = field.Integer(); break;
+      case tag::kAttributeInt: value.integer = field.Integer(); break;
+      case tag::kAttributeString: value.text = field.Bytes(); break;
+      case tag::kAttributeInts: field.AppendTo(&value.integers); break;
+    }
+  }
+  return value;
+}
+
+/// Puts an attribute that PyOp itself knows where it belongs; `is_known` is false for any other.
+Status TakeAttribute(const AttributeValue& value, bool is_canonical, PyOpNode* node,
+                     bool* is_known) {
+  pyop::Spec& spec = node->spec;
+  std::vector<std::int64_t> shapes;
+  const std::pair<std::string_view, std::string*> texts[] = {
+      {name::kModule, &spec.module},
+      {name::kClassName, &spec.class_name},
+      {name::kCompute, &spec.compute},
+      {name::kArguments, is_canonical ? &spec.arguments : nullptr},
+  };
+  const std::pair<std::string_view, std::vector<std::int64_t>*> lists[] = {
+      {name::kInputTypes, &spec.input_types},
+      {name::kOutputTypes, &spec.output_types},
+      {name::kInputPlaces, is_canonical ? &spec.input_places : nullptr},
+      {name::kOutputShapes, is_canonical ? &shapes : nullptr},
+  };
+  const auto wrong_kind = [&](const char* expected) {
+    return Status::Model("node '" + spec.node + "', a PyOp: attribute '" + std::string(value.name) +
+                         "' must be " + expected);
+  };
+  *is_known = true;
+  for (const auto& [known, text] : texts) {
+    if (value.name != known || text == nullptr) continue;
+    if (value.type != tag::kString) return wrong_kind("a string");
+    *text = value.text;
+    return Status();
+  }
+  for (const auto& [known, list] : lists) {
+    if (value.name != known || list == nullptr) continue;
+    if (value.type != tag::kInts) return wrong_kind("a list of integers");
+    *list = value.integers;
+    if (list == &shapes && !pyop::Unpack(shapes, &spec.output_shapes)) {
+      return wrong_kind("a list of ranks, each with its dimensions");
+    }
+    return Status();
+  }
+  *is_known = is_canonical;  // such a node has no free attributes, and "format" is read elsewhere
+  return Status();
+}
+
+std::string Attribute(std::string_view name, tag::AttributeType type, const auto& write_value) {
+  std::string attribute;
+  protozero::pbf_writer writer(attribute);
+  writer.add_string(tag::kAttributeName, name.data(), name.size());
+  write_value(writer);
+  writer.add_enum(tag::kAttributeType, type);
+  return attribute;
+}
+
+std::string TextAttribute(std::string_view name, const std::string& text) {
+  return Attribute(name, tag::kString, [&](protozero::pbf_writer& writer) {
+    writer.add_bytes(tag::kAttributeString, text);
+  });
+}
+
+std::string IntegersAttribute(std::string_view name, const std::vector<std::int64_t>& integers) {
+  return Attribute(name, tag::kInts, [&](protozero::pbf_writer& writer) {
+    for (const std::int64_t integer : integers) writer.add_int64(tag::kAttributeInts, integer);
+  });
+}
+
+}  // namespace
+
+NodeHead ReadHead(std::string_view node) {
+  NodeHead head;
+  for (FieldReader reader(node); reader.Next();) {
+    const Field& field = reader.field();
+    switch (field.tag()) {
+      case tag::kNodeName: head.name = field.Bytes(); break;
+      case tag::kNodeOpType: head.op_type = field.Bytes(); break;
+      case tag::kNodeDomain: head.domain = field.Bytes(); break;
+    }
+  }
+  if (head.op_type != pyop::kOpType) return head;
+  for (FieldReader reader(node); reader.Next();) {
+    if (reader.field().tag() != tag::kNodeAttribute) continue;
+    head.has_format |= ReadAttribute(reader.field().Bytes()).name == name::kFormat;
+  }
+  return head;
+}
+
+std::vector<std::string_view> PyOpNode::PresentInputs() const {
+  std::vector<std::string_view> present = inputs;
+  std::erase(present, "");
+  return present;
+}
+
+Status ReadPyOp(std::string_view node, PyOpNode* read) {
+  const NodeHead head = ReadHead(node);
+  std::string arguments;
+  read->spec.node = head.name;
+  for (FieldReader reader(node); reader.Next();) {
+    const Field& field = reader.field();
+    switch (field.tag()) {
+      case tag::kNodeInput: read->inputs.push_back(field.Bytes()); break;
+      case tag::kNodeOutput: read->outputs.push_back(field.Bytes()); break;
+      case tag::kNodeName:
+      case tag::kNodeOpType:
+      case tag::kNodeDomain: break;
+      case tag::kNodeAttribute: {
+        bool is_known = false;
+        const AttributeValue value = ReadAttribute(field.Bytes());
+        Status status = TakeAttribute(value, head.IsCanonical(), read, &is_known);
+        if (!status.ok()) return status;
+        if (!is_known) arguments += field.slice();
+        break;
+      }
+      default: read->rest.Borrow(field.slice());
+    }
+  }
+  if (!head.IsCanonical()) read->spec.arguments = std::move(arguments);
+  return Status();
+}
+
+Status Complete(const DeclaredValues& declared, PyOpNode* node) {
+  pyop::Spec& spec = node->spec;
+  if (spec.node.empty()) {
+    spec.node = "PyOp" + (node->outputs.empty() ? "" : "_" + std::string(node->outputs[0]));
+  }
+  const std::size_t present = node->PresentInputs().size();
+  if (present != node->inputs.size()) {
+    std::int64_t next = 0;
+    for (const std::string_view input : node->inputs) {
+      spec.input_places.push_back(input.empty() ? pyop::kUnknown : next++);
+    }
+  }
+  if (Status status = Check(spec, present, node->outputs.size()); !status.ok()) return status;
+  for (std::size_t i = 0; i < node->outputs.size(); ++i) {
+    const auto value = declared.find(node->outputs[i]);
+    spec.output_shapes.emplace_back();
+    if (value == declared.end()) continue;
+    spec.output_shapes.back() = value->second.shape;
+    const std::int64_t type = value->second.element_type;
+    if (type == 0 || type == spec.output_types[i]) continue;
+    return Status::Model(spec.Who() + ": output " + std::to_string(i) + " '" +
+                         std::string(node->outputs[i]) + "' is " +
+                         ElementTypeName(spec.output_types[i]) + " in 'output_types', but " +
+                         ElementTypeName(type) + " where the graph declares it");
+  }
+  return Status();
+}
+
+Rope WriteCanonical(PyOpNode node) {
+  const pyop::Spec& spec = node.spec;
+  std::string written;
+  protozero::pbf_writer writer(written);
+  for (const std::string_view input : node.PresentInputs()) {
+    writer.add_string(tag::kNodeInput, input.data(), input.size());
+  }
+  for (const std::string_view output : node.outputs) {
+    writer.add_string(tag::kNodeOutput, output.data(), output.size());
+  }
+  writer.add_string(tag::kNodeName, spec.node);
+  writer.add_string(tag::kNodeOpType, pyop::kOpType);
+  const auto add = [&](const std::string& attribute) {
+    writer.add_message(tag::kNodeAttribute, attribute);
+  };
+  add(Attribute(name::kFormat, tag::kInt, [](protozero::pbf_writer& value) {
+    value.add_int64(tag::kAttributeInt, pyop::kFormat);
+  }));
+  add(TextAttribute(name::kModule, spec.module));
+  add(TextAttribute(name::kClassName, spec.class_name));
+  add(TextAttribute(name::kCompute, spec.compute));
+  if (!spec.input_types.empty()) add(IntegersAttribute(name::kInputTypes, spec.input_types));
+  if (!spec.output_types.empty()) add(IntegersAttribute(name::kOutputTypes, spec.output_types));
+  if (!spec.input_places.empty()) add(IntegersAttribute(name::kInputPlaces, spec.input_places));
+  const auto is_declared = [](const pyop::DeclaredShape& shape) { return shape.has_value(); };
+  if (std::any_of(spec.output_shapes.begin(), spec.output_shapes.end(), is_declared)) {
+    add(IntegersAttribute(name::kOutputShapes, pyop::Pack(spec.output_shapes)));
+  }
+  if (!spec.arguments.empty()) add(TextAttribute(name::kArguments, spec.arguments));
+  writer.add_string(tag::kNodeDomain, pyop::kDomain);
+  Rope rope;
+  rope.Own(std::move(written));
+  rope.Append(std::move(node.rest));
+  return rope;
+}
+
+}  // namespace opgraft::model

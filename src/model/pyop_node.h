@@ -1,0 +1,57 @@
+// A PyOp node as the documents write it, and the canonical node it becomes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/rope.h"
+#include "opgraft/status.h"
+#include "pyop/spec.h"
+
+namespace opgraft::model {
+
+/// The fields of a NodeProto that tell what it is. Views into the node's bytes.
+struct NodeHead {
+  std::string_view name;
+  std::string_view op_type;
+  std::string_view domain;
+  bool has_format = false;  ///< it has the attribute that marks a canonical node
+
+  bool IsDefaultDomain() const { return domain.empty() || domain == "ai.onnx"; }
+  /// A PyOp, in whatever domain, but for that of onnxruntime-extensions, whose node it is then.
+  bool IsPyOp() const { return op_type == pyop::kOpType && domain != "ai.onnx.contrib"; }
+  bool IsCanonical() const { return IsPyOp() && domain == pyop::kDomain && has_format; }
+};
+
+NodeHead ReadHead(std::string_view node);
+
+/// What a graph declares about a value, in its value_info or among its outputs.
+struct DeclaredValue {
+  std::int64_t element_type = 0;  ///< 0 where it is left open
+  pyop::DeclaredShape shape;
+};
+using DeclaredValues = std::map<std::string_view, DeclaredValue>;
+
+struct PyOpNode {
+  pyop::Spec spec;
+  std::vector<std::string_view> inputs;   ///< "" for one that is absent
+  std::vector<std::string_view> outputs;  ///< likewise
+  Rope rest;                              ///< documentation and the like, kept as it is
+
+  /// The inputs that are there.
+  std::vector<std::string_view> PresentInputs() const;
+};
+
+/// Reads a PyOp in either form; a ModelError where an attribute is not of the kind it must be.
+Status ReadPyOp(std::string_view node, PyOpNode* read);
+
+/// Completes what a node in the documents' form leaves to the graph around it (its name, the places
+/// of absent inputs, the shapes of its outputs) and checks it against what the graph declares.
+Status Complete(const DeclaredValues& declared, PyOpNode* node);
+
+/// The bytes of the canonical NodeProto.
+Rope WriteCanonical(PyOpNode node);
+
+}  // namespace opgraft::model

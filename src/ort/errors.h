@@ -1,0 +1,40 @@
+// Errors on their way into ONNX Runtime and out of it.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "core/text.h"
+#include "opgraft/onnxruntime.h"
+#include "opgraft/status.h"
+
+namespace opgraft::ort {
+
+/// nullptr for OK, else a status of the runtime's whose text carries ours.
+inline OrtStatus* ToRuntime(const OrtApi* api, const Status& status) {
+  return status.ok() ? nullptr : CreateStatus(api, kFail, Readable(status.ToString()).c_str());
+}
+
+/// What a call of the runtime returned; releases it. Our own errors come back as they went in, the
+/// runtime's as a plain error.
+inline Status FromRuntime(const OrtApi* api, OrtStatus* returned) {
+  if (returned == nullptr) return Status();
+  const std::string text = GetErrorMessage(api, returned);
+  ReleaseStatus(api, returned);
+  Status status = Status::FindIn(text);
+  return status.ok() ? Status::Error(text) : status;
+}
+
+/// Calls `body`, which returns a Status, where ONNX Runtime called us: no exception gets past.
+template <class Body>
+OrtStatus* Guarded(const OrtApi* api, Body body) noexcept {
+  try {
+    return ToRuntime(api, body());
+  } catch (const std::exception& exception) {
+    return CreateStatus(api, kFail, exception.what());
+  } catch (...) {
+    return CreateStatus(api, kFail, "opgraft.Error: an unknown C++ exception");
+  }
+}
+
+}  // namespace opgraft::ort

@@ -1,0 +1,150 @@
+// The only file that includes NumPy.
+#include "pyop/arrays.h"
+
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <cstring>
+
+namespace nb = nanobind;
+
+namespace opgraft::pyop {
+namespace {
+
+static_assert(sizeof(npy_intp) == sizeof(std::int64_t), "NumPy's shapes are read in place");
+
+/// By ONNX's number; -1 where NumPy has no such type.
+constexpr int kTypeNumbers[] = {-1,        NPY_FLOAT32, NPY_UINT8,  NPY_INT8,  NPY_UINT16,
+                                NPY_INT16, NPY_INT32,   NPY_INT64,  -1,        NPY_BOOL,
+                                NPY_HALF,  NPY_FLOAT64, NPY_UINT32, NPY_UINT64};
+
+int TypeNumber(std::int64_t element_type) {
+  const bool is_known =
+      element_type >= 0 && element_type < static_cast<std::int64_t>(std::size(kTypeNumbers));
+  return is_known ? kTypeNumbers[element_type] : -1;
+}
+
+PyArrayObject* AsArray(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
+
+/// An array over `memory`; nullptr with a Python error set.
+PyObject* Wrap(std::int64_t element_type, std::span<const std::int64_t> shape, void* memory,
+               int flags) {
+  PyArray_Descr* descriptor = PyArray_DescrFromType(TypeNumber(element_type));
+  if (descriptor == nullptr) return nullptr;
+  return PyArray_NewFromDescr(&PyArray_Type, descriptor, static_cast<int>(shape.size()),
+                              reinterpret_cast<const npy_intp*>(shape.data()), nullptr, memory,
+                              flags, nullptr);
+}
+
+/// The base of every view. Since it offers no memory, NumPy refuses to make a view writeable.
+PyObject* ViewOwner() {
+  static PyObject* const owner =
+      PyUnicode_InternFromString("memory of ONNX Runtime, lent for one call");
+  return owner;
+}
+
+PyObject* ImportNumPyApi() {
+  import_array();
+  return Py_None;
+}
+
+}  // namespace
+
+void ImportNumPy() {
+  if (ImportNumPyApi() == nullptr) throw nb::python_error();
+}
+
+bool HasArrays(std::int64_t element_type) { return TypeNumber(element_type) >= 0; }
+
+PyObject* MakeView(const TensorView& tensor) {
+  PyObject* view = Wrap(tensor.element_type, tensor.shape, tensor.data,
+                        NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+  if (view == nullptr) return nullptr;
+  PyArray_UpdateFlags(AsArray(view), NPY_ARRAY_ALIGNED);  // a caller's buffer may lie anywhere
+  Py_INCREF(ViewOwner());
+  if (PyArray_SetBaseObject(AsArray(view), ViewOwner()) == 0) return view;
+  Py_DECREF(view);
+  return nullptr;
+}
+
+PyObject* MakeCopy(const TensorView& tensor) {
+  PyObject* copy = Wrap(tensor.element_type, tensor.shape, nullptr, 0);
+  if (copy == nullptr) return nullptr;
+  std::memcpy(PyArray_DATA(AsArray(copy)), tensor.data, PyArray_NBYTES(AsArray(copy)));
+  return copy;
+}
+
+void Detach(PyObject* view) {
+  auto* fields = reinterpret_cast<PyArrayObject_fields*>(view);
+  const std::size_t size = PyArray_NBYTES(AsArray(view));
+  PyObject* memory = PyBytes_FromStringAndSize(fields->data, static_cast<Py_ssize_t>(size));
+  if (memory == nullptr) {
+    // Without memory for a copy the array must not reach the runtime's either: it becomes empty.
+    PyErr_Clear();
+    for (int i = 0; i < fields->nd; ++i) fields->dimensions[i] = 0;
+    return;
+  }
+  fields->data = PyBytes_AS_STRING(memory);
+  Py_XSETREF(fields->base, memory);
+}
+
+bool ReturnedArray::Take(PyObject* value) {
+  if (PyArray_Check(value)) {
+    // A masked array's data says nothing of its mask, so that it is no plain array.
+    if (!PyArray_CheckExact(value) && PyObject_HasAttrString(value, "mask")) return false;
+    array_ = nb::borrow(value);
+    return true;
+  }
+  if (!PyArray_IsScalar(value, Generic)) return false;
+  array_ = nb::steal(PyArray_FromScalar(value, nullptr));
+  if (!array_.is_valid()) PyErr_Clear();
+  return array_.is_valid();
+}
+
+bool ReturnedArray::HasType(std::int64_t element_type) const {
+  return PyArray_EquivTypenums(PyArray_TYPE(AsArray(array_.ptr())), TypeNumber(element_type));
+}
+
+std::span<const std::int64_t> ReturnedArray::shape() const {
+  PyArrayObject* array = AsArray(array_.ptr());
+  return {reinterpret_cast<const std::int64_t*>(PyArray_DIMS(array)),
+          static_cast<std::size_t>(PyArray_NDIM(array))};
+}
+
+std::size_t ReturnedArray::bytes() const { return PyArray_NBYTES(AsArray(array_.ptr())); }
+
+bool ReturnedArray::IsPlain() const { return PyArray_ISCARRAY_RO(AsArray(array_.ptr())); }
+
+bool ReturnedArray::CopyTo(std::int64_t element_type, void* memory) const {
+  PyArrayObject* array = AsArray(array_.ptr());
+  if (IsPlain()) {
+    std::memcpy(memory, PyArray_DATA(array), bytes());
+    return true;
+  }
+  const nb::object target =
+      nb::steal(Wrap(element_type, shape(), memory, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE));
+  return target.is_valid() && PyArray_CopyInto(AsArray(target.ptr()), array) == 0;
+}
+
+std::string Describe(PyObject* value) {
+  if (value == Py_None) return "None";
+  const std::string type = Py_TYPE(value)->tp_name;
+  if (PyArray_Check(value)) {
+    const nb::object dtype =
+        nb::steal(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(AsArray(value)))));
+    const char* name = dtype.is_valid() ? PyUnicode_AsUTF8(dtype.ptr()) : nullptr;
+    PyErr_Clear();
+    std::string shape;
+    for (int i = 0; i < PyArray_NDIM(AsArray(value)); ++i) {
+      shape += (i > 0 ? ", " : "") + std::to_string(PyArray_DIM(AsArray(value), i));
+    }
+    return std::string(name != nullptr ? name : "unknown") +
+           (PyArray_CheckExact(value) ? " array" : " " + type) + " of shape (" + shape + ")";
+  }
+  if (PyList_Check(value) || PyTuple_Check(value)) {
+    return type + " of length " + std::to_string(Py_SIZE(value));
+  }
+  return "object of type " + type;
+}
+
+}  // namespace opgraft::pyop

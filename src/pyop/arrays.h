@@ -1,0 +1,55 @@
+// NumPy arrays over the runtime's memory, and out of arrays that an operator returned.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "pyop/bridge.h"
+
+// All functions here need the GIL, but for ReturnedArray::CopyTo where it says otherwise.
+namespace opgraft::pyop {
+
+/// Loads NumPy's C API, once, before anything else here; throws nb::python_error.
+void ImportNumPy();
+
+/// Whether there are NumPy arrays of this ONNX element type.
+bool HasArrays(std::int64_t element_type);
+
+/// A read-only array over the tensor's memory, not to be used once the call is over.
+/// nullptr with a Python error set where there is no memory or NumPy refuses the shape.
+PyObject* MakeView(const TensorView& tensor);
+
+/// An array with memory of its own, free to be kept and written to.
+PyObject* MakeCopy(const TensorView& tensor);
+
+/// Gives an array from MakeView a copy of its data. Views of it that the operator has made
+/// meanwhile still point into the runtime's memory: nobody can find those.
+void Detach(PyObject* view);
+
+/// What an operator returned for one output.
+class ReturnedArray {
+ public:
+  /// Takes an array or a NumPy scalar; false for anything else. Never follows __array_interface__
+  /// and its like: what an object says about its memory may be a lie.
+  bool Take(PyObject* value);
+
+  bool HasType(std::int64_t element_type) const;
+  std::span<const std::int64_t> shape() const;
+  std::size_t bytes() const;
+  /// Copying takes no Python, so that it may be done without the GIL.
+  bool IsPlain() const;
+  /// Copies all elements to `memory`, in order. False with a Python error set. IsPlain(): no GIL.
+  bool CopyTo(std::int64_t element_type, void* memory) const;
+
+ private:
+  nanobind::object array_;
+};
+
+/// "float64 array of shape (2, 3)", "None" or "list of length 2", for messages.
+std::string Describe(PyObject* value);
+
+}  // namespace opgraft::pyop

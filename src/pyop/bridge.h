@@ -1,0 +1,62 @@
+// The contract between libopgraft, which knows no Python, and the module opgraft._pyop, which does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "core/policy.h"
+#include "opgraft/status.h"
+#include "pyop/spec.h"
+
+namespace opgraft::pyop {
+
+/// Raised with every change of this file or of what it includes. Both sides are built from one
+/// tree, but a program may bring a libopgraft older or newer than its Python's package.
+inline constexpr std::uint32_t kBridgeVersion = 1;
+
+/// A tensor in the runtime's memory; `data` is nullptr for an input that is absent.
+struct TensorView {
+  void* data = nullptr;
+  std::int64_t element_type = 0;
+  std::span<const std::int64_t> shape;
+};
+
+/// One call of an operator: its inputs, and where its outputs are to go.
+class Call {
+ public:
+  virtual ~Call() = default;
+  /// One for each argument of the method. Valid until the call is over.
+  virtual std::span<const TensorView> inputs() const = 0;
+  /// Memory for the whole of output `index`, of the type that the spec gives; at most once each.
+  /// `data` is nullptr where nobody wants this output, or it has no elements.
+  virtual Status Allocate(std::size_t index, std::span<const std::int64_t> shape, void** data) = 0;
+};
+
+/// A Python operator, ready to run. Thread-safe: calls may overlap.
+class Operator {
+ public:
+  virtual ~Operator() = default;
+  virtual Status Compute(Call& call) noexcept = 0;
+};
+
+/// What opgraft._pyop hands over, in the capsule `opgraft._pyop.bridge`.
+struct Bridge {
+  std::uint32_t version;
+  /// Imports the module and makes the object. `spec` is checked and its module allowed already; the
+  /// class must be of an allowed module too. `policy` is used during the call alone.
+  Status (*create)(const Spec& spec, const Policy& policy, std::unique_ptr<Operator>* made);
+};
+
+inline constexpr char kBridgeModule[] = "opgraft._pyop";
+inline constexpr char kBridgeAttribute[] = "bridge";
+inline constexpr char kBridgeCapsule[] = "opgraft._pyop.bridge";
+
+/// The function of the module's library that starts Python in a program that has none. Its name
+/// changes with kBridgeVersion, since it is called before the version can be read.
+inline constexpr char kStartPythonSymbol[] = "opgraft_start_python_1";
+using StartPython = void (*)(const char* program, Status* status);
+
+}  // namespace opgraft::pyop

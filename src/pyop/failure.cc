@@ -1,0 +1,36 @@
+// Calls into opgraft._failure, ready for that to fail as well.
+#include "pyop/failure.h"
+
+namespace nb = nanobind;
+
+namespace opgraft::pyop {
+namespace {
+
+/// Calls a function of opgraft._failure; invalid where it raises in its turn.
+template <class... Arguments>
+nb::object Call(const char* function, const Arguments&... arguments) {
+  try {
+    return nb::module_::import_("opgraft._failure").attr(function)(arguments...);
+  } catch (nb::python_error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+Failure::Failure(bool keep_frames) {
+  const nb::object text = Call("describe", error_.value(), nb::bool_(keep_frames));
+  const char* utf8 = text.is_valid() ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+  if (utf8 == nullptr) PyErr_Clear();
+  const char* type = reinterpret_cast<PyTypeObject*>(error_.type().ptr())->tp_name;
+  text_ = utf8 != nullptr ? utf8 : std::string(type) + ", which cannot be described";
+}
+
+Status Failure::ToStatus(const std::string& what, bool is_kept) const {
+  const nb::object number = is_kept ? Call("keep", error_.value()) : nb::object();
+  const std::string mark =
+      number.is_valid() ? "[" + std::to_string(PyLong_AsLongLong(number.ptr())) + "] " : "";
+  return Status::PyOp(mark + what + " raised " + text_);
+}
+
+}  // namespace opgraft::pyop

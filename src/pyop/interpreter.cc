@@ -1,0 +1,146 @@
+// Python is reached by name alone: no header of it is included here, no library of it linked.
+#include "pyop/interpreter.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/platform.h"
+
+namespace opgraft::pyop {
+namespace {
+
+struct PyObject;
+
+/// The few functions of Python's C API that it takes to get hold of the bridge.
+struct PythonApi {
+  int (*is_initialized)() = Find<int (*)()>("Py_IsInitialized");
+  int (*gil_ensure)() = Find<int (*)()>("PyGILState_Ensure");
+  void (*gil_release)(int) = Find<void (*)(int)>("PyGILState_Release");
+  PyObject* (*import_module)(const char*) =
+      Find<PyObject* (*)(const char*)>("PyImport_ImportModule");
+  PyObject* (*get_attribute)(PyObject*, const char*) =
+      Find<PyObject* (*)(PyObject*, const char*)>("PyObject_GetAttrString");
+  void* (*capsule_pointer)(PyObject*, const char*) =
+      Find<void* (*)(PyObject*, const char*)>("PyCapsule_GetPointer");
+  void (*error_fetch)(PyObject**, PyObject**, PyObject**) =
+      Find<void (*)(PyObject**, PyObject**, PyObject**)>("PyErr_Fetch");
+  PyObject* (*to_string)(PyObject*) = Find<PyObject* (*)(PyObject*)>("PyObject_Str");
+  const char* (*to_utf8)(PyObject*) = Find<const char* (*)(PyObject*)>("PyUnicode_AsUTF8");
+  void (*decref)(PyObject*) = Find<void (*)(PyObject*)>("Py_DecRef");
+
+  bool IsRunning() const { return is_initialized != nullptr && is_initialized() != 0; }
+
+  /// The text of the error that is set; clears it.
+  std::string TakeErrorText() const {
+    PyObject* parts[3] = {};
+    error_fetch(&parts[0], &parts[1], &parts[2]);
+    PyObject* text = parts[1] != nullptr ? to_string(parts[1]) : nullptr;
+    const char* utf8 = text != nullptr ? to_utf8(text) : nullptr;
+    std::string result = utf8 != nullptr ? utf8 : "unknown error";
+    decref(text);
+    for (PyObject* part : parts) decref(part);
+    return result;
+  }
+
+ private:
+  template <class Pointer>
+  static Pointer Find(const char* name) {
+    return reinterpret_cast<Pointer>(platform::FindSymbol(name));
+  }
+};
+
+constexpr char kHowToChoose[] =
+    "\nPython operators need a Python with a shared library, NumPy and the package opgraft. Set "
+    "OPGRAFT_PYTHON to the python command of such an environment (the default is 'python3' on the "
+    "PATH)";
+
+/// Asks the python command where its library and the bridge lie, then loads and starts them.
+Status StartInterpreter() {
+  const char* chosen = std::getenv("OPGRAFT_PYTHON");
+  const std::string command = chosen != nullptr && *chosen != '\0' ? chosen : "python3";
+  platform::ProgramResult found;
+  Status status = platform::RunProgram({command, "-m", "opgraft._embedding"}, &found);
+  if (!status.ok()) return Status::Unavailable(status.message() + kHowToChoose);
+  if (found.exit_status != 0) {
+    return Status::Unavailable("'" + command + "' cannot serve Python operators:\n" + found.output +
+                               kHowToChoose);
+  }
+  std::vector<std::string> lines;
+  for (std::size_t start = 0, end = 0; (end = found.output.find('\n', start)) != std::string::npos;
+       start = end + 1) {
+    lines.push_back(found.output.substr(start, end - start));
+  }
+  if (lines.size() < 3) {
+    return Status::Unavailable("'" + command +
+                               " -m opgraft._embedding' printed what was not "
+                               "expected:\n" +
+                               found.output + kHowToChoose);
+  }
+  // The last lines: whatever else the environment prints at its start comes before them.
+  const std::string& program = lines[lines.size() - 3];
+  const std::string& library = lines[lines.size() - 2];
+  const std::string& bridge = lines[lines.size() - 1];
+  void* handle = nullptr;
+  // NumPy's and other extension modules look for Python's functions among the global ones.
+  status = platform::LoadLibrary(library, /*is_global=*/true, &handle);
+  if (status.ok()) status = platform::LoadLibrary(bridge, /*is_global=*/false, &handle);
+  if (!status.ok()) return status;
+  void* start = platform::FindSymbol(handle, kStartPythonSymbol);
+  if (start == nullptr) {
+    return Status::Unavailable(bridge +
+                               " is of another version of Opgraft than this program's "
+                               "libopgraft; install the same one in both places");
+  }
+  reinterpret_cast<StartPython>(start)(program.c_str(), &status);
+  return status;
+}
+
+Status ImportBridge(const PythonApi& python, const Bridge** bridge) {
+  const int gil = python.gil_ensure();
+  PyObject* module = python.import_module(kBridgeModule);
+  PyObject* capsule = module != nullptr ? python.get_attribute(module, kBridgeAttribute) : nullptr;
+  if (capsule != nullptr) {
+    *bridge = static_cast<const Bridge*>(python.capsule_pointer(capsule, kBridgeCapsule));
+  }
+  Status status;
+  if (*bridge == nullptr) {
+    status = Status::Unavailable("this process's Python cannot import " +
+                                 std::string(kBridgeModule) + ": " + python.TakeErrorText() +
+                                 "\nInstall it for this Python: python -m pip install opgraft");
+  } else if ((*bridge)->version != kBridgeVersion) {
+    status = Status::Unavailable("libopgraft speaks version " + std::to_string(kBridgeVersion) +
+                                 " of the bridge, the "
+                                 "package opgraft of this process's Python version " +
+                                 std::to_string((*bridge)->version) +
+                                 "; install the same release in both places");
+    *bridge = nullptr;
+  }
+  python.decref(capsule);
+  python.decref(module);
+  python.gil_release(gil);
+  return status;
+}
+
+}  // namespace
+
+Status GetBridge(const Bridge** bridge) {
+  static std::atomic<const Bridge*> ready = nullptr;
+  *bridge = ready.load();
+  if (*bridge != nullptr) return Status();
+  if (!PythonApi().IsRunning()) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    if (!PythonApi().IsRunning()) {
+      if (Status status = StartInterpreter(); !status.ok()) return status;
+    }
+  }
+  // No lock here: a thread that came with the GIL would wait for one that waits for the GIL.
+  Status status = ImportBridge(PythonApi(), bridge);
+  if (status.ok()) ready = *bridge;
+  return status;
+}
+
+}  // namespace opgraft::pyop

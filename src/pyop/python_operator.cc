@@ -1,0 +1,283 @@
+// Making the object, calling its method, and checking all that comes back.
+#include "pyop/python_operator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "core/element_type.h"
+#include "pyop/arguments.h"
+#include "pyop/arrays.h"
+#include "pyop/failure.h"
+
+namespace nb = nanobind;
+
+namespace opgraft::pyop {
+namespace {
+
+/// Below this an output is copied faster than the GIL is given up and taken again.
+constexpr std::size_t kBytesWorthReleasing = 256 * 1024;
+
+/// How long an argument may still be held after the call, by a thread of the operator's that is
+/// about to drop it, before that counts as kept: so many times a millisecond.
+constexpr int kGraceSteps = 20;
+
+std::string ShapeText(std::span<const std::int64_t> shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    text += (i > 0 ? ", " : "") + (shape[i] < 0 ? "?" : std::to_string(shape[i]));
+  }
+  return text + ")";
+}
+
+bool Fits(std::span<const std::int64_t> shape, const DeclaredShape& declared) {
+  if (!declared) return true;
+  if (shape.size() != declared->size()) return false;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if ((*declared)[i] != kUnknown && (*declared)[i] != shape[i]) return false;
+  }
+  return true;
+}
+
+std::string TextOf(const nb::object& object) {
+  const char* text = PyUnicode_Check(object.ptr()) ? PyUnicode_AsUTF8(object.ptr()) : nullptr;
+  if (text == nullptr) PyErr_Clear();
+  return text != nullptr ? text : "";
+}
+
+/// Calls `body`, which returns a Status, with the GIL held and every C++ exception caught.
+template <class Body>
+Status WithGil(const Spec& spec, Body body) noexcept {
+  try {
+    const nb::gil_scoped_acquire gil;
+    try {
+      return body();
+    } catch (nb::python_error& error) {
+      error.restore();
+      return Failure(/*keep_frames=*/false).ToStatus(spec.Who() + ": a call of Python", true);
+    }
+  } catch (const std::exception& exception) {
+    return Status::Error(spec.Who() + ": " + exception.what());
+  }
+}
+
+}  // namespace
+
+Status PythonOperator::Create(const Spec& spec, const Policy& policy,
+                              std::unique_ptr<Operator>* made) {
+  std::unique_ptr<PythonOperator> created(new PythonOperator(spec));
+  Status status = WithGil(spec, [&] { return created->MakeObject(policy); });
+  if (status.ok()) *made = std::move(created);
+  return status;
+}
+
+PythonOperator::~PythonOperator() {
+  if (Py_IsInitialized() == 0) {  // Python is gone before the session: there is nothing to release
+    compute_.release();
+    for (nb::object& kept : kept_) kept.release();
+    return;
+  }
+  const nb::gil_scoped_acquire gil;
+  compute_.reset();
+  kept_.clear();
+}
+
+Status PythonOperator::FindClass(const Policy& policy, nb::object* found) const {
+  *found = nb::steal(PyImport_ImportModule(spec_.module.c_str()));
+  if (!found->is_valid()) {
+    const Failure failure(/*keep_frames=*/true);
+    Status status = failure.ToStatus(spec_.Who() + ": the import of '" + spec_.module + "'", true);
+    if (!failure.IsInstance(PyExc_ModuleNotFoundError)) return status;
+    return Status::PyOp(status.message() +
+                        "The module must lie on Python's path: put its folder "
+                        "into sys.path, or into PYTHONPATH");
+  }
+  for (std::size_t start = 0; start <= spec_.class_name.size();) {
+    const std::size_t dot = std::min(spec_.class_name.find('.', start), spec_.class_name.size());
+    const std::string name = spec_.class_name.substr(start, dot - start);
+    start = dot + 1;
+    *found = nb::steal(PyObject_GetAttrString(found->ptr(), name.c_str()));
+    if (!found->is_valid()) {
+      return Failure(/*keep_frames=*/true)
+          .ToStatus(spec_.Who() + ": the look-up of class '" + spec_.class_name + "'", true);
+    }
+    if (!PyType_Check(found->ptr())) {
+      return Status::PyOp(spec_.Who() + ": expected '" + name + "' to be a class, but it is an " +
+                          Describe(found->ptr()));
+    }
+    // A module holds what it imports too, and allowing it does not allow those.
+    const std::string home = TextOf(nb::getattr(*found, "__module__", nb::str("")));
+    if (home != spec_.module && !policy.Allows(home)) return Policy::Refusal(spec_.Who(), home);
+  }
+  return Status();
+}
+
+Status PythonOperator::MakeObject(const Policy& policy) {
+  nb::object type;
+  nb::dict arguments;
+  if (Status status = FindClass(policy, &type); !status.ok()) return status;
+  if (Status status = ReadArguments(spec_, &arguments); !status.ok()) return status;
+  const nb::tuple nothing;
+  const nb::object object = nb::steal(PyObject_Call(type.ptr(), nothing.ptr(), arguments.ptr()));
+  if (!object.is_valid()) {
+    return Failure(/*keep_frames=*/true).ToStatus(spec_.Who() + ": its __init__", true);
+  }
+  compute_ = nb::steal(PyObject_GetAttrString(object.ptr(), spec_.compute.c_str()));
+  if (!compute_.is_valid()) {
+    return Failure(/*keep_frames=*/true)
+        .ToStatus(spec_.Who() + ": the look-up of method '" + spec_.compute + "'", true);
+  }
+  if (PyCallable_Check(compute_.ptr()) == 0) {
+    return Status::PyOp(spec_.Who() + ": expected '" + spec_.compute +
+                        "' to be a method, but it is an " + Describe(compute_.ptr()));
+  }
+  copy_inputs_ = nb::cast<bool>(nb::bool_(nb::getattr(type, "copy_inputs", nb::bool_(false))));
+  return Status();
+}
+
+Status PythonOperator::Compute(Call& call) noexcept {
+  return WithGil(spec_, [&] { return ComputeWithGil(call); });
+}
+
+Status PythonOperator::ComputeWithGil(Call& call) {
+  if (HoldsArguments()) return KeptError();
+  Arguments arguments;
+  Status status = MakeArguments(call, &arguments);
+  if (!status.ok()) return status;
+  // The slot before the first argument is free for a bound method to put its object into.
+  nb::object returned = nb::steal(
+      PyObject_Vectorcall(compute_.ptr(), arguments.data() + 1,
+                          (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  if (!returned.is_valid()) {
+    const Failure failure(/*keep_frames=*/copy_inputs_);
+    // An exception that holds an argument is not kept: it would outlive the memory.
+    const bool is_released = Release(std::move(arguments));
+    return failure.ToStatus(spec_.Who() + ": " + spec_.compute, is_released);
+  }
+  status = StoreOutputs(call, returned.ptr());
+  returned.reset();
+  if (!Release(std::move(arguments)) && status.ok()) status = KeptError();
+  return status;
+}
+
+Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
+  arguments->reserve(call.inputs().size() + 1);
+  arguments->push_back(nullptr);
+  for (const TensorView& input : call.inputs()) {
+    PyObject* argument = nullptr;
+    Status status;
+    if (input.data == nullptr) {
+      argument = Py_NewRef(Py_None);
+    } else if (!HasArrays(input.element_type)) {
+      status = Status::Model(spec_.Who() + ": input " + std::to_string(arguments->size() - 1) +
+                             " is " + ElementTypeName(input.element_type) +
+                             ", which a Python operator cannot take yet");
+    } else {
+      argument = copy_inputs_ ? MakeCopy(input) : MakeView(input);
+    }
+    if (argument == nullptr) {
+      for (PyObject* made : *arguments) Py_XDECREF(made);
+      return status.ok() ? Failure(true).ToStatus(spec_.Who() + ": the array of an input", true)
+                         : status;
+    }
+    arguments->push_back(argument);
+  }
+  return Status();
+}
+
+Status PythonOperator::StoreOutputs(Call& call, PyObject* returned) const {
+  const std::size_t expected = spec_.output_types.size();
+  const bool is_sequence = PyTuple_Check(returned) || PyList_Check(returned);
+  if (expected == 1 && !is_sequence) return StoreOutput(call, 0, returned);
+  if (expected == 0 && returned == Py_None) return Status();
+  if (!is_sequence || static_cast<std::size_t>(Py_SIZE(returned)) != expected) {
+    return Status::PyOp(
+        spec_.Who() + ": expected " + spec_.compute + " to return " +
+        (expected == 1 ? "an array" : "a tuple of " + std::to_string(expected) + " arrays") +
+        ", one for each of 'output_types', but it returned " +
+        (returned == Py_None ? "None" : "a " + Describe(returned)));
+  }
+  const nb::object outputs = nb::borrow(returned);
+  for (std::size_t i = 0; i < expected; ++i) {
+    const nb::object output = nb::steal(PySequence_GetItem(returned, static_cast<Py_ssize_t>(i)));
+    Status status = output.is_valid()
+                        ? StoreOutput(call, i, output.ptr())
+                        : Failure(copy_inputs_).ToStatus(spec_.Who() + ": its list", true);
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* value) const {
+  const std::int64_t type = spec_.output_types[index];
+  const std::string_view type_name = FindElementType(type)->name;
+  const auto unexpected = [&](const std::string& expected, const std::string& mend) {
+    return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) + ": expected " +
+                        expected + ", but " + spec_.compute + " returned " + Describe(value) +
+                        ". To mend it: " + mend);
+  };
+  ReturnedArray array;
+  if (!array.Take(value)) {
+    return unexpected("a NumPy array of " + std::string(type_name),
+                      "return numpy.asarray(value, dtype=numpy." + std::string(type_name) + ")");
+  }
+  if (!array.HasType(type)) {
+    return unexpected("a NumPy array of " + std::string(type_name),
+                      "return value.astype(numpy." + std::string(type_name) +
+                          "), or declare the other type in 'output_types'");
+  }
+  if (!spec_.output_shapes.empty() && !Fits(array.shape(), spec_.output_shapes[index])) {
+    return unexpected(
+        "an array of shape " + ShapeText(*spec_.output_shapes[index]) + ", as the model declares",
+        "return that shape, or declare another one in the model");
+  }
+  void* memory = nullptr;
+  Status status = call.Allocate(index, array.shape(), &memory);
+  if (!status.ok() || memory == nullptr || array.bytes() == 0) return status;
+  if (array.bytes() >= kBytesWorthReleasing && array.IsPlain()) {
+    const nb::gil_scoped_release no_gil;
+    array.CopyTo(type, memory);
+  } else if (!array.CopyTo(type, memory)) {
+    return Failure(copy_inputs_).ToStatus(spec_.Who() + ": the copy of an output", true);
+  }
+  return Status();
+}
+
+bool PythonOperator::Release(Arguments arguments) {
+  const auto is_kept = [&](PyObject* argument) {
+    return argument != nullptr && argument != Py_None && !copy_inputs_ && Py_REFCNT(argument) > 1;
+  };
+  const auto any_kept = [&] { return std::any_of(arguments.begin(), arguments.end(), is_kept); };
+  if (any_kept()) PyGC_Collect();  // cycles that nobody holds are no fault of the operator's
+  for (int step = 0; step < kGraceSteps && any_kept(); ++step) {
+    const nb::gil_scoped_release no_gil;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  bool all_released = true;
+  for (PyObject* argument : arguments) {
+    if (is_kept(argument)) {
+      Detach(argument);
+      kept_.push_back(nb::borrow(argument));
+      all_released = false;
+    }
+    Py_XDECREF(argument);
+  }
+  return all_released;
+}
+
+bool PythonOperator::HoldsArguments() {
+  std::erase_if(kept_, [](const nb::object& kept) { return Py_REFCNT(kept.ptr()) == 1; });
+  return !kept_.empty();
+}
+
+Status PythonOperator::KeptError() const {
+  return Status::PyOp(
+      spec_.Who() + ": " + spec_.compute +
+      " kept an input, or a view of one, beyond the call, but its memory is ONNX Runtime's and is "
+      "used again. To mend it: keep a copy (input.copy()), or let every input be one, with the "
+      "line "
+      "'copy_inputs = True' in the class. Until what was kept is let go, the operator is not run");
+}
+
+}  // namespace opgraft::pyop

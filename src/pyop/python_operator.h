@@ -1,0 +1,49 @@
+// A Python object made for a node, and the call of its method.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "pyop/bridge.h"
+
+namespace opgraft::pyop {
+
+class PythonOperator final : public Operator {
+ public:
+  /// Bridge::create.
+  static Status Create(const Spec& spec, const Policy& policy, std::unique_ptr<Operator>* made);
+
+  PythonOperator(const PythonOperator&) = delete;
+  PythonOperator& operator=(const PythonOperator&) = delete;
+  ~PythonOperator() override;
+
+  Status Compute(Call& call) noexcept override;
+
+ private:
+  /// The arguments of one call, as Python objects.
+  using Arguments = std::vector<PyObject*>;
+
+  explicit PythonOperator(const Spec& spec) : spec_(spec) {}
+
+  Status FindClass(const Policy& policy, nanobind::object* found) const;
+  Status MakeObject(const Policy& policy);
+  Status ComputeWithGil(Call& call);
+  Status MakeArguments(Call& call, Arguments* arguments) const;
+  Status StoreOutputs(Call& call, PyObject* returned) const;
+  Status StoreOutput(Call& call, std::size_t index, PyObject* value) const;
+  /// Lets go of the arguments. False where the operator has kept some of them; they join kept_.
+  bool Release(Arguments arguments);
+  /// Whether the operator still holds an argument of an earlier call.
+  bool HoldsArguments();
+  Status KeptError() const;
+
+  const Spec spec_;
+  nanobind::object compute_;  // the bound method: no lookup by name in a call
+  bool copy_inputs_ = false;
+  std::vector<nanobind::object> kept_;  // guarded by the GIL
+};
+
+}  // namespace opgraft::pyop

@@ -1,0 +1,118 @@
+// The checks that a PyOp node must pass, whoever wrote it.
+#include "pyop/spec.h"
+
+#include <algorithm>
+
+#include "core/element_type.h"
+#include "core/policy.h"
+
+namespace opgraft::pyop {
+namespace {
+
+std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+/// A name is taken from the model, so that special methods and what they reach are out of bounds.
+bool IsPlainName(std::string_view name) {
+  return IsDottedName(name) && !name.starts_with("__") && name.find(".__") == name.npos;
+}
+
+Status CheckTypes(const Spec& spec, const char* attribute, const std::vector<std::int64_t>& types,
+                  std::size_t expected) {
+  if (types.size() != expected) {
+    return Status::Model(spec.Who() + ": attribute '" + attribute + "' names " +
+                         std::to_string(types.size()) + " types, expected " +
+                         std::to_string(expected) + ", one for each of the node's " +
+                         (attribute == attribute::kInputTypes ? "inputs" : "outputs"));
+  }
+  for (const std::int64_t type : types) {
+    const ElementType* known = FindElementType(type);
+    if (known == nullptr || type == 0) {
+      return Status::Model(spec.Who() + ": attribute '" + attribute + "' holds " +
+                           std::to_string(type) +
+                           ", which is no ONNX type; expected a number of "
+                           "onnx.TensorProto, such as TensorProto.FLOAT");
+    }
+    if (known->size == 0) {
+      return Status::Model(spec.Who() + ": attribute '" + attribute + "' asks for " +
+                           std::string(known->name) +
+                           ", which a Python operator cannot take or give yet; supported are bool, "
+                           "the integers of 8 to 64 bits, float16, float32 and float64");
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
+std::string Spec::Who() const {
+  return "node " + Quoted(node) + ", operator " + module + "." + class_name;
+}
+
+std::size_t Spec::Places(std::size_t inputs) const {
+  return input_places.empty() ? inputs : input_places.size();
+}
+
+Status Check(const Spec& spec, std::size_t inputs, std::size_t outputs) {
+  if (!IsDottedName(spec.module)) {
+    return Status::Model(spec.Who() + ": attribute 'module' is " + Quoted(spec.module) +
+                         ", expected an absolute module name such as 'package.module'");
+  }
+  if (!IsPlainName(spec.class_name)) {
+    return Status::Model(spec.Who() + ": attribute 'class_name' is " + Quoted(spec.class_name) +
+                         ", expected the name of a class, without leading '__'");
+  }
+  if (!IsPlainName(spec.compute) || spec.compute.find('.') != std::string::npos) {
+    return Status::Model(spec.Who() + ": attribute 'compute' is " + Quoted(spec.compute) +
+                         ", expected the name of a method, without leading '__'");
+  }
+  std::int64_t next = 0;
+  for (const std::int64_t place : spec.input_places) {
+    if (place != kUnknown && place != next++) next = kUnknown - 1;
+    if (next < 0) break;
+  }
+  if (!spec.input_places.empty() && next != static_cast<std::int64_t>(inputs)) {
+    return Status::Model(spec.Who() + ": attribute 'input_places' does not name each of the " +
+                         std::to_string(inputs) + " inputs once, in order");
+  }
+  if (!spec.input_types.empty()) {
+    Status status = CheckTypes(spec, attribute::kInputTypes, spec.input_types, spec.Places(inputs));
+    if (!status.ok()) return status;
+  }
+  if (outputs > 0 && spec.output_types.empty()) {
+    return Status::Model(spec.Who() + ": attribute 'output_types' is missing; expected " +
+                         std::to_string(outputs) + " types, such as output_types=" +
+                         "[TensorProto.FLOAT], one for each of the node's outputs");
+  }
+  if (!spec.output_shapes.empty() && spec.output_shapes.size() != outputs) {
+    return Status::Model(spec.Who() + ": attribute 'output_shapes' holds " +
+                         std::to_string(spec.output_shapes.size()) + " shapes, expected " +
+                         std::to_string(outputs));
+  }
+  return CheckTypes(spec, attribute::kOutputTypes, spec.output_types, outputs);
+}
+
+std::vector<std::int64_t> Pack(const std::vector<DeclaredShape>& shapes) {
+  std::vector<std::int64_t> packed;
+  for (const DeclaredShape& shape : shapes) {
+    packed.push_back(shape ? static_cast<std::int64_t>(shape->size()) : kUnknown);
+    if (shape) packed.insert(packed.end(), shape->begin(), shape->end());
+  }
+  return packed;
+}
+
+bool Unpack(const std::vector<std::int64_t>& packed, std::vector<DeclaredShape>* shapes) {
+  shapes->clear();
+  for (auto at = packed.begin(); at != packed.end();) {
+    const std::int64_t rank = *at++;
+    if (rank < kUnknown || rank > packed.end() - at) return false;
+    if (rank == kUnknown) {
+      shapes->emplace_back();
+    } else {
+      shapes->emplace_back(std::vector<std::int64_t>(at, at + rank));
+      at += rank;
+    }
+  }
+  return true;
+}
+
+}  // namespace opgraft::pyop

@@ -1,0 +1,65 @@
+// What a canonical PyOp node says about its Python operator: the contents of docs/format.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opgraft/status.h"
+
+namespace opgraft::pyop {
+
+inline constexpr char kDomain[] = "ai.opgraft";
+inline constexpr char kOpType[] = "PyOp";
+inline constexpr std::int64_t kFormat = 1;
+
+/// The attributes of a canonical node.
+namespace attribute {
+inline constexpr char kFormat[] = "format";
+inline constexpr char kModule[] = "module";
+inline constexpr char kClassName[] = "class_name";
+inline constexpr char kCompute[] = "compute";
+inline constexpr char kInputTypes[] = "input_types";
+inline constexpr char kOutputTypes[] = "output_types";
+inline constexpr char kInputPlaces[] = "input_places";
+inline constexpr char kOutputShapes[] = "output_shapes";
+inline constexpr char kArguments[] = "arguments";
+}  // namespace attribute
+
+/// A dimension, or an input, that is not there or not known.
+inline constexpr std::int64_t kUnknown = -1;
+
+/// The dimensions that the model declares for an output; nullopt where it leaves the rank open.
+using DeclaredShape = std::optional<std::vector<std::int64_t>>;
+
+struct Spec {
+  std::string node;  ///< the node's name
+  std::string module;
+  std::string class_name;
+  std::string compute = "compute";
+  std::vector<std::int64_t> input_types;   ///< one for each place; empty: any types
+  std::vector<std::int64_t> output_types;  ///< one for each output
+  /// For each argument of the method, which of the node's inputs it is, or kUnknown for None;
+  /// empty: all inputs, in order.
+  std::vector<std::int64_t> input_places;
+  std::vector<DeclaredShape> output_shapes;  ///< one for each output, or empty
+  std::string arguments;  ///< a NodeProto in bytes, whose attributes are for __init__
+
+  /// "node 'n', operator module.Class", with which every message begins.
+  std::string Who() const;
+  /// The number of arguments of the method for a node with `inputs` inputs.
+  std::size_t Places(std::size_t inputs) const;
+};
+
+/// Whether a node with so many inputs and outputs can be run by `spec`; a ModelError if not.
+Status Check(const Spec& spec, std::size_t inputs, std::size_t outputs);
+
+/// Output shapes as the one list of integers in which a node holds them: for each output its rank
+/// and its dimensions, kUnknown for what is open. Unpack gives false for a list that is not so.
+std::vector<std::int64_t> Pack(const std::vector<DeclaredShape>& shapes);
+bool Unpack(const std::vector<std::int64_t>& packed, std::vector<DeclaredShape>* shapes);
+
+}  // namespace opgraft::pyop

@@ -1,0 +1,249 @@
+// opgraft-run: runs a model in a program that is not Python, by whichever ONNX Runtime it is given.
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/element_type.h"
+#include "core/platform.h"
+#include "opgraft/host.h"
+#include "opgraft/onnxruntime.h"
+#include "run/npy.h"
+
+namespace opgraft::run {
+namespace {
+
+constexpr char kUsage[] =
+    "usage: opgraft-run --onnxruntime LIBRARY [--allow MODULE]... [--input NAME=FILE.npy]...\n"
+    "                   [--output NAME=FILE.npy]... MODEL\n"
+    "Runs MODEL by the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
+    "module that the model may run, or 'package.*'. Python is the one that OPGRAFT_PYTHON names,\n"
+    "else python3 on the PATH.\n";
+
+struct Options {
+  std::string runtime;
+  std::string model;
+  Allowed allowed;
+  std::map<std::string, std::string> inputs;
+  std::map<std::string, std::string> outputs;
+};
+
+Status AddPair(const std::string& option, const std::string& entry,
+               std::map<std::string, std::string>* pairs) {
+  const std::size_t equals = entry.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == entry.size()) {
+    return Status::Error(option + " " + entry + ": expected NAME=FILE.npy");
+  }
+  (*pairs)[entry.substr(0, equals)] = entry.substr(equals + 1);
+  return Status();
+}
+
+Status ParseOptions(int count, char** arguments, Options* options) {
+  for (int i = 1; i < count; ++i) {
+    const std::string argument = arguments[i];
+    if (!argument.starts_with("--")) {
+      if (!options->model.empty())
+        return Status::Error("two models are given\n" + std::string(kUsage));
+      options->model = argument;
+      continue;
+    }
+    if (i + 1 == count) return Status::Error(argument + " lacks its value\n" + kUsage);
+    const std::string value = arguments[++i];
+    Status status;
+    if (argument == "--onnxruntime") {
+      options->runtime = value;
+    } else if (argument == "--allow") {
+      options->allowed.modules.push_back(value);
+    } else if (argument == "--input") {
+      status = AddPair(argument, value, &options->inputs);
+    } else if (argument == "--output") {
+      status = AddPair(argument, value, &options->outputs);
+    } else {
+      status = Status::Error("unknown option " + argument + "\n" + kUsage);
+    }
+    if (!status.ok()) return status;
+  }
+  if (options->runtime.empty() || options->model.empty()) return Status::Error(kUsage);
+  return Status();
+}
+
+/// A runtime that is loaded, and a session in it. Released with the object.
+class Runner {
+ public:
+  Runner() = default;
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+  ~Runner() {
+    if (session_ != nullptr) ort::ReleaseSession(api_, session_);
+    if (environment_ != nullptr) ort::ReleaseEnv(api_, environment_);
+  }
+
+  Status Open(const Options& options);
+  Status Run(const std::map<std::string, Array>& inputs, std::map<std::string, Array>* outputs);
+
+  const std::vector<std::string>& input_names() const { return input_names_; }
+  const std::vector<std::string>& output_names() const { return output_names_; }
+
+ private:
+  /// What a call of the runtime returned, as a Status.
+  Status Take(OrtStatus* returned) const {
+    if (returned == nullptr) return Status();
+    const std::string text = ort::GetErrorMessage(api_, returned);
+    ort::ReleaseStatus(api_, returned);
+    Status status = Status::FindIn(text);
+    return status.ok() ? Status::Error(text) : status;
+  }
+
+  template <class Counter, class Getter>
+  Status ReadNames(const Counter& count, const Getter& get, std::vector<std::string>* names) const;
+  Status ReadOutput(OrtValue* value, Array* array) const;
+
+  const OrtApi* api_ = nullptr;
+  OrtEnv* environment_ = nullptr;
+  OrtSession* session_ = nullptr;
+  std::vector<std::string> input_names_;
+  std::vector<std::string> output_names_;
+};
+
+Status Runner::Open(const Options& options) {
+  constexpr int kWarnings = 2;
+  void* library = nullptr;
+  Status status = platform::LoadLibrary(options.runtime, /*is_global=*/false, &library);
+  if (!status.ok()) return status;
+  // Not linked: the function's version symbol would tie the program to one release.
+  void* symbol = platform::FindSymbol(library, "OrtGetApiBase");
+  if (symbol == nullptr) return Status::Unavailable(options.runtime + " is no ONNX Runtime");
+  const OrtApiBase* base = reinterpret_cast<const OrtApiBase* (*)()>(symbol)();
+  api_ = ort::GetApi(base, ort::kApiVersion);
+  if (api_ == nullptr) {
+    return Status::Unavailable(options.runtime + " is ONNX Runtime " + ort::GetVersionString(base) +
+                               ", which is too old");
+  }
+  OrtSessionOptions* session_options = nullptr;
+  status = Take(ort::CreateEnv(api_, kWarnings, "opgraft-run", &environment_));
+  if (status.ok()) status = Take(ort::CreateSessionOptions(api_, &session_options));
+  if (!status.ok()) return status;
+  status =
+      CreateSession(base, environment_, options.model, session_options, options.allowed, &session_);
+  ort::ReleaseSessionOptions(api_, session_options);
+  if (status.ok()) {
+    status = ReadNames(ort::SessionGetInputCount, ort::SessionGetInputName, &input_names_);
+  }
+  if (!status.ok()) return status;
+  return ReadNames(ort::SessionGetOutputCount, ort::SessionGetOutputName, &output_names_);
+}
+
+template <class Counter, class Getter>
+Status Runner::ReadNames(const Counter& count, const Getter& get,
+                         std::vector<std::string>* names) const {
+  OrtAllocator* allocator = nullptr;
+  std::size_t number = 0;
+  Status status = Take(ort::GetAllocatorWithDefaultOptions(api_, &allocator));
+  if (status.ok()) status = Take(count(api_, session_, &number));
+  for (std::size_t i = 0; status.ok() && i < number; ++i) {
+    char* name = nullptr;
+    status = Take(get(api_, session_, i, allocator, &name));
+    if (!status.ok()) break;
+    names->push_back(name);
+    status = Take(ort::AllocatorFree(api_, allocator, name));
+  }
+  return status;
+}
+
+Status Runner::Run(const std::map<std::string, Array>& inputs,
+                   std::map<std::string, Array>* outputs) {
+  constexpr int kArenaAllocator = 1;
+  constexpr int kDefaultMemory = 0;
+  OrtMemoryInfo* memory = nullptr;
+  Status status = Take(ort::CreateCpuMemoryInfo(api_, kArenaAllocator, kDefaultMemory, &memory));
+  std::vector<const char*> input_names;
+  std::vector<const char*> output_names;
+  std::vector<OrtValue*> input_values;
+  std::vector<OrtValue*> output_values(output_names_.size());
+  for (const auto& [name, array] : inputs) {
+    if (!status.ok()) break;
+    input_names.push_back(name.c_str());
+    input_values.push_back(nullptr);
+    status = Take(ort::CreateTensorWithDataAsOrtValue(
+        api_, memory, const_cast<char*>(array.data.data()), array.data.size(), array.shape.data(),
+        array.shape.size(), array.element_type, &input_values.back()));
+  }
+  for (const std::string& name : output_names_) output_names.push_back(name.c_str());
+  if (status.ok()) {
+    status = Take(ort::Run(api_, session_, nullptr, input_names.data(), input_values.data(),
+                           input_values.size(), output_names.data(), output_names.size(),
+                           output_values.data()));
+  }
+  for (std::size_t i = 0; status.ok() && i < output_values.size(); ++i) {
+    status = ReadOutput(output_values[i], &(*outputs)[output_names_[i]]);
+  }
+  for (OrtValue* value : input_values) ort::ReleaseValue(api_, value);
+  for (OrtValue* value : output_values) ort::ReleaseValue(api_, value);
+  ort::ReleaseMemoryInfo(api_, memory);
+  return status;
+}
+
+Status Runner::ReadOutput(OrtValue* value, Array* array) const {
+  OrtTensorTypeAndShapeInfo* info = nullptr;
+  int element_type = 0;
+  std::size_t rank = 0;
+  void* data = nullptr;
+  Status status = Take(ort::GetTensorTypeAndShape(api_, value, &info));
+  if (!status.ok()) return status;
+  status = Take(ort::GetTensorElementType(api_, info, &element_type));
+  if (status.ok()) status = Take(ort::GetDimensionsCount(api_, info, &rank));
+  array->shape.resize(rank);
+  if (status.ok()) status = Take(ort::GetDimensions(api_, info, array->shape.data(), rank));
+  ort::ReleaseTensorTypeAndShapeInfo(api_, info);
+  if (status.ok()) status = Take(ort::GetTensorMutableData(api_, value, &data));
+  if (!status.ok()) return status;
+  array->element_type = element_type;
+  const ElementType* type = FindElementType(element_type);
+  if (type == nullptr || type->size == 0) {
+    return Status::Unavailable("an output is " + ElementTypeName(element_type) +
+                               ", which opgraft-run cannot print");
+  }
+  if (array->Elements() > 0) {
+    array->data.assign(static_cast<const char*>(data), array->Elements() * type->size);
+  }
+  return Status();
+}
+
+Status Main(int count, char** arguments) {
+  Options options;
+  Runner runner;
+  std::map<std::string, Array> inputs;
+  std::map<std::string, Array> outputs;
+  Status status = ParseOptions(count, arguments, &options);
+  for (const auto& [name, file] : options.inputs) {
+    if (status.ok()) status = ReadNpy(file, &inputs[name]);
+  }
+  if (status.ok()) status = runner.Open(options);
+  if (!status.ok()) return status;
+  for (const std::string& name : runner.input_names()) {
+    if (inputs.contains(name)) continue;
+    return Status::Error("the model's input '" + name + "' is missing: --input " + name +
+                         "=FILE.npy");
+  }
+  if (status = runner.Run(inputs, &outputs); !status.ok()) return status;
+  for (const std::string& name : runner.output_names()) {
+    std::printf("%s %s\n", name.c_str(), Format(outputs[name]).c_str());
+  }
+  for (const auto& [name, file] : options.outputs) {
+    if (!outputs.contains(name)) return Status::Error("--output " + name + ": there is none such");
+    if (status = WriteNpy(file, outputs[name]); !status.ok()) return status;
+  }
+  return Status();
+}
+
+}  // namespace
+}  // namespace opgraft::run
+
+int main(int count, char** arguments) {
+  const opgraft::Status status = opgraft::run::Main(count, arguments);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "opgraft-run: %s: %s\n", std::string(Name(status.kind())).c_str(),
+               status.message().c_str());
+  return 1;
+}

@@ -1,0 +1,184 @@
+// The .npy format: a magic word, a header that is a Python dict in text, then the elements.
+#include "run/npy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+#include "core/element_type.h"
+#include "core/platform.h"
+
+namespace opgraft::run {
+namespace {
+
+constexpr char kMagic[] = "\x93NUMPY";
+constexpr std::size_t kMagicSize = 6;
+constexpr std::size_t kMostPrinted = 64;
+
+struct Description {
+  std::string_view text;
+  std::int32_t element_type;
+};
+constexpr Description kDescriptions[] = {
+    {"<f4", 1}, {"|u1", 2}, {"|i1", 3},  {"<u2", 4},  {"<i2", 5},  {"<i4", 6},
+    {"<i8", 7}, {"|b1", 9}, {"<f2", 10}, {"<f8", 11}, {"<u4", 12}, {"<u8", 13},
+};
+
+std::string ShapeText(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return text;
+}
+
+/// What stands behind `'key':` in the header, up to `end`; empty where the key is not there.
+std::string_view Value(std::string_view header, std::string_view key, std::string_view end) {
+  const std::size_t at = header.find(key);
+  if (at == header.npos) return {};
+  header.remove_prefix(at + key.size());
+  return header.substr(0, header.find(end));
+}
+
+Status ParseHeader(std::string_view header, Array* array) {
+  const std::string_view description = Value(header, "'descr': '", "'");
+  const auto known =
+      std::find_if(std::begin(kDescriptions), std::end(kDescriptions),
+                   [&](const Description& entry) { return entry.text == description; });
+  if (known == std::end(kDescriptions)) {
+    return Status::Error("its elements are of type '" + std::string(description) +
+                         "', expected bool, integers or floats, little-endian");
+  }
+  array->element_type = known->element_type;
+  if (!Value(header, "'fortran_order': ", ",").starts_with("False")) {
+    return Status::Error("it is in Fortran order; save numpy.ascontiguousarray(array)");
+  }
+  if (header.find("'shape': (") == header.npos) return Status::Error("it has no shape");
+  std::string shape(Value(header, "'shape': (", ")"));
+  array->shape.clear();
+  for (const char* at = shape.c_str(); *at != '\0';) {
+    char* end = nullptr;
+    const long long size = std::strtoll(at, &end, 10);
+    if (end == at || size < 0) return Status::Error("its shape is (" + shape + ")");
+    array->shape.push_back(size);
+    at = end + std::strspn(end, ", ");
+  }
+  return Status();
+}
+
+Status ParseNpy(std::string_view file, Array* array) {
+  if (file.size() < kMagicSize + 6 || !file.starts_with(kMagic)) {
+    return Status::Error("it is no .npy file");
+  }
+  const bool is_long = file[kMagicSize] >= 2;
+  const std::size_t start = kMagicSize + 2 + (is_long ? 4 : 2);
+  std::uint32_t length = 0;
+  std::memcpy(&length, file.data() + kMagicSize + 2, is_long ? 4 : 2);
+  if (length > file.size() - start) return Status::Error("it is cut short");
+  Status status = ParseHeader(file.substr(start, length), array);
+  if (!status.ok()) return status;
+  array->data = file.substr(start + length);
+  std::size_t expected = FindElementType(array->element_type)->size;
+  for (const std::int64_t size : array->shape) {
+    if (__builtin_mul_overflow(expected, static_cast<std::size_t>(size), &expected)) {
+      return Status::Error("its shape is too large");
+    }
+  }
+  if (array->data.size() == expected) return Status();
+  return Status::Error("it holds " + std::to_string(array->data.size()) +
+                       " bytes of elements, expected " + std::to_string(expected));
+}
+
+double HalfToDouble(std::uint16_t half) {
+  const int exponent = (half >> 10) & 31;
+  const int fraction = half & 1023;
+  const double sign = (half & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) return fraction != 0 ? NAN : sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+template <class Element>
+Element Load(const char* at) {
+  Element element;
+  std::memcpy(&element, at, sizeof(element));
+  return element;
+}
+
+std::string FormatFloat(const char* format, double value) {
+  char text[40];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
+}
+
+std::string FormatElement(std::int32_t element_type, const char* at) {
+  switch (element_type) {
+    case 1: return FormatFloat("%.9g", Load<float>(at));
+    case 2: return std::to_string(Load<std::uint8_t>(at));
+    case 3: return std::to_string(Load<std::int8_t>(at));
+    case 4: return std::to_string(Load<std::uint16_t>(at));
+    case 5: return std::to_string(Load<std::int16_t>(at));
+    case 6: return std::to_string(Load<std::int32_t>(at));
+    case 7: return std::to_string(Load<std::int64_t>(at));
+    case 9: return Load<std::uint8_t>(at) != 0 ? "True" : "False";
+    case 10: return FormatFloat("%.9g", HalfToDouble(Load<std::uint16_t>(at)));
+    case 11: return FormatFloat("%.17g", Load<double>(at));
+    case 12: return std::to_string(Load<std::uint32_t>(at));
+    case 13: return std::to_string(Load<std::uint64_t>(at));
+    default: return "?";
+  }
+}
+
+}  // namespace
+
+std::size_t Array::Elements() const {
+  std::size_t elements = 1;
+  for (const std::int64_t size : shape) elements *= static_cast<std::size_t>(size);
+  return elements;
+}
+
+Status ReadNpy(const std::string& path, Array* array) {
+  std::string file;
+  Status status = platform::ReadFile(path, &file);
+  if (status.ok()) status = ParseNpy(file, array);
+  return status.ok() ? status : Status::Error("input '" + path + "': " + status.message());
+}
+
+Status WriteNpy(const std::string& path, const Array& array) {
+  const auto known = std::find_if(
+      std::begin(kDescriptions), std::end(kDescriptions),
+      [&](const Description& entry) { return entry.element_type == array.element_type; });
+  if (known == std::end(kDescriptions)) {
+    return Status::Error("'" + path + "': .npy files hold no " +
+                         ElementTypeName(array.element_type));
+  }
+  const std::string comma = array.shape.size() == 1 ? "," : "";
+  std::string header = "{'descr': '" + std::string(known->text) +
+                       "', 'fortran_order': False, 'shape': (" + ShapeText(array.shape) + comma +
+                       "), }";
+  constexpr std::size_t kAlignment = 64;  // of the elements, as NumPy writes them
+  const std::size_t start = kMagicSize + 4;
+  header.resize((start + header.size() + kAlignment) / kAlignment * kAlignment - start - 1, ' ');
+  header += '\n';
+  const auto length = static_cast<std::uint16_t>(header.size());
+  std::ofstream file(path, std::ios::binary);
+  file.write(kMagic, kMagicSize).write("\x01\x00", 2);
+  file.write(reinterpret_cast<const char*>(&length), sizeof(length));
+  file << header << array.data;
+  return file.flush() ? Status() : Status::Error("cannot write '" + path + "'");
+}
+
+std::string Format(const Array& array) {
+  std::string text = ElementTypeName(array.element_type) + " (" + ShapeText(array.shape) + ")\n";
+  const ElementType* type = FindElementType(array.element_type);
+  const std::size_t elements = array.Elements();
+  for (std::size_t i = 0; i < std::min(elements, kMostPrinted); ++i) {
+    text += (i > 0 ? " " : "") + FormatElement(array.element_type, &array.data[i * type->size]);
+  }
+  return text + (elements > kMostPrinted ? " ..." : "");
+}
+
+}  // namespace opgraft::run

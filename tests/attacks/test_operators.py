@@ -1,0 +1,357 @@
+"""Operators that fail in every way: each is an error, and the session is usable afterwards."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from conftest import FLOAT, floats, pyop_model
+from onnx import TensorProto
+
+import opgraft
+
+Write = Callable[..., str]
+
+# What the operator does for x[0] == 1, the error it makes, and its cause. For any other x it works.
+MISDEEDS = {
+    "raises": ('raise ValueError("bad value")', "raised ValueError: bad value", ValueError),
+    "raises what cannot be printed": ("raise Unprintable", "raised .*Unprintable", Exception),
+    "raises a group": (
+        "raise ExceptionGroup('many', [ValueError('one')])"
+        if sys.version_info >= (3, 11)
+        else "raise ValueError('one')",
+        "one",
+        Exception,
+    ),
+    "raises a text that is no UTF-8": (r"raise ValueError('\udc80 \0 end')", "end", ValueError),
+    "raises a long text": ("raise ValueError('x' * 10_000_000)", "raised ValueError", ValueError),
+    "raises with its input": ("raise ValueError(x, x[:1])", "raised ValueError", ValueError),
+    "raises in a chain": (
+        "\n".join(["try: 1 / 0", "except ZeroDivisionError as e: raise KeyError('k') from e"]),
+        "ZeroDivisionError",
+        KeyError,
+    ),
+    "recurses without end": ("return self.compute(x)", "RecursionError", RecursionError),
+    "exits": ("sys.exit(3)", "raised SystemExit: 3", SystemExit),
+    "stops iterating": ("raise StopIteration", "raised StopIteration", StopIteration),
+    "divides by zero": ("1 / 0", "ZeroDivisionError", ZeroDivisionError),
+    "runs out of memory": ("np.empty(10**18, np.int8)", "MemoryError", MemoryError),
+    "returns None": ("return None", "expected a NumPy array of float32, .* returned None", None),
+    "returns nothing in a tuple": ("return ()", "returned a tuple of length 0", None),
+    "returns too many outputs": ("return x, x", "returned a tuple of length 2", None),
+    "returns None in a tuple": ("return (None,)", "returned None", None),
+    "returns a number": ("return 1.0", "returned object of type float", None),
+    "returns a ragged list": ("return [[1], [1, 2]]", "returned a list of length 2", None),
+    "returns an array of objects": (
+        "return np.array([[1], [1, 2]], dtype=object)",
+        "returned object array",
+        None,
+    ),
+    "returns strings": ("return np.array(['a'])", "returned <U1 array of shape \\(1\\)", None),
+    "returns float64": (
+        "return x.astype(np.float64)",
+        r"returned float64 array of shape \(2, 2\)\. To mend it: return value\.astype\(numpy\.float32",
+        None,
+    ),
+    "returns integers": ("return x.astype(np.int32)", "returned int32 array", None),
+    "returns the wrong rank": (
+        "return x[0]",
+        r"expected an array of shape \(\?, 2\), as the model declares, .* of shape \(2\)",
+        None,
+    ),
+    "returns the wrong size": ("return x[:, :1]", r"of shape \(2, 1\)", None),
+    "lies about its memory": ("return Liar()", "returned object of type Liar", None),
+    "lies as an array": ("return x.view(LyingArray) * np.float64(1)", "float64", None),
+    "returns a masked array": ("return np.ma.masked_less(x, 1)", "MaskedArray", None),
+    "returns a memoryview": ("return memoryview(x)", "object of type memoryview", None),
+    "returns a generator": ("return (x for _ in range(1))", "object of type generator", None),
+    "raises what cannot be inspected": ("raise Shy", "raised .*Shy", Exception),
+}
+
+SOURCE = """
+    import sys
+
+    class Unprintable(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+        __repr__ = __str__
+
+    class Shy(Exception):
+        args = property(lambda self: 1 / 0)
+        __cause__ = __context__ = exceptions = args
+
+    class Liar:
+        __array_interface__ = {
+            "shape": (1_000_000_000,), "typestr": "<f4", "data": (8, False), "version": 3
+        }
+        __array_struct__ = property(lambda self: 1 / 0)
+        def __array__(self, *args, **kwargs):
+            sys.exit(7)
+
+    class LyingArray(np.ndarray):
+        __array_interface__ = Liar.__array_interface__
+
+    class Op:
+        def compute(self, x):
+            if x[0, 0] == 1:
+                MISDEED
+            return x + 1
+"""
+
+
+def session_for(write: Write, misdeed: str, kind: str) -> onnxruntime.InferenceSession:
+    indented = textwrap.indent(misdeed, " " * 12).strip()
+    module = write(textwrap.dedent(SOURCE).replace("MISDEED", indented))
+    model = pyop_model(module, shape=["n", 2])
+    if kind == "opgraft":
+        return opgraft.InferenceSession(model, allow=[module])
+    options = onnxruntime.SessionOptions()
+    opgraft.register(options, allow=[module])
+    return onnxruntime.InferenceSession(opgraft.prepare(model).bytes, options)
+
+
+@pytest.mark.parametrize("misdeed", MISDEEDS)
+def test_misdeeds(write_module: Write, misdeed: str) -> None:
+    code, message, cause = MISDEEDS[misdeed]
+    session = session_for(write_module, code, "opgraft")
+    good, bad = floats(2, 2), floats(2, 2) + 1
+    for _ in range(3):
+        with pytest.raises(opgraft.PyOpError, match=f"(?s)node 'node', operator .*{message}") as e:
+            session.run(None, {"x": bad})
+        assert isinstance(e.value.__cause__, cause or type(None))
+        assert "[ONNXRuntimeError]" not in str(e.value)
+        np.testing.assert_array_equal(session.run(None, {"x": good})[0], good + 1)
+
+
+@pytest.mark.parametrize("misdeed", MISDEEDS)
+def test_misdeeds_in_a_plain_session(write_module: Write, misdeed: str) -> None:
+    code, message, _ = MISDEEDS[misdeed]
+    session = session_for(write_module, code, "plain")
+    good, bad = floats(2, 2), floats(2, 2) + 1
+    with pytest.raises(Exception, match=f"(?s)opgraft.PyOpError: .*node 'node'.*{message}"):
+        session.run(None, {"x": bad})
+    np.testing.assert_array_equal(session.run(None, {"x": good})[0], good + 1)
+
+
+def test_the_text_has_the_traceback(write_module: Write) -> None:
+    session = session_for(write_module, "raise ValueError('bad value')", "opgraft")
+    with pytest.raises(opgraft.PyOpError, match=r"Traceback[^$]*in compute\n\s+raise ValueError"):
+        session.run(None, {"x": floats(2, 2) + 1})
+
+
+def test_an_exception_keeps_nothing_of_the_runtimes_memory(write_module: Write) -> None:
+    session = session_for(write_module, "row = x[1:]; raise ValueError(x)", "opgraft")
+    x = floats(2, 2) + 1
+    with pytest.raises(opgraft.PyOpError) as raised:
+        session.run(None, {"x": x})
+    cause = raised.value.__cause__
+    assert cause is not None
+    expected = x.copy()
+    x[:] = -1
+    np.testing.assert_array_equal(cause.args[0], expected)
+    traceback = cause.__traceback__
+    while traceback is not None:
+        assert not traceback.tb_frame.f_locals
+        traceback = traceback.tb_next
+
+
+def test_exceptions_in_plain_sessions_do_not_pile_up(write_module: Write) -> None:
+    from opgraft import _failure
+
+    session = session_for(write_module, "raise ValueError", "plain")
+    for _ in range(200):
+        with pytest.raises(Exception, match="ValueError"):
+            session.run(None, {"x": floats(2, 2) + 1})
+    assert len(_failure._kept) <= 64
+
+
+def test_causes_are_not_mixed_up_between_threads(write_module: Write) -> None:
+    import threading
+
+    session = session_for(write_module, "raise ValueError(int(x[0, 1]))", "opgraft")
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        for _ in range(100):
+            try:
+                session.run(None, {"x": np.array([[1, number]], np.float32)})
+            except opgraft.PyOpError as error:
+                if error.__cause__ is None or error.__cause__.args != (number,):
+                    wrong.append(error.__cause__)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_keyboard_interrupt_stays_one(write_module: Write) -> None:
+    session = session_for(write_module, "raise KeyboardInterrupt", "opgraft")
+    with pytest.raises(KeyboardInterrupt):
+        session.run(None, {"x": floats(2, 2) + 1})
+    np.testing.assert_array_equal(session.run(None, {"x": floats(2, 2)})[0], floats(2, 2) + 1)
+
+
+def test_control_c(write_module: Write, module_folder: Path) -> None:
+    """A real one, from outside, while the operator runs."""
+    write_module(
+        """
+        import time
+        class Op:
+            def compute(self, x):
+                print("running", flush=True)
+                while True:
+                    time.sleep(0.01)
+        """,
+        name="endless",
+    )
+    program = f"""
+        import sys
+        sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(module_folder)!r}]
+        from conftest import floats, pyop_model
+        import opgraft
+        session = opgraft.InferenceSession(pyop_model("endless"), allow=["endless"])
+        try:
+            session.run(None, {{"x": floats(1)}})
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "interrupted\n"
+    assert process.returncode == 0
+
+
+# What is wrong with the module, and the error that the session is refused with.
+BAD_MODULES = {
+    "is missing": (None, r"import of '.*' raised ModuleNotFoundError.*sys\.path", ImportError),
+    "fails at import": ("1 / 0", "import of '.*' raised ZeroDivisionError", ZeroDivisionError),
+    "exits at import": ("import sys; sys.exit(1)", "raised SystemExit", SystemExit),
+    "is no Python": ("class", "raised SyntaxError", SyntaxError),
+    "has no such class": ("other = 1", "look-up of class 'Op' raised", AttributeError),
+    "has no class of that name": ("def Op(): pass", "expected 'Op' to be a class", None),
+    "needs an argument": (
+        "class Op:\n    def __init__(self, scale): pass\n    def compute(self, x): return x",
+        "its __init__ raised TypeError: .*missing 1 required positional argument: 'scale'",
+        TypeError,
+    ),
+    "raises in its __init__": (
+        "class Op:\n    def __init__(self): raise OSError('no file')",
+        "its __init__ raised OSError: no file",
+        OSError,
+    ),
+    "has no compute": ("class Op: pass", "look-up of method 'compute' raised", AttributeError),
+    "has a compute that is no method": ("class Op: compute = 3", "to be a method", None),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_MODULES)
+def test_bad_modules(write_module: Write, fault: str) -> None:
+    source, message, cause = BAD_MODULES[fault]
+    module = write_module(source) if source is not None else "a_module_that_is_not_there"
+    for _ in range(2):
+        expected = f"(?s)node 'node', operator {module}.Op: .*{message}"
+        with pytest.raises(opgraft.PyOpError, match=expected) as error:
+            opgraft.InferenceSession(pyop_model(module), allow=[module])
+        if cause is not None:
+            assert isinstance(error.value.__cause__, cause)
+
+
+def test_an_attribute_that_init_does_not_take(write_module: Write) -> None:
+    module = write_module("class Op:\n    def compute(self, x): return x")
+    with pytest.raises(opgraft.PyOpError, match=r"its __init__ raised TypeError"):
+        opgraft.InferenceSession(pyop_model(module, unknown="1"), allow=[module])
+
+
+def test_an_attribute_of_a_kind_that_is_not_known_yet(write_module: Write) -> None:
+    from onnx import helper
+
+    module = write_module("class Op:\n    def compute(self, x): return x")
+    tensor = helper.make_tensor("t", FLOAT, [1], [1.0])
+    with pytest.raises(opgraft.ModelError, match="attribute 'weight' is of ONNX's kind 4"):
+        opgraft.InferenceSession(pyop_model(module, weight=tensor), allow=[module])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"output_types": None}, "attribute 'output_types' is missing; expected 1 types"),
+        ({"output_types": [1, 1]}, "'output_types' names 2 types, expected 1"),
+        ({"output_types": [99]}, "'output_types' holds 99, which is no ONNX type"),
+        ({"output_types": [0]}, "'output_types' holds 0, which is no ONNX type"),
+        ({"output_types": [-1]}, "'output_types' holds -1, which is no ONNX type"),
+        ({"output_types": ["a"]}, "attribute 'output_types' must be a list of integers"),
+        ({"output_types": [TensorProto.BFLOAT16]}, "asks for bfloat16"),
+        ({"output_types": [TensorProto.STRING]}, "asks for string"),
+        ({"output_types": [TensorProto.INT32]}, "is int32 in 'output_types', but float32 where"),
+        ({"input_types": [1, 1]}, "'input_types' names 2 types, expected 1"),
+        ({"compute": 3}, "attribute 'compute' must be a string"),
+    ],
+)
+def test_bad_attributes(
+    write_module: Write, attributes: dict[str, object], message: str
+) -> None:
+    module = write_module("class Op:\n    def compute(self, x): return x")
+    with pytest.raises(opgraft.ModelError, match=f"node 'node'.*{message}"):
+        opgraft.InferenceSession(pyop_model(module, **attributes), allow=[module])
+
+
+def test_an_input_of_another_type_than_declared(write_module: Write) -> None:
+    module = write_module("class Op:\n    def compute(self, x): return x.astype(np.float32)")
+    model = pyop_model(module, input_types=[TensorProto.INT64])
+    session = opgraft.InferenceSession(model, allow=[module])
+    with pytest.raises(opgraft.ModelError, match="input 0 is float32, but 'input_types' says int64"):
+        session.run(None, {"x": floats(1)})
+
+
+def test_an_input_that_python_cannot_take_yet(write_module: Write) -> None:
+    module = write_module("class Op:\n    def compute(self, x): return x")
+    model = pyop_model(module, input_types=None)
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+    session = opgraft.InferenceSession(model, allow=[module])
+    with pytest.raises(opgraft.ModelError, match="input 0 is string"):
+        session.run(None, {"x": np.array(["a"])})
+
+
+def test_a_thread_that_drops_its_argument_late_is_no_misdeed(write_module: Write) -> None:
+    module = write_module(
+        """
+        import threading, time
+        class Op:
+            def compute(self, x):
+                def hold(view):
+                    time.sleep(0.003)
+                threading.Thread(target=hold, args=(x[:1],)).start()
+                return x + 1
+        """
+    )
+    session = opgraft.InferenceSession(pyop_model(module), allow=[module])
+    np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [1, 2])
+
+
+def test_a_cycle_that_holds_an_argument_is_no_misdeed(write_module: Write) -> None:
+    module = write_module(
+        """
+        class Op:
+            def compute(self, x):
+                cycle = [x]
+                cycle.append(cycle)
+                return x + 1
+        """
+    )
+    session = opgraft.InferenceSession(pyop_model(module), allow=[module])
+    np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [1, 2])

@@ -1,0 +1,95 @@
+"""What the tests share: modules with operators, written where Python finds them, and small models."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+FLOAT = TensorProto.FLOAT
+SEEDS = Path(__file__).resolve().parents[2] / "shared" / "seeds"
+
+_numbers = count(1)
+
+
+@pytest.fixture(autouse=True)
+def _no_allowance_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPGRAFT_ALLOW", raising=False)
+
+
+@pytest.fixture
+def module_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder on Python's path; what was imported from it is forgotten afterwards."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(str(folder)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def write_module(module_folder: Path) -> Callable[..., str]:
+    """Writes a module that can be imported, and returns its name, which is new by default."""
+
+    def write(source: str, name: str | None = None) -> str:
+        name = name or f"operators_{next(_numbers)}"
+        path = module_folder.joinpath(*name.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("import numpy as np\n" + textwrap.dedent(source))
+        return name
+
+    return write
+
+
+def pyop_model(
+    module: str,
+    class_name: str = "Op",
+    *,
+    inputs: tuple[str, ...] = ("x",),
+    outputs: tuple[str, ...] = ("y",),
+    shape: list[Any] | None = None,
+    type: int = FLOAT,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """A model that is one PyOp node 'node' of float tensors, as the documents write it."""
+    given = {
+        "input_types": [type for name in inputs if name],
+        "output_types": [type] * len(outputs),
+        **attributes,
+    }
+    node = helper.make_node(
+        "PyOp",
+        list(inputs),
+        list(outputs),
+        name="node",
+        domain="test.pyop",
+        module=module,
+        class_name=class_name,
+        **{name: value for name, value in given.items() if value not in (None, [])},
+    )
+    names = [name for name in inputs if name]
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info(name, type, shape) for name in dict.fromkeys(names)],
+        [helper.make_tensor_value_info(name, type, shape) for name in outputs if name],
+    )
+    return helper.make_model(graph)
+
+
+def floats(*shape: int) -> np.ndarray:
+    """An array of this shape: 0, 1, 2 and so on."""
+    return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)

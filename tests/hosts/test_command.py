@@ -1,0 +1,124 @@
+"""The command `opgraft`, as a user types it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from conftest import FLOAT, floats, pyop_model
+
+import opgraft
+
+Write = Callable[..., str]
+
+
+def opgraft_command(
+    *arguments: str, cwd: Path, python_path: str = ""
+) -> subprocess.CompletedProcess[str]:
+    command = Path(sys.executable).with_name("opgraft")
+    environment = dict(os.environ, PYTHONPATH=python_path)
+    return subprocess.run(
+        [command, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder as a user has it: the module, the model and an input, side by side."""
+    (tmp_path / "mymodule.py").write_text("class Op:\n    def compute(self, x): return x + x")
+    onnx.save(pyop_model("mymodule"), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", floats(3))
+    return tmp_path
+
+
+@pytest.mark.parametrize("host", [[], ["--host", "python"], ["--host", "cpp"]])
+def test_run(folder: Path, host: list[str]) -> None:
+    done = opgraft_command(
+        "run", "model.onnx", "--input", "x=x.npy", "--allow", "mymodule", *host, cwd=folder
+    )
+    assert (done.returncode, done.stdout) == (0, "y float32 (3)\n0 2 4\n"), done.stderr
+
+
+@pytest.mark.parametrize("host", ["python", "cpp"])
+def test_run_refused(folder: Path, host: str) -> None:
+    done = opgraft_command(
+        "run", "model.onnx", "--input", "x=x.npy", "--host", host, cwd=folder
+    )
+    assert done.returncode == 1
+    assert "PolicyError: node 'node', operator mymodule.Op" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("host", ["python", "cpp"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "x"),
+        (["--input", "x"], "expected NAME=FILE.npy"),
+        (["--input", "x=none.npy"], "none.npy"),
+        (["--input", "x=x.npy", "--output", "z=z.npy"], "--output z"),
+    ],
+)
+def test_run_used_wrongly(folder: Path, host: str, arguments: list[str], message: str) -> None:
+    done = opgraft_command(
+        "run", "model.onnx", "--allow", "mymodule", "--host", host, *arguments, cwd=folder
+    )
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = opgraft_command("prepare", "model.onnx", "prepared.onnx", cwd=folder)
+    assert done.returncode == 0
+    assert "node 'node' runs mymodule.Op" in done.stdout
+    assert "opgraft.register(sess_options, allow=['mymodule'])" in done.stdout
+    monkeypatch.syspath_prepend(folder)
+    options = onnxruntime.SessionOptions()
+    opgraft.register(options, allow=["mymodule"])
+    session = onnxruntime.InferenceSession(folder / "prepared.onnx", options)
+    np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [0, 2])
+    del sys.modules["mymodule"]
+
+
+def test_prepare_for_another_runtime(folder: Path) -> None:
+    done = opgraft_command(
+        "prepare", "model.onnx", "prepared.onnx", "--runtime", "1.22.1", cwd=folder
+    )
+    assert done.returncode == 0
+    model = onnx.load(folder / "prepared.onnx")
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    assert (model.ir_version, versions) == (10, {"": 22, "ai.opgraft": 1})
+
+
+def test_prepare_keeps_external_data_where_it_is(folder: Path) -> None:
+    from onnx import helper
+
+    model = pyop_model("mymodule", inputs=("weight",))
+    del model.graph.input[:]
+    weight = helper.make_tensor(
+        "weight", FLOAT, [1000], np.ones(1000, np.float32).tobytes(), raw=True
+    )
+    model.graph.initializer.append(weight)
+    onnx.save(model, folder / "large.onnx", save_as_external_data=True, location="weights.bin")
+    assert opgraft_command("prepare", "large.onnx", "prepared.onnx", cwd=folder).returncode == 0
+    assert (folder / "prepared.onnx").stat().st_size < 1000
+    done = opgraft_command(
+        "run", "prepared.onnx", "--allow", "mymodule", "--host", "cpp", cwd=folder
+    )
+    assert done.stdout.startswith("y float32 (1000)\n2 2 2 "), done.stderr
+    assert done.stdout.endswith(" 2 ...\n")
+
+
+def test_prepare_refused(folder: Path) -> None:
+    done = opgraft_command("prepare", "mymodule.py", "prepared.onnx", cwd=folder)
+    assert done.returncode == 1
+    assert done.stderr.startswith("opgraft: ModelError: 'mymodule.py' is no ONNX model")
+    assert not (folder / "prepared.onnx").exists()

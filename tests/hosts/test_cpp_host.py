@@ -1,0 +1,337 @@
+"""Python operators in C++ programs: opgraft-run, the example, and eight threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from conftest import floats, pyop_model
+
+import opgraft
+from opgraft._command import _runtime_library
+from opgraft._library import runner_path
+
+Write = Callable[..., str]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DEMO = REPOSITORY / "examples" / "pyop"
+
+
+def run_cpp(
+    model: onnx.ModelProto,
+    folder: Path,
+    *allow: str,
+    modules: Path,
+    inputs: dict[str, np.ndarray] | None = None,
+    **environment: str,
+) -> subprocess.CompletedProcess[str]:
+    """Runs the model by opgraft-run; a variable that is given as "" is taken out."""
+    path = folder / "model.onnx"
+    onnx.save(model, path)
+    command = [runner_path(), "--onnxruntime", _runtime_library()]
+    for module in allow:
+        command += ["--allow", module]
+    for name, value in (inputs if inputs is not None else {"x": floats(3)}).items():
+        np.save(folder / f"{name}.npy", value)
+        command += ["--input", f"{name}={folder}/{name}.npy"]
+    command += ["--output", f"y={folder}/y.npy", str(path)]
+    variables = {
+        **os.environ,
+        "PYTHONPATH": str(modules),
+        "OPGRAFT_PYTHON": sys.executable,
+        **environment,
+    }
+    variables = {name: value for name, value in variables.items() if value}
+    return subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+
+
+@pytest.fixture
+def double(write_module: Write) -> str:
+    return write_module("class Op:\n    def compute(self, x): return x + x")
+
+
+def test_runs(double: str, tmp_path: Path, module_folder: Path) -> None:
+    done = run_cpp(pyop_model(double), tmp_path, double, modules=module_folder)
+    assert done.stdout == "y float32 (3)\n0 2 4\n", done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [0, 2, 4])
+
+
+@pytest.mark.parametrize(
+    "dtype", "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
+)
+def test_both_hosts_print_the_same(
+    write_module: Write, tmp_path: Path, module_folder: Path, dtype: str
+) -> None:
+    from onnx import helper
+
+    module = write_module("class Op:\n    def compute(self, x): return x.T")
+    model = pyop_model(module, type=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+    onnx.save(model, tmp_path / "model.onnx")
+    x = np.array([[1, 0, 3], [1 / 3, 5, 100]]).astype(dtype)
+    np.save(tmp_path / "x.npy", x)
+    printed = {}
+    for host in ("python", "cpp"):
+        command = [sys.executable, "-m", "opgraft", "run", "model.onnx", "--host", host]
+        command += ["--allow", module, "--input", "x=x.npy", "--output", f"y={host}.npy"]
+        environment = dict(os.environ, PYTHONPATH=str(module_folder))
+        printed[host] = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        np.testing.assert_array_equal(np.load(tmp_path / f"{host}.npy"), x.T)
+    assert printed["python"] == printed["cpp"]
+    assert printed["cpp"].startswith(f"y {dtype} (3, 2)\n")
+
+
+def test_no_binary_needs_python() -> None:
+    for binary in (opgraft.library_path(), runner_path()):
+        needed = subprocess.run(["ldd", binary], capture_output=True, text=True, check=True).stdout
+        assert "libc.so" in needed
+        assert "libpython" not in needed
+
+
+def test_an_exception_is_an_error(
+    write_module: Write, tmp_path: Path, module_folder: Path
+) -> None:
+    module = write_module("class Op:\n    def compute(self, x): raise ValueError('bad value')")
+    done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
+    assert done.returncode == 1
+    message = f"opgraft-run: PyOpError: node 'node', operator {module}.Op: compute raised"
+    assert message in done.stderr
+    assert "Traceback (most recent call last)" in done.stderr
+
+
+@pytest.mark.parametrize("misdeed", ["sys.exit(3)", "return self.compute(x)", "return None"])
+def test_misdeeds(
+    write_module: Write, tmp_path: Path, module_folder: Path, misdeed: str
+) -> None:
+    module = write_module(f"import sys\nclass Op:\n    def compute(self, x): {misdeed}")
+    done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
+    assert (done.returncode, "opgraft-run: PyOpError" in done.stderr) == (1, True), done.stderr
+
+
+def test_the_policy_is_asked_before_python_is_started(
+    double: str, tmp_path: Path, module_folder: Path
+) -> None:
+    done = run_cpp(
+        pyop_model(double), tmp_path, modules=module_folder, OPGRAFT_PYTHON="/no/such/python"
+    )
+    assert done.returncode == 1
+    assert "PolicyError" in done.stderr
+    assert "/no/such/python" not in done.stderr
+
+
+def test_no_python(double: str, tmp_path: Path, module_folder: Path) -> None:
+    done = run_cpp(
+        pyop_model(double), tmp_path, double, modules=module_folder, OPGRAFT_PYTHON="/no/python"
+    )
+    assert done.returncode == 1
+    assert "UnavailableError: node 'node'" in done.stderr
+    assert "cannot run '/no/python'" in done.stderr
+    assert "Set OPGRAFT_PYTHON" in done.stderr
+
+
+def test_a_python_without_opgraft(double: str, tmp_path: Path, module_folder: Path) -> None:
+    venv.create(tmp_path / "bare", symlinks=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    done = run_cpp(
+        pyop_model(double), tmp_path, double, modules=module_folder, OPGRAFT_PYTHON=python
+    )
+    assert done.returncode == 1
+    assert "UnavailableError" in done.stderr
+    assert "No module named" in done.stderr
+    assert "the package opgraft" in done.stderr
+
+
+def test_a_python_without_numpy(double: str, tmp_path: Path, module_folder: Path) -> None:
+    venv.create(tmp_path / "bare", symlinks=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "opgraft").symlink_to(Path(opgraft.library_path()).parents[1])
+    done = run_cpp(
+        pyop_model(double),
+        tmp_path,
+        double,
+        modules=module_folder,
+        OPGRAFT_PYTHON=python,
+        PYTHONPATH=f"{module_folder}:{tmp_path / 'packages'}",
+    )
+    assert done.returncode == 1
+    assert "has no NumPy" in done.stderr
+    assert f"{python} -m pip install numpy" in done.stderr
+
+
+def test_python3_on_the_path_is_the_default(
+    write_module: Write, tmp_path: Path, module_folder: Path
+) -> None:
+    """And its virtual environment is respected."""
+    module = write_module(
+        """
+        import sys
+        class Op:
+            def compute(self, x):
+                print("prefix", sys.prefix)
+                return x
+        """
+    )
+    (tmp_path / "path").mkdir()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = run_cpp(
+        pyop_model(module), tmp_path, module, modules=module_folder, OPGRAFT_PYTHON="", PATH=path
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"prefix {sys.prefix}\n" in done.stdout
+
+
+def test_what_an_operator_prints_and_leaves_to_the_end(
+    write_module: Write, tmp_path: Path, module_folder: Path
+) -> None:
+    module = write_module(
+        """
+        import atexit
+        class Op:
+            def compute(self, x):
+                print("computing")
+                atexit.register(print, "at exit")
+                return x
+        """
+    )
+    done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
+    assert done.returncode == 0
+    assert "computing\n" in done.stdout
+    assert "at exit\n" in done.stdout
+
+
+def test_onnxruntimes_python_package_is_not_imported(
+    write_module: Write, tmp_path: Path, module_folder: Path
+) -> None:
+    module = write_module(
+        """
+        import sys
+        class Op:
+            def compute(self, x):
+                return x + ("onnxruntime" in sys.modules)
+        """
+    )
+    done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
+    assert "\n0 1 2\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "usage: opgraft-run"),
+        (["--onnxruntime", "/no/runtime.so", "m.onnx"], "cannot load /no/runtime.so"),
+        (["--onnxruntime", "libc.so.6", "m.onnx"], "libc.so.6 is no ONNX Runtime"),
+        (["--unknown", "x", "m.onnx"], "unknown option --unknown"),
+        (["m.onnx", "--input"], "--input lacks its value"),
+        (["--onnxruntime", "RUNTIME", "/no/m.onnx"], "ModelError: cannot read '/no/m.onnx'"),
+        (["--onnxruntime", "RUNTIME", "--input", "x", "m.onnx"], "expected NAME=FILE.npy"),
+        (["--onnxruntime", "RUNTIME", "--input", "x=/no/x.npy", "m.onnx"], "/no/x.npy"),
+    ],
+)
+def test_wrong_use(arguments: list[str], message: str) -> None:
+    command = [runner_path(), *(a.replace("RUNTIME", _runtime_library()) for a in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_a_missing_input_is_named(double: str, tmp_path: Path, module_folder: Path) -> None:
+    done = run_cpp(pyop_model(double), tmp_path, double, modules=module_folder, inputs={})
+    assert "the model's input 'x' is missing: --input x=FILE.npy" in done.stderr
+
+
+def test_a_broken_model(tmp_path: Path, module_folder: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"nothing of the sort")
+    command = [runner_path(), "--onnxruntime", _runtime_library(), str(tmp_path / "broken.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "ModelError: " in done.stderr
+    assert "is no ONNX model" in done.stderr
+
+
+def build(target: str, *arguments: str, cwd: Path) -> None:
+    subprocess.run([target, *arguments], cwd=cwd, check=True, capture_output=True)
+
+
+def test_the_example(tmp_path: Path) -> None:
+    """examples/cpp_host, built by CMake against the package that is installed."""
+    sys.path.append(str(DEMO))
+    from demo import make_model
+
+    source = str(REPOSITORY / "examples" / "cpp_host")
+    build("cmake", "-S", source, "-B", ".", f"-Dopgraft_DIR={opgraft.cmake_dir()}", cwd=tmp_path)
+    build("cmake", "--build", ".", cwd=tmp_path)
+    onnx.save(make_model(), tmp_path / "model.onnx")
+    environment = dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(DEMO))
+    done = subprocess.run(
+        [tmp_path / "cpp_host", _runtime_library(), "model.onnx", "mymodule"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "22 37 56 79 106 137 \n", done.stderr
+
+
+def test_eight_threads(write_module: Write, tmp_path: Path, module_folder: Path) -> None:
+    module = write_module(
+        """
+        class Op:
+            def compute(self, x):
+                if x[0] < 0:
+                    raise ValueError("negative")
+                return x + x
+        """
+    )
+    onnx.save(pyop_model(module), tmp_path / "model.onnx")
+    package = Path(opgraft.library_path()).parent
+    source = str(Path(__file__).with_name("threads.cc"))
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-O1", f"-I{opgraft.get_include()}"]
+    links = [f"-L{package}", "-lopgraft", f"-Wl,-rpath,{package}", "-ldl", "-pthread"]
+    build("g++", *flags, source, "-o", "threads", *links, cwd=tmp_path)
+    environment = dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(module_folder))
+    done = subprocess.run(
+        [tmp_path / "threads", _runtime_library(), "model.onnx", module, "1000"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "0 wrong of 8000\n", done.stdout + done.stderr
+    assert done.returncode == 0
+
+
+def test_a_bridge_of_another_version(double: str) -> None:
+    """A package opgraft that is newer than the library: refused, with both versions."""
+    model = opgraft.prepare(pyop_model(double)).bytes
+    program = f"""
+import ctypes, sys, types, onnxruntime
+table = (ctypes.c_uint32 * 16)(999)
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+capsule = new(ctypes.addressof(table), b"opgraft._pyop.bridge", None)
+sys.modules["opgraft"] = types.ModuleType("opgraft")
+sys.modules["opgraft._pyop"] = types.SimpleNamespace(bridge=capsule)
+options = onnxruntime.SessionOptions()
+options.add_session_config_entry("opgraft.allow", {double!r})
+options.register_custom_ops_library({opgraft.library_path()!r})
+try:
+    onnxruntime.InferenceSession({model!r}, options)
+except Exception as error:
+    print(error)
+"""
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert "opgraft.UnavailableError" in output
+    assert "speaks version 1 of the bridge" in output
+    assert "version 999" in output
