@@ -2,8 +2,8 @@
 
 The limit is the sum of its parts: a session with one Add, which has the same work to do around the
 operator, and the NumPy call itself. All columns are measured in one run, call by call in turn, so
-that each finds the caches as another has left them; medians. The neighbour is the Python operator of
-onnxruntime-extensions. Run it by `make bench`.
+that each finds the caches as another has left them; medians. The neighbour is the Python operator
+of onnxruntime-extensions. Run it by `make bench`.
 """
 
 from __future__ import annotations
@@ -108,9 +108,12 @@ def measure(columns: dict[str, Callable[[], object]], size: int) -> dict[str, fl
 
 def main() -> None:
     add, pyop, neighbour = add_session(), pyop_session(), neighbour_session()
-    print(f"Python {sys.version.split()[0]}, NumPy {np.__version__}, ONNX Runtime "
-          f"{onnxruntime.__version__}, onnxruntime-extensions {onnxruntime_extensions.__version__}\n")  # fmt: skip
-    print("| floats | NumPy alone | one Add | PyOp | PyOp / (Add + NumPy) | onnxruntime-extensions |")
+    print(f"Python {sys.version.split()[0]}, NumPy {np.__version__}")
+    print(f"ONNX Runtime {onnxruntime.__version__}", end=", ")
+    print(f"onnxruntime-extensions {onnxruntime_extensions.__version__}\n")
+    print(
+        "| floats | NumPy alone | one Add | PyOp | PyOp / (Add + NumPy) | onnxruntime-extensions |"
+    )
     print("|---|---|---|---|---|---|")
     growth: dict[str, int] = {}
     for size in SIZES:

@@ -1,4 +1,4 @@
-"""What the tests share: modules with operators, written where Python finds them, and small models."""
+"""What the tests share: modules with operators, where Python finds them, and small models."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 FLOAT = TensorProto.FLOAT
+DTYPES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
 SEEDS = Path(__file__).resolve().parents[2] / "shared" / "seeds"
 
 _numbers = count(1)

@@ -125,7 +125,7 @@ def _run_in_python(options: argparse.Namespace) -> int:
     for name in files:
         if name not in names:
             raise ValueError(f"--output {name}: the model has the outputs {', '.join(names)}")
-    for name, value in zip(names, session.run(names, inputs)):
+    for name, value in zip(names, session.run(names, inputs), strict=True):
         print(f"{name} {_format(value)}")
         if name in files:
             np.save(files[name], value)

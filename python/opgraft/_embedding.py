@@ -26,18 +26,22 @@ def _python_library() -> str:
             return path
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     sys.exit(
-        f"{sys.executable} has no shared library to be loaded into a program. On Debian and Ubuntu: "
-        f"apt-get install libpython{version}; with pyenv: "
+        f"{sys.executable} has no shared library to be loaded into a program. "
+        f"On Debian and Ubuntu: apt-get install libpython{version}; with pyenv: "
         f"PYTHON_CONFIGURE_OPTS=--enable-shared pyenv install {version}"
     )
 
 
 def main() -> None:
     if importlib.util.find_spec("numpy") is None:
-        sys.exit(f"{sys.executable} has no NumPy. To install it: {sys.executable} -m pip install numpy")
+        sys.exit(
+            f"{sys.executable} has no NumPy. To install it: {sys.executable} -m pip install numpy"
+        )
     bridge = importlib.util.find_spec("opgraft._pyop")
     if bridge is None or bridge.origin is None:
-        sys.exit(f"{sys.executable} has a package opgraft without its bridge, built for another Python")
+        sys.exit(
+            f"{sys.executable} has a package opgraft without its bridge, built for another Python"
+        )
     print(sys.executable, _python_library(), bridge.origin, sep="\n")
 
 

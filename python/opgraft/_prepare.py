@@ -50,7 +50,7 @@ def prepare(model: Model, *, runtime: str | None = None) -> PreparedModel:
 
     >>> prepared = opgraft.prepare("model.onnx")
     >>> prepared.report[0]
-    PythonOperator(node='PyOp_L', module='mymodule', class_name='Multi_1')
+    PythonOperator(node='PyOp_L', module='mymodule', class_name='Offsets')
     >>> options = onnxruntime.SessionOptions()
     >>> opgraft.register(options, allow=["mymodule"])
     >>> session = onnxruntime.InferenceSession(prepared.bytes, options)

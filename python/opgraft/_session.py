@@ -17,7 +17,7 @@ _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 
 def register(sess_options: onnxruntime.SessionOptions, *, allow: Iterable[str] = ()) -> None:
-    """Registers Opgraft's operators with `sess_options`, so that plain sessions run prepared models.
+    """Registers Opgraft's operators, so that plain sessions with these options run prepared models.
 
     `allow` names the Python modules that a model may run: exactly, or `"package.*"` for all modules
     below a package. Registering again with the same list changes nothing; with another it is an
@@ -31,7 +31,7 @@ def register(sess_options: onnxruntime.SessionOptions, *, allow: Iterable[str] =
         sess_options.register_custom_ops_library(library_path())
 
 
-class InferenceSession(onnxruntime.InferenceSession):
+class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     """An `onnxruntime.InferenceSession` that runs Python operators and raises Opgraft's errors.
 
     `model` is a path, bytes, an onnx.ModelProto or a PreparedModel. `allow` names the Python
@@ -94,8 +94,8 @@ def _find_external_data(options: onnxruntime.SessionOptions, folder: str) -> Non
     version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:3])
     if version < (1, 21, 1):
         raise UnavailableError(
-            "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or newer, "
-            f"this one is {onnxruntime.__version__}. Write it into the folder of its data first: "
-            "opgraft prepare MODEL PREPARED"
+            "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or "
+            f"newer, this one is {onnxruntime.__version__}. Write it into the folder of its data "
+            "first: opgraft prepare MODEL PREPARED"
         )
     options.add_session_config_entry(_FOLDER_ENTRY, folder)

@@ -18,8 +18,8 @@ namespace tag = model::tag;
 
 /// ONNX's strings are bytes; those that are text become str.
 nb::object ToText(std::string_view bytes) {
-  const auto size = static_cast<Py_ssize_t>(bytes.size());
-  PyObject* text = PyUnicode_DecodeUTF8(bytes.data(), size, nullptr);
+  PyObject* text =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), nullptr);
   if (text == nullptr) PyErr_Clear();
   return text != nullptr ? nb::steal(text) : nb::bytes(bytes.data(), bytes.size());
 }

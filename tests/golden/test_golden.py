@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import floats
 
 import opgraft
+from conftest import floats
 
 HERE = Path(__file__).parent
 

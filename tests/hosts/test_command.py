@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import FLOAT, floats, pyop_model
 
 import opgraft
+from conftest import FLOAT, floats, pyop_model
 
 Write = Callable[..., str]
 
@@ -48,9 +48,7 @@ def test_run(folder: Path, host: list[str]) -> None:
 
 @pytest.mark.parametrize("host", ["python", "cpp"])
 def test_run_refused(folder: Path, host: str) -> None:
-    done = opgraft_command(
-        "run", "model.onnx", "--input", "x=x.npy", "--host", host, cwd=folder
-    )
+    done = opgraft_command("run", "model.onnx", "--input", "x=x.npy", "--host", host, cwd=folder)
     assert done.returncode == 1
     assert "PolicyError: node 'node', operator mymodule.Op" in done.stderr
     assert "Traceback" not in done.stderr

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from conftest import floats, pyop_model
 
 import opgraft
+from conftest import DTYPES, floats, pyop_model
 from opgraft._command import _runtime_library
 from opgraft._library import runner_path
 
@@ -63,9 +63,7 @@ def test_runs(double: str, tmp_path: Path, module_folder: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [0, 2, 4])
 
 
-@pytest.mark.parametrize(
-    "dtype", "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
-)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_both_hosts_print_the_same(
     write_module: Write, tmp_path: Path, module_folder: Path, dtype: str
 ) -> None:
@@ -96,9 +94,7 @@ def test_no_binary_needs_python() -> None:
         assert "libpython" not in needed
 
 
-def test_an_exception_is_an_error(
-    write_module: Write, tmp_path: Path, module_folder: Path
-) -> None:
+def test_an_exception_is_an_error(write_module: Write, tmp_path: Path, module_folder: Path) -> None:
     module = write_module("class Op:\n    def compute(self, x): raise ValueError('bad value')")
     done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
     assert done.returncode == 1
@@ -108,9 +104,7 @@ def test_an_exception_is_an_error(
 
 
 @pytest.mark.parametrize("misdeed", ["sys.exit(3)", "return self.compute(x)", "return None"])
-def test_misdeeds(
-    write_module: Write, tmp_path: Path, module_folder: Path, misdeed: str
-) -> None:
+def test_misdeeds(write_module: Write, tmp_path: Path, module_folder: Path, misdeed: str) -> None:
     module = write_module(f"import sys\nclass Op:\n    def compute(self, x): {misdeed}")
     done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
     assert (done.returncode, "opgraft-run: PyOpError" in done.stderr) == (1, True), done.stderr

@@ -13,10 +13,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import FLOAT, floats, pyop_model
 from onnx import TensorProto, helper
 
 import opgraft
+from conftest import DTYPES, FLOAT, floats, pyop_model
 
 Write = Callable[..., str]
 
@@ -152,15 +152,11 @@ def test_nested_classes_in_packages(write_module: Write) -> None:
         """,
         name="some_package.part.operators",
     )
-    session = opgraft.InferenceSession(
-        pyop_model(module, "Outer.Inner"), allow=["some_package.*"]
-    )
+    session = opgraft.InferenceSession(pyop_model(module, "Outer.Inner"), allow=["some_package.*"])
     np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [0, -1])
 
 
-@pytest.mark.parametrize(
-    "dtype", "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
-)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_types(write_module: Write, dtype: str) -> None:
     module = write_module(
         """
@@ -283,11 +279,12 @@ def test_an_output_costs_one_copy(write_module: Write, module_folder: Path) -> N
     program = f"""
         import re, sys
         sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(module_folder)!r}]
-        from conftest import floats, pyop_model
+        from conftest import DTYPES, floats, pyop_model
         import opgraft
         session = opgraft.InferenceSession(pyop_model("large_output"), allow=["large_output"])
         def memory(field):
-            return int(re.search(field + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+            status = open("/proc/self/status").read()
+            return int(re.search(field + r":\\s+(\\d+) kB", status)[1]) * 1024
         open("/proc/self/clear_refs", "w").write("5")  # the peak is counted anew
         before = memory("VmRSS")
         session.run(None, {{"x": floats(1)}})

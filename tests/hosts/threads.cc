@@ -24,15 +24,16 @@ std::atomic<int> wrong = 0;
 void Work(int number, int runs) {
   for (int i = 0; i < runs; ++i) {
     const bool must_fail = i % 10 == 9;
-    float data[4] = {must_fail ? -1.0f : 1.0f, static_cast<float>(number), static_cast<float>(i), 0};
+    float data[4] = {must_fail ? -1.0f : 1.0f, static_cast<float>(number), static_cast<float>(i),
+                     0};
     const std::int64_t shape[] = {4};
     const char* input_name = "x";
     const char* output_name = "y";
     OrtValue* input = nullptr;
     OrtValue* output = nullptr;
     ort::CreateTensorWithDataAsOrtValue(api, memory, data, sizeof(data), shape, 1, 1, &input);
-    OrtStatus* error = ort::Run(api, session, nullptr, &input_name, &input, 1, &output_name, 1,
-                                &output);
+    OrtStatus* error =
+        ort::Run(api, session, nullptr, &input_name, &input, 1, &output_name, 1, &output);
     if (must_fail != (error != nullptr)) ++wrong;
     if (error != nullptr) {
       const std::string text = ort::GetErrorMessage(api, error);
@@ -67,8 +68,8 @@ int main(int, char** arguments) {
   std::vector<OrtSession*> sessions(4);
   for (OrtSession*& opened : sessions) {
     openers.emplace_back([&] {
-      const opgraft::Status status = opgraft::CreateSession(base, environment, arguments[2], options,
-                                                            {{arguments[3]}}, &opened);
+      const opgraft::Status status = opgraft::CreateSession(base, environment, arguments[2],
+                                                            options, {{arguments[3]}}, &opened);
       if (!status.ok()) std::printf("%s\n", status.ToString().c_str());
       wrong += !status.ok();
     });

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from conftest import FLOAT, SEEDS
 from onnx import helper
 
 import opgraft
+from conftest import FLOAT, SEEDS
 
 pytestmark = pytest.mark.skipif(
     not SEEDS.is_dir(), reason=f"the documents are not here: {SEEDS.parent.name}/{SEEDS.name}"
@@ -44,8 +44,6 @@ def unfolded_module_code() -> str:
 
 MODELS = {"000": unfolded_model_code, "001": lambda: code_blocks("001")[0]}
 MODULES = {"000": unfolded_module_code, "001": lambda: code_blocks("001")[1]}
-
-
 
 
 @pytest.fixture(params=["000", "001"])

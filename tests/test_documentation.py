@@ -1,0 +1,86 @@
+"""The documentation's code, run: the README, the docstrings, the files and tests it points to."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import opgraft
+from opgraft import _library, _prepare, _session
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")]
+
+sys.path.append(str(REPOSITORY / "examples" / "pyop"))
+
+
+def test_the_first_example_of_the_readme(tmp_path: Path) -> None:
+    code = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)[0]
+    (tmp_path / "example.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    (expected,) = re.findall(r"# (\[array.*)", code)
+    assert done.stdout.strip() == expected, done.stderr
+
+
+@pytest.mark.parametrize("module", [_library, _prepare, _session])
+def test_docstrings(module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from demo import make_model
+
+    monkeypatch.chdir(tmp_path)
+    onnx.save(make_model(), "model.onnx")
+    names = {
+        "opgraft": opgraft,
+        "onnxruntime": onnxruntime,
+        "sess_options": onnxruntime.SessionOptions(),
+        "inputs": {name: np.ones((2, 3), np.float32) for name in "ABCDE"},
+    }
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    found = 0
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, globs=names):
+        found += len(test.examples)
+        runner.run(test)
+    assert found > 0
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_every_public_function_has_an_example() -> None:
+    for name in set(opgraft.__all__) - {"PreparedModel", "PythonOperator"}:
+        if not name.endswith("Error"):
+            assert ">>> " in (getattr(opgraft, name).__doc__ or ""), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_points_to_is_there(page: Path) -> None:
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (page.parent / target).exists(), target
+    for path in re.findall(r"`((?:tests|bench|examples|src|include|docs|python)/[\w/.]*)", text):
+        assert (REPOSITORY / path).exists(), path
+    for function in re.findall(r"`[^`]*::(test_\w+)`", text):
+        assert any(
+            f"def {function}(" in test.read_text() for test in REPOSITORY.glob("tests/**/*.py")
+        ), function
+
+
+def test_importing_opgraft_imports_neither_onnx_nor_onnxruntime() -> None:
+    """A C++ program that runs Python operators has an ONNX Runtime of its own already."""
+    program = "import sys, opgraft; print({'onnx', 'onnxruntime', 'torch', 'sklearn'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_the_demo() -> None:
+    demo = REPOSITORY / "examples" / "pyop" / "demo.py"
+    done = subprocess.run([sys.executable, demo], capture_output=True, text=True, check=False)
+    assert "F = [[22.0, 37.0, 56.0], [79.0, 106.0, 137.0]]" in done.stdout, done.stderr
+    assert "F float32 (2, 3)\n22 37 56 79 106 137" in done.stdout
