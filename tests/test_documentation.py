@@ -74,8 +74,9 @@ def test_what_a_page_points_to_is_there(page: Path) -> None:
 
 def test_importing_opgraft_imports_neither_onnx_nor_onnxruntime() -> None:
     """A C++ program that runs Python operators has an ONNX Runtime of its own already."""
-    program = "import sys, opgraft; print({'onnx', 'onnxruntime', 'torch', 'sklearn'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    others = {"onnx", "onnxruntime", "torch", "sklearn"}
+    command = [sys.executable, "-c", f"import sys, opgraft; print({others} & {{*sys.modules}})"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 

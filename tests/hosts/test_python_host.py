@@ -233,7 +233,8 @@ def test_operators_inside_the_branches_of_an_if(write_module: Write) -> None:
         ],
         [helper.make_tensor_value_info("y", FLOAT, None)],
     )
-    session = opgraft.InferenceSession(helper.make_model(graph), allow=[module])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    session = opgraft.InferenceSession(model, allow=[module])
     x = np.array([5], np.float32)
     assert session.run(None, {"condition": np.array(True), "x": x})[0] == 36
     assert session.run(None, {"condition": np.array(False), "x": x})[0] == 16
