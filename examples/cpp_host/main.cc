@@ -13,8 +13,9 @@ int main(int count, char** arguments) {
   void* library = dlopen(arguments[1], RTLD_NOW);
   if (library == nullptr) return std::printf("%s\n", dlerror()), 1;
   auto* get_base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
-  const OrtApiBase* base = get_base();
-  const OrtApi* api = ort::GetApi(base, ort::kApiVersion);
+  const OrtApiBase* base = get_base != nullptr ? get_base() : nullptr;
+  const OrtApi* api = base != nullptr ? ort::GetApi(base, ort::kApiVersion) : nullptr;
+  if (api == nullptr) return std::printf("%s is no ONNX Runtime of today\n", arguments[1]), 1;
 
   OrtEnv* environment = nullptr;
   OrtSessionOptions* options = nullptr;
@@ -41,7 +42,10 @@ int main(int count, char** arguments) {
                                         /*float*/ 1, &inputs[i]);
   }
   OrtStatus* error = ort::Run(api, session, nullptr, names, inputs, 5, &result_name, 1, &result);
-  if (error != nullptr) return std::printf("%s\n", ort::GetErrorMessage(api, error)), 1;
+  if (error != nullptr) {  // what a Python operator raised, with its traceback
+    const char* text = ort::GetErrorMessage(api, error);
+    return std::printf("%s\n", opgraft::Status::FindIn(text).ToString().c_str()), 1;
+  }
 
   void* values = nullptr;
   ort::GetTensorMutableData(api, result, &values);

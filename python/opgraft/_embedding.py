@@ -39,8 +39,10 @@ def main() -> None:
         )
     bridge = importlib.util.find_spec("opgraft._pyop")
     if bridge is None or bridge.origin is None:
+        version = ".".join(map(str, sys.version_info[:2]))
         sys.exit(
-            f"{sys.executable} has a package opgraft without its bridge, built for another Python"
+            f"{sys.executable} is Python {version}, but the package opgraft that it finds was "
+            f"built for another one. To mend it: {sys.executable} -m pip install opgraft"
         )
     print(sys.executable, _python_library(), bridge.origin, sep="\n")
 

@@ -29,6 +29,10 @@ class UnavailableError(Error):
     """Something is not installed, or is too old or too new: the text says what to install."""
 
 
+for _error in (Error, PyOpError, ModelError, PolicyError, UnavailableError):
+    _error.__module__ = "opgraft"  # where users find them
+
+
 @contextmanager
 def raised_by_runtime() -> Iterator[None]:
     """Turns an error of ours that comes back as the runtime's into what it was."""

@@ -6,9 +6,11 @@ Called by the bridge, in Python programs and in C++ programs alike.
 from __future__ import annotations
 
 import itertools
+import sys
 import traceback
 from collections import OrderedDict
 from contextlib import suppress
+from types import ModuleType
 
 _LONGEST_TEXT = 32 * 1024
 
@@ -27,8 +29,9 @@ def describe(error: BaseException, keep_frames: bool) -> str:
     arrays among its arguments are replaced by copies.
     """
     try:
-        summary = traceback.format_exception_only(type(error), error)[-1].strip()
-        text = f"{summary}\n{''.join(traceback.format_exception(error))}"
+        text = traceback.format_exception_only(type(error), error)[-1]
+        if error.__traceback__ is not None:
+            text += "".join(traceback.format_exception(error))
     except BaseException:
         text = f"{type(error).__name__}, whose traceback cannot be formatted\n"
     if not keep_frames:
@@ -39,6 +42,38 @@ def describe(error: BaseException, keep_frames: bool) -> str:
         text = f"{text[:half]}\n[...]\n{text[-half:]}"
     # The runtime's texts end at a zero and must be UTF-8.
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
+def hint(error: BaseException, subject: object) -> str:
+    """A line on how to mend the commonest errors, or nothing."""
+    if isinstance(error, ModuleNotFoundError) and isinstance(subject, str):
+        if error.name is not None and (subject + ".").startswith(error.name + "."):
+            return (
+                f"The module '{error.name}' must lie on Python's path: put its folder into "
+                "sys.path, or into PYTHONPATH"
+            )
+        return f"'{error.name}', which it imports, is not installed in {sys.executable}"
+    if isinstance(error, AttributeError) and isinstance(subject, ModuleType):
+        classes = [name for name, value in vars(subject).items() if isinstance(value, type)]
+        if subject.__name__ == "__main__" and not classes:
+            return (
+                "'__main__' is the program that runs, not the one that made the model: put the "
+                "class into a module of its own"
+            )
+        return f"It has the classes: {', '.join(classes[:20]) or 'none'}"
+    if isinstance(error, AttributeError) and isinstance(subject, type):
+        return "Another method can be named by the node's attribute 'compute'"
+    if isinstance(error, TypeError) and isinstance(subject, dict):
+        return (
+            "It is given the node's further attributes by name, each of which needs a parameter; "
+            f"this node has the attributes: {', '.join(subject) or 'none'}"
+        )
+    if isinstance(error, ValueError) and "read-only" in str(error):
+        return (
+            "Inputs are read-only views of the runtime's memory. To have copies that may be "
+            "written to, put 'copy_inputs = True' into the class"
+        )
+    return ""
 
 
 def _let_go(error: BaseException | None, seen: set[int]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Union
 
-from opgraft._errors import ModelError
+from opgraft._errors import Error, ModelError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -40,6 +41,12 @@ class PreparedModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model. One with external data belongs into the same folder as the original."""
+        folder = os.path.dirname(os.path.abspath(path))
+        if self.has_external_data and self.folder is not None and folder != self.folder:
+            raise ModelError(
+                f"some of the model's weights lie in files of '{self.folder}', where it must lie "
+                f"too, not in '{folder}'"
+            )
         Path(path).write_bytes(self.bytes)
 
 
@@ -59,11 +66,12 @@ def prepare(model: Model, *, runtime: str | None = None) -> PreparedModel:
 
     if isinstance(model, PreparedModel):
         return model
+    runtime = runtime or metadata.version("onnxruntime")
+    if not re.match(r"1\.(19|[2-9]\d|\d{3,})(\.|$)|[2-9]|\d\d", runtime):
+        raise Error(f"runtime: expected a version of ONNX Runtime from 1.19 on, not '{runtime}'")
     original, path = _read(model)
     origin = f"'{path}'" if path else "the model"
-    prepared, has_external_data, operators = _pyop.prepare(
-        original, origin, runtime or metadata.version("onnxruntime")
-    )
+    prepared, has_external_data, operators = _pyop.prepare(original, origin, runtime)
     return PreparedModel(
         bytes=prepared,
         folder=os.path.dirname(os.path.abspath(path)) if path else None,
@@ -77,7 +85,7 @@ def _read(model: Model) -> tuple[bytes, str | None]:
     """The model's bytes, and the path they come from."""
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model), None
-    if hasattr(model, "SerializeToString"):
+    if hasattr(model, "SerializeToString") and hasattr(model, "opset_import"):
         return model.SerializeToString(), None
     if not isinstance(model, (str, os.PathLike)):
         raise TypeError(

@@ -8,11 +8,12 @@ from typing import Any
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
-from opgraft._errors import ModelError, UnavailableError, raised_by_runtime, translate
+from opgraft._errors import Error, ModelError, UnavailableError, raised_by_runtime, translate
 from opgraft._library import library_path
 from opgraft._prepare import Model, prepare
 
 _run = onnxruntime.InferenceSession.run
+_ALLOW_ENTRY = "opgraft.allow"
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 
@@ -20,15 +21,49 @@ def register(sess_options: onnxruntime.SessionOptions, *, allow: Iterable[str] =
     """Registers Opgraft's operators, so that plain sessions with these options run prepared models.
 
     `allow` names the Python modules that a model may run: exactly, or `"package.*"` for all modules
-    below a package. Registering again with the same list changes nothing; with another it is an
-    error, since the runtime cannot take a registration back.
+    below a package. Registering again with the same list, or with none, changes nothing; with
+    another it is an error, since the runtime cannot take a registration back.
 
     >>> opgraft.register(sess_options, allow=["mymodule", "mypackage.*"])
     """
-    entries = [allow] if isinstance(allow, str) else list(allow)
-    with raised_by_runtime():
-        sess_options.add_session_config_entry("opgraft.allow", ",".join(entries))
-        sess_options.register_custom_ops_library(library_path())
+    if not isinstance(sess_options, onnxruntime.SessionOptions):
+        raise TypeError(
+            f"expected onnxruntime.SessionOptions, not {type(sess_options).__name__}; "
+            "modules are allowed by the keyword allow=[...]"
+        )
+    entries = _entries(allow)
+    registered = _registered(sess_options)
+    if registered is None:
+        with raised_by_runtime():
+            sess_options.add_session_config_entry(_ALLOW_ENTRY, ",".join(entries))
+            sess_options.register_custom_ops_library(library_path())
+    elif entries and entries != registered:
+        raise Error(
+            f"these session options are registered with allow={registered} already; make new "
+            f"ones for allow={entries}"
+        )
+
+
+def _entries(allow: Iterable[str]) -> list[str]:
+    """The list without repetitions, in an order that does not depend on the caller's."""
+    entries = [allow] if isinstance(allow, str) else allow
+    if not isinstance(entries, Iterable) or isinstance(allow, (bytes, bytearray)):
+        wrong = type(allow).__name__
+    else:
+        entries = list(entries)
+        wrong = next((type(e).__name__ for e in entries if not isinstance(e, str)), "")
+    if wrong:
+        raise TypeError(f'allow: expected names of modules, such as ["mymodule"], not {wrong}')
+    return sorted(set(entries))
+
+
+def _registered(sess_options: onnxruntime.SessionOptions) -> list[str] | None:
+    """The list that the options are registered with; None where they are not."""
+    try:
+        allow: str = sess_options.get_session_config_entry(_ALLOW_ENTRY)
+    except RuntimeError:
+        return None
+    return allow.split(",") if allow else []
 
 
 class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
@@ -36,7 +71,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
 
     `model` is a path, bytes, an onnx.ModelProto or a PreparedModel. `allow` names the Python
     modules that the model may run, as in `register`; a model that would run another is refused
-    with a PolicyError before anything is imported. All else is as in onnxruntime.
+    with a PolicyError before anything is imported. Options that are registered already keep their
+    list where `allow` is empty. All else is as in onnxruntime.
 
     >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
     >>> session.run(["F"], inputs)[0].shape

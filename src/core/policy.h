@@ -22,8 +22,8 @@ class Policy {
 
   bool Allows(std::string_view module) const;
 
-  /// The refusal of `module`, which `who` would have run, with the line that would allow it.
-  static Status Refusal(std::string_view who, std::string_view module);
+  /// The refusal of `module`, which `who` would have run, with the lines that would allow it.
+  Status Refusal(std::string_view who, std::string_view module) const;
 
  private:
   Status Add(std::string_view list, std::string_view source);

@@ -53,10 +53,11 @@ TEST(PolicyTest, TheEnvironmentAdds) {
 }
 
 TEST(PolicyTest, ARefusalPrintsTheLineThatWouldAllow) {
-  const Status status = Policy::Refusal("node 'n'", "mymodule");
+  const Status status = Parsed("other").Refusal("node 'n'", "mymodule");
   EXPECT_EQ(status.kind(), ErrorKind::kPolicy);
   EXPECT_NE(status.message().find("allow=[\"mymodule\"]"), std::string::npos);
   EXPECT_NE(status.message().find("OPGRAFT_ALLOW=mymodule"), std::string::npos);
+  EXPECT_NE(status.message().find("allowed are: other"), std::string::npos);
 }
 
 }  // namespace

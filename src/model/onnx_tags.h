@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <string>
+#include <string_view>
 
 namespace opgraft::model::tag {
 
@@ -14,6 +17,7 @@ enum Function : std::uint32_t { kFunctionName = 1, kFunctionNode = 7, kFunctionO
 enum Graph : std::uint32_t {
   kGraphNode = 1,
   kGraphInitializer = 5,
+  kGraphInput = 11,
   kGraphOutput = 12,
   kGraphValueInfo = 13,
 };
@@ -51,6 +55,16 @@ enum AttributeType : std::int32_t {
   kInts = 7,
   kStrings = 8,
 };
+
+/// "TENSOR" for 4, as ONNX calls its kinds of attributes.
+inline std::string AttributeTypeName(std::int64_t type) {
+  constexpr std::string_view kNames[] = {
+      "UNDEFINED", "FLOAT",  "INT",     "STRING",  "TENSOR", "GRAPH",         "FLOATS",
+      "INTS",      "STRINGS", "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO",
+      "TYPE_PROTOS"};
+  const bool is_known = type >= 0 && type < static_cast<std::int64_t>(std::size(kNames));
+  return is_known ? std::string(kNames[type]) : "number " + std::to_string(type);
+}
 
 enum ValueInfo : std::uint32_t { kValueName = 1, kValueType = 2 };
 

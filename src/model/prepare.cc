@@ -184,7 +184,8 @@ Status Preparer::RewriteGraph(std::string_view graph, int depth, Rope* out, bool
   DeclaredValues declared;
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
-    if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphOutput) {
+    if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphInput ||
+        field.tag() == tag::kGraphOutput) {
       declared.insert(ReadValueInfo(field.Bytes()));
     }
   }

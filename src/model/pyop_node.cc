@@ -56,18 +56,19 @@ Status TakeAttribute(const AttributeValue& value, bool is_canonical, PyOpNode* n
   };
   const auto wrong_kind = [&](const char* expected) {
     return Status::Model("node '" + spec.node + "', a PyOp: attribute '" + std::string(value.name) +
-                         "' must be " + expected);
+                         "' is of ONNX's kind " + tag::AttributeTypeName(value.type) +
+                         ", expected " + expected);
   };
   *is_known = true;
   for (const auto& [known, text] : texts) {
     if (value.name != known || text == nullptr) continue;
-    if (value.type != tag::kString) return wrong_kind("a string");
+    if (value.type != tag::kString) return wrong_kind("a string (STRING)");
     *text = value.text;
     return Status();
   }
   for (const auto& [known, list] : lists) {
     if (value.name != known || list == nullptr) continue;
-    if (value.type != tag::kInts) return wrong_kind("a list of integers");
+    if (value.type != tag::kInts) return wrong_kind("a list of integers (INTS)");
     *list = value.integers;
     if (list == &shapes && !pyop::Unpack(shapes, &spec.output_shapes)) {
       return wrong_kind("a list of ranks, each with its dimensions");
@@ -75,6 +76,22 @@ Status TakeAttribute(const AttributeValue& value, bool is_canonical, PyOpNode* n
     return Status();
   }
   *is_known = is_canonical;  // such a node has no free attributes, and "format" is read elsewhere
+  return Status();
+}
+
+/// What the node says of its inputs or outputs against what the graph around it declares.
+Status CheckDeclaredTypes(const pyop::Spec& spec, const DeclaredValues& declared,
+                          const std::string& attribute, const std::vector<std::string_view>& values,
+                          const std::vector<std::int64_t>& types) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = declared.find(values[i]);
+    if (value == declared.end() || value->second.element_type == 0) continue;
+    if (value->second.element_type == types[i]) continue;
+    return Status::Model(spec.Who() + ": '" + std::string(values[i]) + "' is " +
+                         ElementTypeName(types[i]) + " in '" + attribute + "', but " +
+                         ElementTypeName(value->second.element_type) +
+                         " where the graph declares it");
+  }
   return Status();
 }
 
@@ -127,8 +144,7 @@ std::vector<std::string_view> PyOpNode::PresentInputs() const {
 
 Status ReadPyOp(std::string_view node, PyOpNode* read) {
   const NodeHead head = ReadHead(node);
-  std::string arguments;
-  read->spec.node = head.name;
+  std::vector<Field> attributes;
   for (FieldReader reader(node); reader.Next();) {
     const Field& field = reader.field();
     switch (field.tag()) {
@@ -137,16 +153,21 @@ Status ReadPyOp(std::string_view node, PyOpNode* read) {
       case tag::kNodeName:
       case tag::kNodeOpType:
       case tag::kNodeDomain: break;
-      case tag::kNodeAttribute: {
-        bool is_known = false;
-        const AttributeValue value = ReadAttribute(field.Bytes());
-        Status status = TakeAttribute(value, head.IsCanonical(), read, &is_known);
-        if (!status.ok()) return status;
-        if (!is_known) arguments += field.slice();
-        break;
-      }
+      case tag::kNodeAttribute: attributes.push_back(field); break;
       default: read->rest.Borrow(field.slice());
     }
+  }
+  read->spec.node = head.name;
+  if (head.name.empty()) {
+    read->spec.node = "PyOp" + (read->outputs.empty() ? "" : "_" + std::string(read->outputs[0]));
+  }
+  std::string arguments;
+  for (const Field& attribute : attributes) {
+    bool is_known = false;
+    Status status =
+        TakeAttribute(ReadAttribute(attribute.Bytes()), head.IsCanonical(), read, &is_known);
+    if (!status.ok()) return status;
+    if (!is_known) arguments += attribute.slice();
   }
   if (!head.IsCanonical()) read->spec.arguments = std::move(arguments);
   return Status();
@@ -154,9 +175,6 @@ Status ReadPyOp(std::string_view node, PyOpNode* read) {
 
 Status Complete(const DeclaredValues& declared, PyOpNode* node) {
   pyop::Spec& spec = node->spec;
-  if (spec.node.empty()) {
-    spec.node = "PyOp" + (node->outputs.empty() ? "" : "_" + std::string(node->outputs[0]));
-  }
   const std::size_t present = node->PresentInputs().size();
   if (present != node->inputs.size()) {
     std::int64_t next = 0;
@@ -165,19 +183,14 @@ Status Complete(const DeclaredValues& declared, PyOpNode* node) {
     }
   }
   if (Status status = Check(spec, present, node->outputs.size()); !status.ok()) return status;
-  for (std::size_t i = 0; i < node->outputs.size(); ++i) {
-    const auto value = declared.find(node->outputs[i]);
-    spec.output_shapes.emplace_back();
-    if (value == declared.end()) continue;
-    spec.output_shapes.back() = value->second.shape;
-    const std::int64_t type = value->second.element_type;
-    if (type == 0 || type == spec.output_types[i]) continue;
-    return Status::Model(spec.Who() + ": output " + std::to_string(i) + " '" +
-                         std::string(node->outputs[i]) + "' is " +
-                         ElementTypeName(spec.output_types[i]) + " in 'output_types', but " +
-                         ElementTypeName(type) + " where the graph declares it");
+  for (const std::string_view output : node->outputs) {
+    const auto value = declared.find(output);
+    spec.output_shapes.push_back(value != declared.end() ? value->second.shape : std::nullopt);
   }
-  return Status();
+  Status status = CheckDeclaredTypes(spec, declared, name::kOutputTypes, node->outputs,
+                                     spec.output_types);
+  if (!status.ok() || spec.input_types.empty()) return status;
+  return CheckDeclaredTypes(spec, declared, name::kInputTypes, node->inputs, spec.input_types);
 }
 
 Rope WriteCanonical(PyOpNode node) {

@@ -27,7 +27,7 @@ struct NodeHead {
 
 NodeHead ReadHead(std::string_view node);
 
-/// What a graph declares about a value, in its value_info or among its outputs.
+/// What a graph declares about a value: in its value_info, or as one of its inputs or outputs.
 struct DeclaredValue {
   std::int64_t element_type = 0;  ///< 0 where it is left open
   pyop::DeclaredShape shape;
@@ -44,11 +44,11 @@ struct PyOpNode {
   std::vector<std::string_view> PresentInputs() const;
 };
 
-/// Reads a PyOp in either form; a ModelError where an attribute is not of the kind it must be.
+/// Reads a PyOp in either form; one without a name gets one. A ModelError where an attribute is not of the kind it must be.
 Status ReadPyOp(std::string_view node, PyOpNode* read);
 
-/// Completes what a node in the documents' form leaves to the graph around it (its name, the places
-/// of absent inputs, the shapes of its outputs) and checks it against what the graph declares.
+/// Completes what a node in the documents' form leaves to the graph around it (the places of absent
+/// inputs, the shapes of its outputs) and checks it against what the graph declares.
 Status Complete(const DeclaredValues& declared, PyOpNode* node);
 
 /// The bytes of the canonical NodeProto.

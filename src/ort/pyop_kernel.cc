@@ -205,7 +205,7 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
   if (status.ok()) status = Check(spec, inputs, outputs);
   if (status.ok()) status = CheckOutputTypes(api, info, spec);
   if (!status.ok()) return status;
-  if (!policy.Allows(spec.module)) return Policy::Refusal(spec.Who(), spec.module);
+  if (!policy.Allows(spec.module)) return policy.Refusal(spec.Who(), spec.module);
 
   const pyop::Bridge* bridge = nullptr;
   if (status = pyop::GetBridge(&bridge); !status.ok()) {

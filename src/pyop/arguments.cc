@@ -76,7 +76,7 @@ Status ReadArguments(const Spec& spec, nb::dict* arguments) try {
     const nb::object value = ReadValue(attribute, type);
     if (!value.is_valid()) {
       return Status::Model(spec.Who() + ": attribute '" + std::string(name) +
-                           "' is of ONNX's kind " + std::to_string(type) +
+                           "' is of ONNX's kind " + tag::AttributeTypeName(type) +
                            ", which __init__ cannot be given yet; expected a number, a string, or "
                            "a list of them");
     }

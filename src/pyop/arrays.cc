@@ -128,23 +128,34 @@ bool ReturnedArray::CopyTo(std::int64_t element_type, void* memory) const {
 
 std::string Describe(PyObject* value) {
   if (value == Py_None) return "None";
-  const std::string type = Py_TYPE(value)->tp_name;
+  std::string text = Py_TYPE(value)->tp_name;
   if (PyArray_Check(value)) {
     const nb::object dtype =
         nb::steal(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(AsArray(value)))));
     const char* name = dtype.is_valid() ? PyUnicode_AsUTF8(dtype.ptr()) : nullptr;
-    PyErr_Clear();
-    std::string shape;
-    for (int i = 0; i < PyArray_NDIM(AsArray(value)); ++i) {
-      shape += (i > 0 ? ", " : "") + std::to_string(PyArray_DIM(AsArray(value), i));
+    if (name == nullptr) PyErr_Clear();
+    text = (name != nullptr ? name : "unknown") +
+           (PyArray_CheckExact(value) ? " array" : " " + text) + " of shape (";
+    const int rank = PyArray_NDIM(AsArray(value));
+    for (int i = 0; i < rank; ++i) {
+      text += (i > 0 ? ", " : "") + std::to_string(PyArray_DIM(AsArray(value), i));
     }
-    return std::string(name != nullptr ? name : "unknown") +
-           (PyArray_CheckExact(value) ? " array" : " " + type) + " of shape (" + shape + ")";
+    text += rank == 1 ? ",)" : ")";
+  } else if (PyList_Check(value) || PyTuple_Check(value)) {
+    text += " of length " + std::to_string(Py_SIZE(value));
   }
-  if (PyList_Check(value) || PyTuple_Check(value)) {
-    return type + " of length " + std::to_string(Py_SIZE(value));
+  constexpr std::string_view kVowels = "aeioAEIO";
+  return (kVowels.find(text.front()) != kVowels.npos ? "an " : "a ") + text;
+}
+
+std::string HowToReturn(PyObject* value, std::string_view type_name) {
+  const std::string dtype = "numpy." + std::string(type_name);
+  if (value == Py_None) return "give every path through the method a return statement";
+  if (PyArray_Check(value)) return "return value.filled(...), since a mask cannot be returned";
+  if (PyList_Check(value) || PyNumber_Check(value) != 0) {
+    return "return numpy.asarray(value, dtype=" + dtype + ")";
   }
-  return "object of type " + type;
+  return "return a NumPy array of " + dtype;
 }
 
 }  // namespace opgraft::pyop

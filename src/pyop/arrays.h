@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "pyop/bridge.h"
 
@@ -49,7 +50,10 @@ class ReturnedArray {
   nanobind::object array_;
 };
 
-/// "float64 array of shape (2, 3)", "None" or "list of length 2", for messages.
+/// "a float64 array of shape (2, 3)", "None" or "a list of length 2", for messages.
 std::string Describe(PyObject* value);
+
+/// What to return instead of `value`, which is no array.
+std::string HowToReturn(PyObject* value, std::string_view type_name);
 
 }  // namespace opgraft::pyop

@@ -16,21 +16,35 @@ nb::object Call(const char* function, const Arguments&... arguments) {
   }
 }
 
+/// The text of a str; empty where there is none.
+std::string ToUtf8(const nb::object& text) {
+  const char* utf8 = text.is_valid() ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+  if (utf8 == nullptr) PyErr_Clear();
+  return utf8 != nullptr ? utf8 : "";
+}
+
 }  // namespace
 
 Failure::Failure(bool keep_frames) {
-  const nb::object text = Call("describe", error_.value(), nb::bool_(keep_frames));
-  const char* utf8 = text.is_valid() ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
-  if (utf8 == nullptr) PyErr_Clear();
+  text_ = ToUtf8(Call("describe", error_.value(), nb::bool_(keep_frames)));
   const char* type = reinterpret_cast<PyTypeObject*>(error_.type().ptr())->tp_name;
-  text_ = utf8 != nullptr ? utf8 : std::string(type) + ", which cannot be described";
+  if (text_.empty()) text_ = std::string(type) + ", which cannot be described";
 }
 
 Status Failure::ToStatus(const std::string& what, bool is_kept) const {
+  return ToStatus(what, is_kept, nb::none());
+}
+
+Status Failure::ToStatus(const std::string& what, bool is_kept, const std::string& subject) const {
+  return ToStatus(what, is_kept, nb::str(subject.c_str()));
+}
+
+Status Failure::ToStatus(const std::string& what, bool is_kept, const nb::object& subject) const {
   const nb::object number = is_kept ? Call("keep", error_.value()) : nb::object();
   const std::string mark =
       number.is_valid() ? "[" + std::to_string(PyLong_AsLongLong(number.ptr())) + "] " : "";
-  return Status::PyOp(mark + what + " raised " + text_);
+  const nb::object hint = Call("hint", error_.value(), subject);
+  return Status::PyOp(mark + what + " raised " + text_ + ToUtf8(hint));
 }
 
 }  // namespace opgraft::pyop

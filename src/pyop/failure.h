@@ -16,11 +16,12 @@ class Failure {
   /// hold the arguments, whose memory is the runtime's again once the call is over.
   explicit Failure(bool keep_frames);
 
-  bool IsInstance(PyObject* type) const { return error_.matches(type); }
-
-  /// "<what> raised ValueError: text" and the traceback. Where `is_kept`, the exception is kept for
-  /// the session to raise, under a number that the text begins with.
+  /// "<what> raised ValueError: text", a hint and the traceback. Where `is_kept`, the exception is
+  /// kept for the session to raise, under a number that the text begins with. `subject` is what the
+  /// hint may be about: the name of a module, a namespace, the arguments of __init__.
   Status ToStatus(const std::string& what, bool is_kept) const;
+  Status ToStatus(const std::string& what, bool is_kept, const nanobind::object& subject) const;
+  Status ToStatus(const std::string& what, bool is_kept, const std::string& subject) const;
 
  private:
   nanobind::python_error error_;

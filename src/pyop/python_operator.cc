@@ -23,6 +23,10 @@ constexpr std::size_t kBytesWorthReleasing = 256UL * 1024;
 /// about to drop it, before that counts as kept: so many times a millisecond.
 constexpr int kGraceSteps = 20;
 
+constexpr char kHowToKeep[] =
+    "To mend it: keep a copy (input.copy()), or let every input be one, with the line "
+    "'copy_inputs = True' in the class";
+
 std::string ShapeText(std::span<const std::int64_t> shape) {
   std::string text = "(";
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -84,29 +88,26 @@ PythonOperator::~PythonOperator() {
 Status PythonOperator::FindClass(const Policy& policy, nb::object* found) const {
   *found = nb::steal(PyImport_ImportModule(spec_.module.c_str()));
   if (!found->is_valid()) {
-    const Failure failure(/*keep_frames=*/true);
-    Status status = failure.ToStatus(spec_.Who() + ": the import of '" + spec_.module + "'", true);
-    if (!failure.IsInstance(PyExc_ModuleNotFoundError)) return status;
-    return Status::PyOp(status.message() +
-                        "The module must lie on Python's path: put its folder "
-                        "into sys.path, or into PYTHONPATH");
+    return Failure(/*keep_frames=*/true)
+        .ToStatus(spec_.Who() + ": the import of '" + spec_.module + "'", true, spec_.module);
   }
   for (std::size_t start = 0; start <= spec_.class_name.size();) {
     const std::size_t dot = std::min(spec_.class_name.find('.', start), spec_.class_name.size());
     const std::string name = spec_.class_name.substr(start, dot - start);
     start = dot + 1;
-    *found = nb::steal(PyObject_GetAttrString(found->ptr(), name.c_str()));
+    const nb::object outer = *found;
+    *found = nb::steal(PyObject_GetAttrString(outer.ptr(), name.c_str()));
     if (!found->is_valid()) {
       return Failure(/*keep_frames=*/true)
-          .ToStatus(spec_.Who() + ": the look-up of class '" + spec_.class_name + "'", true);
+          .ToStatus(spec_.Who() + ": the look-up of class '" + spec_.class_name + "'", true, outer);
     }
     if (!PyType_Check(found->ptr())) {
-      return Status::PyOp(spec_.Who() + ": expected '" + name + "' to be a class, but it is an " +
+      return Status::PyOp(spec_.Who() + ": expected '" + name + "' to be a class, but it is " +
                           Describe(found->ptr()));
     }
     // A module holds what it imports too, and allowing it does not allow those.
     const std::string home = TextOf(nb::getattr(*found, "__module__", nb::str("")));
-    if (home != spec_.module && !policy.Allows(home)) return Policy::Refusal(spec_.Who(), home);
+    if (home != spec_.module && !policy.Allows(home)) return policy.Refusal(spec_.Who(), home);
   }
   return Status();
 }
@@ -119,16 +120,17 @@ Status PythonOperator::MakeObject(const Policy& policy) {
   const nb::tuple nothing;
   const nb::object object = nb::steal(PyObject_Call(type.ptr(), nothing.ptr(), arguments.ptr()));
   if (!object.is_valid()) {
-    return Failure(/*keep_frames=*/true).ToStatus(spec_.Who() + ": its __init__", true);
+    return Failure(/*keep_frames=*/true)
+        .ToStatus(spec_.Who() + ": its __init__", true, arguments);
   }
   compute_ = nb::steal(PyObject_GetAttrString(object.ptr(), spec_.compute.c_str()));
   if (!compute_.is_valid()) {
     return Failure(/*keep_frames=*/true)
-        .ToStatus(spec_.Who() + ": the look-up of method '" + spec_.compute + "'", true);
+        .ToStatus(spec_.Who() + ": the look-up of method '" + spec_.compute + "'", true, type);
   }
   if (PyCallable_Check(compute_.ptr()) == 0) {
     return Status::PyOp(spec_.Who() + ": expected '" + spec_.compute +
-                        "' to be a method, but it is an " + Describe(compute_.ptr()));
+                        "' to be a method, but it is " + Describe(compute_.ptr()));
   }
   copy_inputs_ = nb::cast<bool>(nb::bool_(nb::getattr(type, "copy_inputs", nb::bool_(false))));
   return Status();
@@ -139,7 +141,11 @@ Status PythonOperator::Compute(Call& call) noexcept {
 }
 
 Status PythonOperator::ComputeWithGil(Call& call) {
-  if (HoldsArguments()) return KeptError();
+  if (HoldsArguments()) {
+    return Status::PyOp(spec_.Who() + ": not run, since an input that an earlier call of " +
+                        spec_.compute + " kept is still held, by the operator or by someone it was "
+                        "handed to (in a notebook also by '_' and 'Out'). " + kHowToKeep);
+  }
   Arguments arguments;
   Status status = MakeArguments(call, &arguments);
   if (!status.ok()) return status;
@@ -155,7 +161,11 @@ Status PythonOperator::ComputeWithGil(Call& call) {
   }
   status = StoreOutputs(call, returned.ptr());
   returned.reset();
-  if (!Release(std::move(arguments)) && status.ok()) status = KeptError();
+  if (!Release(std::move(arguments)) && status.ok()) {
+    return Status::PyOp(spec_.Who() + ": " + spec_.compute +
+                        " kept an input, or a view of one, beyond the call, but its memory is ONNX "
+                        "Runtime's and is used again. " + kHowToKeep);
+  }
   return status;
 }
 
@@ -186,15 +196,16 @@ Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
 
 Status PythonOperator::StoreOutputs(Call& call, PyObject* returned) const {
   const std::size_t expected = spec_.output_types.size();
-  const bool is_sequence = PyTuple_Check(returned) || PyList_Check(returned);
-  if (expected == 1 && !is_sequence) return StoreOutput(call, 0, returned);
+  const bool is_tuple = PyTuple_Check(returned);
+  if (expected == 1 && !is_tuple) return StoreOutput(call, 0, returned);
   if (expected == 0 && returned == Py_None) return Status();
+  const bool is_sequence = is_tuple || PyList_Check(returned);
   if (!is_sequence || static_cast<std::size_t>(Py_SIZE(returned)) != expected) {
-    return Status::PyOp(
-        spec_.Who() + ": expected " + spec_.compute + " to return " +
-        (expected == 1 ? "an array" : "a tuple of " + std::to_string(expected) + " arrays") +
-        ", one for each of 'output_types', but it returned " +
-        (returned == Py_None ? "None" : "a " + Describe(returned)));
+    return Status::PyOp(spec_.Who() + ": expected " + spec_.compute + " to return " +
+                        (expected == 1 ? "one array"
+                                       : "a tuple of " + std::to_string(expected) +
+                                             " arrays, one for each of 'output_types'") +
+                        ", but it returned " + Describe(returned));
   }
   const nb::object outputs = nb::borrow(returned);
   for (std::size_t i = 0; i < expected; ++i) {
@@ -216,14 +227,11 @@ Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* valu
                         ". To mend it: " + mend);
   };
   ReturnedArray array;
-  if (!array.Take(value)) {
-    return unexpected("a NumPy array of " + std::string(type_name),
-                      "return numpy.asarray(value, dtype=numpy." + std::string(type_name) + ")");
-  }
+  const std::string array_of_type = "a NumPy array of " + std::string(type_name);
+  if (!array.Take(value)) return unexpected(array_of_type, HowToReturn(value, type_name));
   if (!array.HasType(type)) {
-    return unexpected("a NumPy array of " + std::string(type_name),
-                      "return value.astype(numpy." + std::string(type_name) +
-                          "), or declare the other type in 'output_types'");
+    return unexpected(array_of_type, "return value.astype(numpy." + std::string(type_name) +
+                                         "), or declare the other type in 'output_types'");
   }
   if (index < spec_.output_shapes.size()) {
     const DeclaredShape& declared = spec_.output_shapes[index];
@@ -269,15 +277,6 @@ bool PythonOperator::Release(Arguments arguments) {
 bool PythonOperator::HoldsArguments() {
   std::erase_if(kept_, [](const nb::object& kept) { return Py_REFCNT(kept.ptr()) == 1; });
   return !kept_.empty();
-}
-
-Status PythonOperator::KeptError() const {
-  return Status::PyOp(
-      spec_.Who() + ": " + spec_.compute +
-      " kept an input, or a view of one, beyond the call, but its memory is ONNX Runtime's and is "
-      "used again. To mend it: keep a copy (input.copy()), or let every input be one, with the "
-      "line "
-      "'copy_inputs = True' in the class. Until what was kept is let go, the operator is not run");
 }
 
 }  // namespace opgraft::pyop

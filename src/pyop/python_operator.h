@@ -38,7 +38,6 @@ class PythonOperator final : public Operator {
   bool Release(Arguments arguments);
   /// Whether the operator still holds an argument of an earlier call.
   bool HoldsArguments();
-  Status KeptError() const;
 
   const Spec spec_;
   nanobind::object compute_;  // the bound method: no lookup by name in a call

@@ -11,6 +11,10 @@ namespace {
 
 std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
+std::string QuotedOrMissing(std::string_view text) {
+  return text.empty() ? "missing" : Quoted(text);
+}
+
 /// A name is taken from the model, so that special methods and what they reach are out of bounds.
 bool IsPlainName(std::string_view name) {
   return IsDottedName(name) && !name.starts_with("__") && name.find(".__") == name.npos;
@@ -45,7 +49,8 @@ Status CheckTypes(const Spec& spec, const char* attribute, const std::vector<std
 }  // namespace
 
 std::string Spec::Who() const {
-  return "node " + Quoted(node) + ", operator " + module + "." + class_name;
+  return "node " + Quoted(node) + ", operator " + (module.empty() ? "?" : module) + "." +
+         (class_name.empty() ? "?" : class_name);
 }
 
 std::size_t Spec::Places(std::size_t inputs) const {
@@ -54,11 +59,12 @@ std::size_t Spec::Places(std::size_t inputs) const {
 
 Status Check(const Spec& spec, std::size_t inputs, std::size_t outputs) {
   if (!IsDottedName(spec.module)) {
-    return Status::Model(spec.Who() + ": attribute 'module' is " + Quoted(spec.module) +
+    return Status::Model(spec.Who() + ": attribute 'module' is " + QuotedOrMissing(spec.module) +
                          ", expected an absolute module name such as 'package.module'");
   }
   if (!IsPlainName(spec.class_name)) {
-    return Status::Model(spec.Who() + ": attribute 'class_name' is " + Quoted(spec.class_name) +
+    return Status::Model(spec.Who() + ": attribute 'class_name' is " +
+                         QuotedOrMissing(spec.class_name) +
                          ", expected the name of a class, without leading '__'");
   }
   if (!IsPlainName(spec.compute) || spec.compute.find('.') != std::string::npos) {

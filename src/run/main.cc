@@ -1,4 +1,5 @@
 // opgraft-run: runs a model in a program that is not Python, by whichever ONNX Runtime it is given.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -35,8 +36,8 @@ Status AddPair(const std::string& option, const std::string& entry,
   if (equals == std::string::npos || equals == 0 || equals + 1 == entry.size()) {
     return Status::Error(option + " " + entry + ": expected NAME=FILE.npy");
   }
-  (*pairs)[entry.substr(0, equals)] = entry.substr(equals + 1);
-  return Status();
+  const auto [pair, is_new] = pairs->emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  return is_new ? Status() : Status::Error(option + " " + pair->first + " is given twice");
 }
 
 Status ParseOptions(int count, char** arguments, Options* options) {
@@ -107,7 +108,7 @@ class Runner {
 };
 
 Status Runner::Open(const Options& options) {
-  constexpr int kWarnings = 2;
+  constexpr int kOnlyFatal = 4;  // an error is printed by the program itself
   void* library = nullptr;
   Status status = platform::LoadLibrary(options.runtime, /*is_global=*/false, &library);
   if (!status.ok()) return status;
@@ -121,7 +122,7 @@ Status Runner::Open(const Options& options) {
                                ", which is too old");
   }
   OrtSessionOptions* session_options = nullptr;
-  status = Take(ort::CreateEnv(api_, kWarnings, "opgraft-run", &environment_));
+  status = Take(ort::CreateEnv(api_, kOnlyFatal, "opgraft-run", &environment_));
   if (status.ok()) status = Take(ort::CreateSessionOptions(api_, &session_options));
   if (!status.ok()) return status;
   status =
@@ -210,6 +211,19 @@ Status Runner::ReadOutput(OrtValue* value, Array* array) const {
   return Status();
 }
 
+/// Whether each name that an option was given for is one of the model's.
+Status CheckNames(const std::string& option, const std::map<std::string, std::string>& given,
+                  const std::vector<std::string>& known) {
+  for (const auto& [name, file] : given) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string list;
+    for (const std::string& other : known) list += (list.empty() ? "" : ", ") + other;
+    return Status::Error(option + " " + name + ": there is none such; the " + option.substr(2) +
+                         "s are " + list);
+  }
+  return Status();
+}
+
 Status Main(int count, char** arguments) {
   Options options;
   Runner runner;
@@ -220,6 +234,8 @@ Status Main(int count, char** arguments) {
     if (status.ok()) status = ReadNpy(file, &inputs[name]);
   }
   if (status.ok()) status = runner.Open(options);
+  if (status.ok()) status = CheckNames("--input", options.inputs, runner.input_names());
+  if (status.ok()) status = CheckNames("--output", options.outputs, runner.output_names());
   if (!status.ok()) return status;
   for (const std::string& name : runner.input_names()) {
     if (inputs.contains(name)) continue;
@@ -231,7 +247,6 @@ Status Main(int count, char** arguments) {
     std::printf("%s %s\n", name.c_str(), Format(outputs[name]).c_str());
   }
   for (const auto& [name, file] : options.outputs) {
-    if (!outputs.contains(name)) return Status::Error("--output " + name + ": there is none such");
     if (status = WriteNpy(file, outputs[name]); !status.ok()) return status;
   }
   return Status();

@@ -2,6 +2,7 @@
 #include "run/npy.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -168,7 +169,8 @@ Status WriteNpy(const std::string& path, const Array& array) {
   file.write(kMagic, kMagicSize).write("\x01\x00", 2);
   file.write(reinterpret_cast<const char*>(&length), sizeof(length));
   file << header << array.data;
-  return file.flush() ? Status() : Status::Error("cannot write '" + path + "'");
+  return file.flush() ? Status()
+                      : Status::Error("cannot write '" + path + "': " + std::strerror(errno));
 }
 
 std::string Format(const Array& array) {

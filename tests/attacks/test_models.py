@@ -73,6 +73,17 @@ def test_a_model_of_another_kind() -> None:
         opgraft.InferenceSession(3)  # type: ignore[arg-type]
 
 
+def test_a_graph_is_no_model() -> None:
+    with pytest.raises(TypeError, match="not GraphProto"):
+        opgraft.prepare(pyop_model("m").graph)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("runtime", ["abc", "1.18.1", "1.2", "0.5"])
+def test_a_runtime_that_is_none(runtime: str) -> None:
+    with pytest.raises(opgraft.Error, match="expected a version of ONNX Runtime from 1.19 on"):
+        opgraft.prepare(pyop_model("m"), runtime=runtime)
+
+
 def test_random_damage_never_ends_the_process() -> None:
     """Bytes flipped, cut out and put in twice: prepared or refused, and nothing else."""
     whole = two_pyops()
@@ -140,9 +151,9 @@ def test_a_canonical_node_by_hand(write_module: Write) -> None:
         ({"format": 2}, "is of format 2, this Opgraft reads format 1; install a newer one"),
         ({"format": 0}, "is of format 0"),
         ({"format": "1"}, "is of format 0"),
-        ({"module": None}, "attribute 'module' is ''"),
+        ({"module": None}, "attribute 'module' is missing"),
         ({"module": 5}, "attribute 'module'"),
-        ({"class_name": None}, "attribute 'class_name' is ''"),
+        ({"class_name": None}, "attribute 'class_name' is missing"),
         ({"output_types": None}, "'output_types' is missing"),
         ({"output_types": [11]}, "float64 in 'output_types', but float32 in the graph"),
         ({"output_types": [1, 1]}, "names 2 types, expected 1"),
@@ -212,5 +223,5 @@ def test_a_length_that_claims_more_than_there_is(length: int) -> None:
 def test_a_type_that_a_declared_value_contradicts(write_module: Write) -> None:
     """Memory is allotted by the declared type: writing another one would overrun it."""
     model = pyop_model(write_module(ECHO), outputs=("y",), output_types=[TensorProto.DOUBLE])
-    with pytest.raises(opgraft.ModelError, match="output 0 'y' is float64 .* but float32 where"):
+    with pytest.raises(opgraft.ModelError, match="'y' is float64 in 'output_types', but float32"):
         opgraft.prepare(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import opgraft
 from conftest import FLOAT, floats, pyop_model
@@ -42,37 +43,40 @@ MISDEEDS = {
     "recurses without end": ("return self.compute(x)", "RecursionError", RecursionError),
     "exits": ("sys.exit(3)", "raised SystemExit: 3", SystemExit),
     "stops iterating": ("raise StopIteration", "raised StopIteration", StopIteration),
+    "writes to its input": ("x += 1", "read-only.*copy_inputs = True", ValueError),
     "divides by zero": ("1 / 0", "ZeroDivisionError", ZeroDivisionError),
     "runs out of memory": ("np.empty(10**18, np.int8)", "MemoryError", MemoryError),
-    "returns None": ("return None", "expected a NumPy array of float32, .* returned None", None),
+    "returns None": ("return None", "returned None. To mend it: .*return statement", None),
     "returns nothing in a tuple": ("return ()", "returned a tuple of length 0", None),
     "returns too many outputs": ("return x, x", "returned a tuple of length 2", None),
     "returns None in a tuple": ("return (None,)", "returned None", None),
-    "returns a number": ("return 1.0", "returned object of type float", None),
+    "returns a number": ("return 1.0", "returned a float", None),
     "returns a ragged list": ("return [[1], [1, 2]]", "returned a list of length 2", None),
+    "returns a list of one": ("return [x]", "returned a list of length 1.*numpy.asarray", None),
+    "returns a dictionary": ("return {'y': x}", "returned a dict.", None),
     "returns an array of objects": (
         "return np.array([[1], [1, 2]], dtype=object)",
-        "returned object array",
+        "returned an object array",
         None,
     ),
-    "returns strings": ("return np.array(['a'])", "returned <U1 array of shape \\(1\\)", None),
+    "returns strings": ("return np.array(['a'])", r"returned a <U1 array of shape \(1,\)", None),
     "returns float64": (
         "return x.astype(np.float64)",
-        r"returned float64 array of shape \(2, 2\)\. To mend it: return value\.astype\(numpy\.flo",
+        r"returned a float64 array of shape \(2, 2\)\. To mend it: return value\.astype\(numpy\.flo",
         None,
     ),
-    "returns integers": ("return x.astype(np.int32)", "returned int32 array", None),
+    "returns integers": ("return x.astype(np.int32)", "returned an int32 array", None),
     "returns the wrong rank": (
         "return x[0]",
-        r"expected an array of shape \(\?, 2\), as the model declares, .* of shape \(2\)",
+        r"expected an array of shape \(\?, 2\), as the model declares, .* of shape \(2,\)",
         None,
     ),
     "returns the wrong size": ("return x[:, :1]", r"of shape \(2, 1\)", None),
-    "lies about its memory": ("return Liar()", "returned object of type Liar", None),
+    "lies about its memory": ("return Liar()", r"returned an? [\w.]*Liar", None),
     "lies as an array": ("return x.view(LyingArray) * np.float64(1)", "float64", None),
-    "returns a masked array": ("return np.ma.masked_less(x, 1)", "MaskedArray", None),
-    "returns a memoryview": ("return memoryview(x)", "object of type memoryview", None),
-    "returns a generator": ("return (x for _ in range(1))", "object of type generator", None),
+    "returns a masked array": ("return np.ma.masked_less(x, 1)", "MaskedArray.*filled", None),
+    "returns a memoryview": ("return memoryview(x)", "returned a memoryview", None),
+    "returns a generator": ("return (x for _ in range(1))", "returned a generator", None),
     "raises what cannot be inspected": ("raise Shy", "raised .*Shy", Exception),
 }
 
@@ -239,10 +243,12 @@ def test_control_c(write_module: Write, module_folder: Path) -> None:
 # What is wrong with the module, and the error that the session is refused with.
 BAD_MODULES = {
     "is missing": (None, r"import of '.*' raised ModuleNotFoundError.*sys\.path", ImportError),
+    "lacks a module": ("import no_such_thing", r"no_such_thing'[^$]*not installed", ImportError),
     "fails at import": ("1 / 0", "import of '.*' raised ZeroDivisionError", ZeroDivisionError),
     "exits at import": ("import sys; sys.exit(1)", "raised SystemExit", SystemExit),
     "is no Python": ("class", "raised SyntaxError", SyntaxError),
     "has no such class": ("other = 1", "look-up of class 'Op' raised", AttributeError),
+    "has another class": ("class Opp: pass", "It has the classes: Opp", AttributeError),
     "has no class of that name": ("def Op(): pass", "expected 'Op' to be a class", None),
     "needs an argument": (
         "class Op:\n    def __init__(self, scale): pass\n    def compute(self, x): return x",
@@ -254,7 +260,7 @@ BAD_MODULES = {
         "its __init__ raised OSError: no file",
         OSError,
     ),
-    "has no compute": ("class Op: pass", "look-up of method 'compute' raised", AttributeError),
+    "has no compute": ("class Op: pass", "method 'compute' raised.*attribute 'compute'", AttributeError),
     "has a compute that is no method": ("class Op: compute = 3", "to be a method", None),
 }
 
@@ -273,16 +279,14 @@ def test_bad_modules(write_module: Write, fault: str) -> None:
 
 def test_an_attribute_that_init_does_not_take(write_module: Write) -> None:
     module = write_module("class Op:\n    def compute(self, x): return x")
-    with pytest.raises(opgraft.PyOpError, match=r"its __init__ raised TypeError"):
+    with pytest.raises(opgraft.PyOpError, match=r"(?s)its __init__ raised TypeError.*attributes: unknown"):
         opgraft.InferenceSession(pyop_model(module, unknown="1"), allow=[module])
 
 
 def test_an_attribute_of_a_kind_that_is_not_known_yet(write_module: Write) -> None:
-    from onnx import helper
-
     module = write_module("class Op:\n    def compute(self, x): return x")
     tensor = helper.make_tensor("t", FLOAT, [1], [1.0])
-    with pytest.raises(opgraft.ModelError, match="attribute 'weight' is of ONNX's kind 4"):
+    with pytest.raises(opgraft.ModelError, match="attribute 'weight' is of ONNX's kind TENSOR"):
         opgraft.InferenceSession(pyop_model(module, weight=tensor), allow=[module])
 
 
@@ -294,12 +298,12 @@ def test_an_attribute_of_a_kind_that_is_not_known_yet(write_module: Write) -> No
         ({"output_types": [99]}, "'output_types' holds 99, which is no ONNX type"),
         ({"output_types": [0]}, "'output_types' holds 0, which is no ONNX type"),
         ({"output_types": [-1]}, "'output_types' holds -1, which is no ONNX type"),
-        ({"output_types": ["a"]}, "attribute 'output_types' must be a list of integers"),
+        ({"output_types": ["a"]}, "'output_types' is of ONNX's kind STRINGS, expected a list of integers"),
         ({"output_types": [TensorProto.BFLOAT16]}, "asks for bfloat16"),
         ({"output_types": [TensorProto.STRING]}, "asks for string"),
         ({"output_types": [TensorProto.INT32]}, "is int32 in 'output_types', but float32 where"),
         ({"input_types": [1, 1]}, "'input_types' names 2 types, expected 1"),
-        ({"compute": 3}, "attribute 'compute' must be a string"),
+        ({"compute": 3}, "attribute 'compute' is of ONNX's kind INT, expected a string"),
     ],
 )
 def test_bad_attributes(write_module: Write, attributes: dict[str, object], message: str) -> None:
@@ -311,10 +315,13 @@ def test_bad_attributes(write_module: Write, attributes: dict[str, object], mess
 def test_an_input_of_another_type_than_declared(write_module: Write) -> None:
     module = write_module("class Op:\n    def compute(self, x): return x.astype(np.float32)")
     model = pyop_model(module, input_types=[TensorProto.INT64])
+    with pytest.raises(opgraft.ModelError, match="'x' is int64 in 'input_types', but float32"):
+        opgraft.prepare(model)
+    model = pyop_model(module, inputs=("s",), input_types=[TensorProto.INT64])
+    model.graph.input[0].name = "x"
+    model.graph.node.insert(0, helper.make_node("Neg", ["x"], ["s"]))
     session = opgraft.InferenceSession(model, allow=[module])
-    with pytest.raises(
-        opgraft.ModelError, match="input 0 is float32, but 'input_types' says int64"
-    ):
+    with pytest.raises(opgraft.ModelError, match="input 0 is float32, but 'input_types' says"):
         session.run(None, {"x": floats(1)})
 
 
@@ -330,9 +337,10 @@ def test_an_input_that_python_cannot_take_yet(write_module: Write) -> None:
 def test_a_thread_that_drops_its_argument_late_is_no_misdeed(write_module: Write) -> None:
     module = write_module(
         """
-        import threading, time
+        import gc, threading, time
         class Op:
             def compute(self, x):
+                gc.disable()  # a collection takes long enough for the thread to be gone
                 def hold(view):
                     time.sleep(0.003)
                 threading.Thread(target=hold, args=(x[:1],)).start()
@@ -340,7 +348,10 @@ def test_a_thread_that_drops_its_argument_late_is_no_misdeed(write_module: Write
         """
     )
     session = opgraft.InferenceSession(pyop_model(module), allow=[module])
-    np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [1, 2])
+    try:
+        np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [1, 2])
+    finally:
+        gc.enable()
 
 
 def test_a_cycle_that_holds_an_argument_is_no_misdeed(write_module: Write) -> None:

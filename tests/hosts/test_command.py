@@ -58,19 +58,51 @@ def test_run_refused(folder: Path, host: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "x"),
-        (["--input", "x"], "expected NAME=FILE.npy"),
+        ([], "the model's input 'x' is missing: --input x=FILE.npy"),
+        (["--input", "x"], "--input x: expected NAME=FILE.npy"),
+        (["--input", "x=x.npy", "--input", "x=x.npy"], "--input x is given twice"),
         (["--input", "x=none.npy"], "none.npy"),
-        (["--input", "x=x.npy", "--output", "z=z.npy"], "--output z"),
+        (["--input", "x=mymodule.py"], "no .npy file"),
+        (["--input", "x=x.npy", "--input", "z=x.npy"], "--input z: there is none such; the inputs"),
+        (["--input", "x=x.npy", "--output", "z=z.npy"], "--output z: there is none such; the out"),
+        (["--input", "x=x.npy", "--output", "y=no/y.npy"], "No such file"),
+        (["--input", "x=double.npy"], "float64" "|tensor(double)"),
     ],
 )
 def test_run_used_wrongly(folder: Path, host: str, arguments: list[str], message: str) -> None:
+    np.save(folder / "double.npy", np.zeros(3))
     done = opgraft_command(
         "run", "model.onnx", "--allow", "mymodule", "--host", host, *arguments, cwd=folder
     )
     assert done.returncode == 1
-    assert message in done.stderr
+    assert any(part in done.stderr for part in message.split("|")), done.stderr
     assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_input_of_another_type_or_shape_is_named(folder: Path) -> None:
+    onnx.save(pyop_model("mymodule", shape=["n", 3]), folder / "model.onnx")
+    for value in (np.zeros((2, 3)), np.zeros((2, 4), np.float32), np.zeros(3, np.float32)):
+        np.save(folder / "x.npy", value)
+        done = opgraft_command(
+            "run", "model.onnx", "--allow", "mymodule", "--input", "x=x.npy", cwd=folder
+        )
+        assert f"input 'x' (x.npy) is {value.dtype} {value.shape}, but the model" in done.stderr
+        assert "takes float32 (?, 3)" in done.stderr
+
+
+def test_arrays_in_another_order(folder: Path) -> None:
+    """ONNX Runtime itself would read the wrong numbers from the first."""
+    for value in (floats(3).astype(">f4"), np.asfortranarray(floats(3))):
+        np.save(folder / "x.npy", value)
+        done = opgraft_command(
+            "run", "model.onnx", "--allow", "mymodule", "--input", "x=x.npy", cwd=folder
+        )
+        assert done.stdout == "y float32 (3)\n0 2 4\n"
+
+
+def test_version(folder: Path) -> None:
+    assert opgraft_command("--version", cwd=folder).stdout == f"opgraft {opgraft.__version__}\n"
 
 
 def test_prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,149 @@
+"""`opgraft run`: a model run once, in this Python or by opgraft-run."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opgraft._errors import Error
+from opgraft._library import runner_path
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnxruntime
+
+_MOST_PRINTED = 64
+_ONLY_FATAL = 4  # of ONNX Runtime's log: an error is printed by the command itself
+
+
+def run(options: argparse.Namespace) -> int:
+    inputs = _pairs(options.input, "--input")
+    outputs = _pairs(options.output, "--output")
+    if options.host == "cpp":
+        return _run_in_cpp(options)
+    if options.onnxruntime:
+        raise Error("--onnxruntime is for --host cpp; in this Python its own ONNX Runtime runs")
+    return _run_in_python(options.model, options.allow, inputs, outputs)
+
+
+def _pairs(entries: Sequence[str], option: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for entry in entries:
+        name, equals, file = entry.rpartition("=")
+        if not equals or not name or not file:
+            raise Error(f"{option} {entry}: expected NAME=FILE.npy")
+        if name in pairs:
+            raise Error(f"{option} {name} is given twice")
+        pairs[name] = file
+    return pairs
+
+
+def _run_in_python(
+    model: str, allow: list[str], inputs: dict[str, str], outputs: dict[str, str]
+) -> int:
+    import numpy as np
+    import onnxruntime
+
+    from opgraft._session import InferenceSession
+
+    sys.path.append(os.getcwd())
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _ONLY_FATAL
+    session = InferenceSession(model, options, allow=allow)
+    names = [output.name for output in session.get_outputs()]
+    for name in outputs:
+        if name not in names:
+            raise Error(f"--output {name}: there is none such; the outputs are {', '.join(names)}")
+    values = {name: _load(file) for name, file in inputs.items()}
+    _check_inputs(session.get_inputs(), values, inputs)
+    try:
+        results = session.run(names, values)
+    except Exception as error:  # the runtime's own, of many classes
+        raise error if isinstance(error, Error) else Error(str(error)) from error
+    for name, value in zip(names, results, strict=True):
+        print(f"{name} {_format(value)}")
+        if name in outputs:
+            np.save(outputs[name], value)
+    return 0
+
+
+def _load(file: str) -> np.ndarray:
+    import numpy as np
+
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise Error(f"'{file}' is no .npy file of numbers") from error
+    if not isinstance(array, np.ndarray):
+        raise Error(f"'{file}' holds several arrays; expected a .npy file, which holds one")
+    # ONNX Runtime takes the bytes as they lie, whatever their order.
+    return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _check_inputs(
+    expected: Sequence[onnxruntime.NodeArg], given: dict[str, np.ndarray], files: dict[str, str]
+) -> None:
+    """The runtime's own messages do not say which input they are about."""
+    names = [argument.name for argument in expected]
+    for name in given:
+        if name not in names:
+            raise Error(f"--input {name}: there is none such; the inputs are {', '.join(names)}")
+    for argument in expected:
+        if argument.name not in given:
+            raise Error(
+                f"the model's input '{argument.name}' is missing: --input {argument.name}=FILE.npy"
+            )
+        value = given[argument.name]
+        kind = {"float": "float32", "double": "float64"}
+        dtype = argument.type.removeprefix("tensor(").removesuffix(")")
+        fixed = [size if isinstance(size, int) else None for size in argument.shape]
+        fits = len(fixed) == value.ndim and all(
+            size in (None, actual) for size, actual in zip(fixed, value.shape, strict=False)
+        )
+        # A shape that the model leaves open is reported like that of a scalar.
+        if kind.get(dtype, dtype) != value.dtype.name or (fixed and not fits):
+            shape = ", ".join("?" if size is None else str(size) for size in fixed)
+            raise Error(
+                f"input '{argument.name}' ({files[argument.name]}) is {value.dtype.name} "
+                f"{value.shape}, but the model takes {kind.get(dtype, dtype)} ({shape})"
+            )
+
+
+def _format(value: np.ndarray) -> str:
+    """As opgraft-run prints it: type, shape, and the first elements to full precision."""
+    shape = ", ".join(str(size) for size in value.shape)
+    if value.dtype.kind == "f":
+        form = "{:.17g}" if value.dtype.itemsize == 8 else "{:.9g}"
+    else:
+        form = "{}"
+    elements = [form.format(element) for element in value.flat[:_MOST_PRINTED]]
+    more = " ..." if value.size > _MOST_PRINTED else ""
+    return f"{value.dtype} ({shape})\n{' '.join(elements)}{more}"
+
+
+def _run_in_cpp(options: argparse.Namespace) -> int:
+    command = [runner_path(), "--onnxruntime", options.onnxruntime or runtime_library()]
+    for option in ("allow", "input", "output"):
+        for entry in getattr(options, option):
+            command += [f"--{option}", entry]
+    environment = dict(os.environ)
+    environment.setdefault("OPGRAFT_PYTHON", sys.executable)
+    paths = [environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else []
+    environment["PYTHONPATH"] = os.pathsep.join([*paths, os.getcwd()])
+    return subprocess.run([*command, options.model], env=environment, check=False).returncode
+
+
+def runtime_library() -> str:
+    """The libonnxruntime.so in the package onnxruntime, which is not imported for that."""
+    spec = importlib.util.find_spec("onnxruntime")
+    folders = spec.submodule_search_locations or [] if spec else []
+    for folder in folders:
+        for library in sorted(Path(folder, "capi").glob("libonnxruntime.so*")):
+            return str(library)
+    raise Error("no libonnxruntime.so is in the package onnxruntime; name one with --onnxruntime")
