@@ -260,7 +260,7 @@ BAD_MODULES = {
         "its __init__ raised OSError: no file",
         OSError,
     ),
-    "has no compute": ("class Op: pass", "method 'compute' raised.*attribute 'compute'", AttributeError),
+    "has no compute": ("class Op: pass", "raised.*attribute 'compute'", AttributeError),
     "has a compute that is no method": ("class Op: compute = 3", "to be a method", None),
 }
 
@@ -279,7 +279,9 @@ def test_bad_modules(write_module: Write, fault: str) -> None:
 
 def test_an_attribute_that_init_does_not_take(write_module: Write) -> None:
     module = write_module("class Op:\n    def compute(self, x): return x")
-    with pytest.raises(opgraft.PyOpError, match=r"(?s)its __init__ raised TypeError.*attributes: unknown"):
+    with pytest.raises(
+        opgraft.PyOpError, match="(?s)__init__ raised TypeError.*attributes: unknown"
+    ):
         opgraft.InferenceSession(pyop_model(module, unknown="1"), allow=[module])
 
 
@@ -298,7 +300,10 @@ def test_an_attribute_of_a_kind_that_is_not_known_yet(write_module: Write) -> No
         ({"output_types": [99]}, "'output_types' holds 99, which is no ONNX type"),
         ({"output_types": [0]}, "'output_types' holds 0, which is no ONNX type"),
         ({"output_types": [-1]}, "'output_types' holds -1, which is no ONNX type"),
-        ({"output_types": ["a"]}, "'output_types' is of ONNX's kind STRINGS, expected a list of integers"),
+        (
+            {"output_types": ["a"]},
+            "'output_types' is of ONNX's kind STRINGS, expected a list of integers",
+        ),
         ({"output_types": [TensorProto.BFLOAT16]}, "asks for bfloat16"),
         ({"output_types": [TensorProto.STRING]}, "asks for string"),
         ({"output_types": [TensorProto.INT32]}, "is int32 in 'output_types', but float32 where"),

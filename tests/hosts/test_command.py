@@ -66,7 +66,7 @@ def test_run_refused(folder: Path, host: str) -> None:
         (["--input", "x=x.npy", "--input", "z=x.npy"], "--input z: there is none such; the inputs"),
         (["--input", "x=x.npy", "--output", "z=z.npy"], "--output z: there is none such; the out"),
         (["--input", "x=x.npy", "--output", "y=no/y.npy"], "No such file"),
-        (["--input", "x=double.npy"], "float64" "|tensor(double)"),
+        (["--input", "x=double.npy"], "float64|tensor(double)"),
     ],
 )
 def test_run_used_wrongly(folder: Path, host: str, arguments: list[str], message: str) -> None:
