@@ -62,7 +62,7 @@ MISDEEDS = {
     "returns strings": ("return np.array(['a'])", r"returned a <U1 array of shape \(1,\)", None),
     "returns float64": (
         "return x.astype(np.float64)",
-        r"returned a float64 array of shape \(2, 2\)\. To mend it: return value\.astype\(numpy\.flo",
+        r"returned a float64 array of shape \(2, 2\)\. To mend it: return value\.astype\(nump",
         None,
     ),
     "returns integers": ("return x.astype(np.int32)", "returned an int32 array", None),
