@@ -71,12 +71,12 @@ Status Policy::Refusal(std::string_view who, std::string_view module) const {
   const std::string name(module);
   std::string allowed;
   for (const std::string& entry : entries_) allowed += (allowed.empty() ? "" : ", ") + entry;
-  return Status::Policy(std::string(who) + " is of the Python module '" + name +
-                        "', which this host has not allowed (allowed are: " +
-                        (allowed.empty() ? "none" : allowed) +
-                        "). To allow it, make the session with allow=[\"" + name +
-                        "\"] (in C++ {.modules = {\"" + name + "\"}}, for the command --allow " +
-                        name + "), or set OPGRAFT_ALLOW=" + name + " in the environment");
+  return Status::Policy(
+      std::string(who) + " is of the Python module '" + name +
+      "', which this host has not allowed (allowed are: " + (allowed.empty() ? "none" : allowed) +
+      "). To allow it, make the session with allow=[\"" + name + "\"] (in C++ {.modules = {\"" +
+      name + "\"}}, for the command --allow " + name + "), or set OPGRAFT_ALLOW=" + name +
+      " in the environment");
 }
 
 }  // namespace opgraft

@@ -59,9 +59,9 @@ enum AttributeType : std::int32_t {
 /// "TENSOR" for 4, as ONNX calls its kinds of attributes.
 inline std::string AttributeTypeName(std::int64_t type) {
   constexpr std::string_view kNames[] = {
-      "UNDEFINED", "FLOAT",  "INT",     "STRING",  "TENSOR", "GRAPH",         "FLOATS",
-      "INTS",      "STRINGS", "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO",
-      "TYPE_PROTOS"};
+      "UNDEFINED",      "FLOAT",      "INT",        "STRING",  "TENSOR", "GRAPH",
+      "FLOATS",         "INTS",       "STRINGS",    "TENSORS", "GRAPHS", "SPARSE_TENSOR",
+      "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
   const bool is_known = type >= 0 && type < static_cast<std::int64_t>(std::size(kNames));
   return is_known ? std::string(kNames[type]) : "number " + std::to_string(type);
 }

@@ -187,8 +187,8 @@ Status Complete(const DeclaredValues& declared, PyOpNode* node) {
     const auto value = declared.find(output);
     spec.output_shapes.push_back(value != declared.end() ? value->second.shape : std::nullopt);
   }
-  Status status = CheckDeclaredTypes(spec, declared, name::kOutputTypes, node->outputs,
-                                     spec.output_types);
+  Status status =
+      CheckDeclaredTypes(spec, declared, name::kOutputTypes, node->outputs, spec.output_types);
   if (!status.ok() || spec.input_types.empty()) return status;
   return CheckDeclaredTypes(spec, declared, name::kInputTypes, node->inputs, spec.input_types);
 }

@@ -44,7 +44,8 @@ struct PyOpNode {
   std::vector<std::string_view> PresentInputs() const;
 };
 
-/// Reads a PyOp in either form; one without a name gets one. A ModelError where an attribute is not of the kind it must be.
+/// Reads a PyOp in either form; one without a name gets one. A ModelError where an attribute is not
+/// of the kind it must be.
 Status ReadPyOp(std::string_view node, PyOpNode* read);
 
 /// Completes what a node in the documents' form leaves to the graph around it (the places of absent

@@ -65,8 +65,8 @@ Status StartInterpreter() {
   Status status = platform::RunProgram({command, "-m", "opgraft._embedding"}, &found);
   if (!status.ok()) return Status::Unavailable(status.message() + kHowToChoose);
   if (found.output.find("No module named 'opgraft'") != std::string::npos) {
-    return Status::Unavailable("'" + command + "' has no package opgraft. To install it: " + command +
-                               " -m pip install opgraft" + kHowToChoose);
+    return Status::Unavailable("'" + command + "' has no package opgraft. To install it: " +
+                               command + " -m pip install opgraft" + kHowToChoose);
   }
   if (found.exit_status != 0) {
     return Status::Unavailable("'" + command + "' cannot serve Python operators:\n" + found.output +

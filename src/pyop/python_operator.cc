@@ -120,8 +120,7 @@ Status PythonOperator::MakeObject(const Policy& policy) {
   const nb::tuple nothing;
   const nb::object object = nb::steal(PyObject_Call(type.ptr(), nothing.ptr(), arguments.ptr()));
   if (!object.is_valid()) {
-    return Failure(/*keep_frames=*/true)
-        .ToStatus(spec_.Who() + ": its __init__", true, arguments);
+    return Failure(/*keep_frames=*/true).ToStatus(spec_.Who() + ": its __init__", true, arguments);
   }
   compute_ = nb::steal(PyObject_GetAttrString(object.ptr(), spec_.compute.c_str()));
   if (!compute_.is_valid()) {
@@ -143,8 +142,10 @@ Status PythonOperator::Compute(Call& call) noexcept {
 Status PythonOperator::ComputeWithGil(Call& call) {
   if (HoldsArguments()) {
     return Status::PyOp(spec_.Who() + ": not run, since an input that an earlier call of " +
-                        spec_.compute + " kept is still held, by the operator or by someone it was "
-                        "handed to (in a notebook also by '_' and 'Out'). " + kHowToKeep);
+                        spec_.compute +
+                        " kept is still held, by the operator or by someone it was "
+                        "handed to (in a notebook also by '_' and 'Out'). " +
+                        kHowToKeep);
   }
   Arguments arguments;
   Status status = MakeArguments(call, &arguments);
@@ -164,7 +165,8 @@ Status PythonOperator::ComputeWithGil(Call& call) {
   if (!Release(std::move(arguments)) && status.ok()) {
     return Status::PyOp(spec_.Who() + ": " + spec_.compute +
                         " kept an input, or a view of one, beyond the call, but its memory is ONNX "
-                        "Runtime's and is used again. " + kHowToKeep);
+                        "Runtime's and is used again. " +
+                        kHowToKeep);
   }
   return status;
 }
