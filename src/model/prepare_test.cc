@@ -246,18 +246,21 @@ TEST(PrepareTest, DeclaresTheTypeOfAnOutputThatTheGraphNamesWithoutAType) {
 
 TEST(PrepareTest, ATypeThatClashesWithTheGraphIsRefused) {
   const std::string graph = Graph({PyOp()}) + Text(tag::kGraphOutput, Value("y", 7, std::nullopt));
-  ExpectRefused(Model(graph), {"my.module.Class", "output 0 'y'", "float32", "int64"});
+  ExpectRefused(Model(graph), {"my.module.Class", "'y' is", "float32", "int64"});
 }
 
 TEST(PrepareTest, AnAttributeOfTheWrongKindIsNamed) {
   const std::string number = Node("PyOp", "", {}, {}, IntegersAttribute("module", {1}));
-  ExpectRefused(Model(Graph({number})), {"attribute 'module' must be a string"});
+  ExpectRefused(Model(Graph({number})),
+                {"attribute 'module' is of ONNX's kind INTS, expected a string"});
   const std::string text = Node("PyOp", "", {}, {}, TextAttribute("output_types", "float"));
-  ExpectRefused(Model(Graph({text})), {"attribute 'output_types' must be a list of integers"});
+  ExpectRefused(Model(Graph({text})),
+                {"'output_types' is of ONNX's kind STRING, expected a list of integers"});
   const std::string canonical =
       Node("PyOp", "ai.opgraft", {}, {},
            IntegersAttribute("format", {}) + IntegersAttribute("output_shapes", {5}));
-  ExpectRefused(Model(Graph({canonical})), {"attribute 'output_shapes' must be a list of ranks"});
+  ExpectRefused(Model(Graph({canonical})),
+                {"'output_shapes' is of ONNX's kind INTS, expected a list of ranks"});
 }
 
 TEST(PrepareTest, APyOpInASubgraphIsDeclaredThere) {

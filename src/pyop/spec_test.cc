@@ -59,7 +59,9 @@ TEST(CheckTest, AcceptsWhatIsWhole) {
 
 TEST(CheckTest, TheModuleIsAnAbsoluteName) {
   Spec spec = GoodSpec();
-  for (const char* module : {"", ".module", "package.", "a..b", "a b", "a-b", "os;x", "1a"}) {
+  spec.module = "";
+  ExpectRefused(spec, "attribute 'module' is missing");
+  for (const char* module : {".module", "package.", "a..b", "a b", "a-b", "os;x", "1a"}) {
     spec.module = module;
     ExpectRefused(spec, "attribute 'module' is '" + spec.module + "'");
   }
@@ -67,7 +69,9 @@ TEST(CheckTest, TheModuleIsAnAbsoluteName) {
 
 TEST(CheckTest, TheClassNameIsPlain) {
   Spec spec = GoodSpec();
-  for (const char* name : {"", "__class__", "Outer.__init__", "A..B", "A()", "A B", "9A"}) {
+  spec.class_name = "";
+  ExpectRefused(spec, "attribute 'class_name' is missing");
+  for (const char* name : {"__class__", "Outer.__init__", "A..B", "A()", "A B", "9A"}) {
     spec.class_name = name;
     ExpectRefused(spec, "attribute 'class_name' is '" + spec.class_name + "'");
   }
