@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "pyop/failure.h"
+
 namespace nb = nanobind;
 
 namespace opgraft::pyop {
@@ -130,11 +132,8 @@ std::string Describe(PyObject* value) {
   if (value == Py_None) return "None";
   std::string text = Py_TYPE(value)->tp_name;
   if (PyArray_Check(value)) {
-    const nb::object dtype =
-        nb::steal(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(AsArray(value)))));
-    const char* name = dtype.is_valid() ? PyUnicode_AsUTF8(dtype.ptr()) : nullptr;
-    if (name == nullptr) PyErr_Clear();
-    text = (name != nullptr ? name : "unknown") +
+    auto* const dtype = reinterpret_cast<PyObject*>(PyArray_DESCR(AsArray(value)));
+    text = ToUtf8(nb::steal(PyObject_Str(dtype))) +
            (PyArray_CheckExact(value) ? " array" : " " + text) + " of shape (";
     const int rank = PyArray_NDIM(AsArray(value));
     for (int i = 0; i < rank; ++i) {

@@ -16,14 +16,14 @@ nb::object Call(const char* function, const Arguments&... arguments) {
   }
 }
 
-/// The text of a str; empty where there is none.
+}  // namespace
+
 std::string ToUtf8(const nb::object& text) {
-  const char* utf8 = text.is_valid() ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+  const bool is_text = text.is_valid() && PyUnicode_Check(text.ptr());
+  const char* utf8 = is_text ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
   if (utf8 == nullptr) PyErr_Clear();
   return utf8 != nullptr ? utf8 : "";
 }
-
-}  // namespace
 
 Failure::Failure(bool keep_frames) {
   text_ = ToUtf8(Call("describe", error_.value(), nb::bool_(keep_frames)));

@@ -9,7 +9,12 @@
 
 namespace opgraft::pyop {
 
-/// Takes the exception that is set. All functions here need the GIL.
+// All functions here need the GIL.
+
+/// The text of a str; empty where it is none, or no UTF-8.
+std::string ToUtf8(const nanobind::object& text);
+
+/// Takes the exception that is set.
 class Failure {
  public:
   /// Describes the exception and, unless `keep_frames`, empties the frames of its traceback: they

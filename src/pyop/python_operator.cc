@@ -42,12 +42,6 @@ bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> dec
   return std::equal(shape.begin(), shape.end(), declared.begin(), declared.end(), fits);
 }
 
-std::string TextOf(const nb::object& object) {
-  const char* text = PyUnicode_Check(object.ptr()) ? PyUnicode_AsUTF8(object.ptr()) : nullptr;
-  if (text == nullptr) PyErr_Clear();
-  return text != nullptr ? text : "";
-}
-
 /// Calls `body`, which returns a Status, with the GIL held and every C++ exception caught.
 template <class Body>
 Status WithGil(const Spec& spec, Body body) noexcept {
@@ -106,7 +100,7 @@ Status PythonOperator::FindClass(const Policy& policy, nb::object* found) const 
                           Describe(found->ptr()));
     }
     // A module holds what it imports too, and allowing it does not allow those.
-    const std::string home = TextOf(nb::getattr(*found, "__module__", nb::str("")));
+    const std::string home = ToUtf8(nb::getattr(*found, "__module__", nb::str("")));
     if (home != spec_.module && !policy.Allows(home)) return policy.Refusal(spec_.Who(), home);
   }
   return Status();
