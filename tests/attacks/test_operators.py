@@ -220,7 +220,8 @@ def test_control_c(write_module: Write, module_folder: Path) -> None:
         name="endless",
     )
     program = f"""
-        import sys
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job of a shell ignores it
         sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(module_folder)!r}]
         from conftest import floats, pyop_model
         import opgraft
@@ -236,7 +237,10 @@ def test_control_c(write_module: Write, module_folder: Path) -> None:
         assert process.stdout.readline() == "running\n"
         time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        assert process.stdout.read() == "interrupted\n"
+        try:
+            assert process.communicate(timeout=60)[0] == "interrupted\n"
+        finally:
+            process.kill()
     assert process.returncode == 0
 
 
