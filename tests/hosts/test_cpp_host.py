@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 import opgraft
-from conftest import DTYPES, floats, pyop_model
+from conftest import DTYPES, FLOAT, floats, pyop_model
 from opgraft._library import runner_path
 from opgraft._run import runtime_library
 
@@ -67,8 +68,6 @@ def test_runs(double: str, tmp_path: Path, module_folder: Path) -> None:
 def test_both_hosts_print_the_same(
     write_module: Write, tmp_path: Path, module_folder: Path, dtype: str
 ) -> None:
-    from onnx import helper
-
     module = write_module("class Op:\n    def compute(self, x): return x.T")
     model = pyop_model(module, type=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
     onnx.save(model, tmp_path / "model.onnx")
@@ -214,6 +213,42 @@ def test_onnxruntimes_python_package_is_not_imported(
     )
     done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
     assert "\n0 1 2\n" in done.stdout
+
+
+def test_the_programs_signal_handlers_are_left_alone(
+    write_module: Write, tmp_path: Path, module_folder: Path
+) -> None:
+    module = write_module(
+        """
+        import signal
+        class Op:
+            def compute(self, x):
+                return x + (signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+        """
+    )
+    done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
+    assert "\n0 1 2\n" in done.stdout
+
+
+def test_external_data_is_found_from_anywhere(
+    double: str, tmp_path: Path, module_folder: Path
+) -> None:
+    """The model has to be prepared, so that the runtime gets bytes and not its path."""
+    model = pyop_model(double, inputs=("weight",))
+    del model.graph.input[:]
+    weight = np.ones(1000, np.float32).tobytes()
+    model.graph.initializer.append(helper.make_tensor("weight", FLOAT, [1000], weight, raw=True))
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="weights.bin")
+    path = str(tmp_path / "model.onnx")
+    done = subprocess.run(
+        [runner_path(), "--onnxruntime", runtime_library(), "--allow", double, path],
+        env=dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(module_folder)),
+        cwd=module_folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("y float32 (1000)\n2 2 2 "), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -462,6 +462,26 @@ def test_the_first_sessions_of_a_process_made_by_eight_threads(
     assert done.stdout == f"{[2.0] * 8}\n"
 
 
+def test_the_library_outlives_the_last_session(write_module: Write, module_folder: Path) -> None:
+    """The runtime unloads it then, but its registrations and Python's bridge stay in use."""
+    write_module(DOUBLE, name="doubling")
+    program = f"""
+        import gc, sys
+        sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(module_folder)!r}]
+        from conftest import floats, pyop_model
+        import opgraft
+        for _ in range(3):
+            session = opgraft.InferenceSession(pyop_model("doubling"), allow=["doubling"])
+            result = session.run(None, {{"x": floats(2)}})[0][1]
+            del session
+            gc.collect()
+            print(result, opgraft.library_path() in open("/proc/self/maps").read())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "2.0 True\n" * 3
+
+
 def test_the_gil_is_free_while_the_runtime_works(write_module: Write) -> None:
     """Between two Python operators lie matrix products; another thread must run meanwhile."""
     module = write_module(
