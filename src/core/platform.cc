@@ -67,6 +67,10 @@ Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* resu
   return Status::Unavailable("cannot run '" + arguments[0] + "': " + std::strerror(error));
 }
 
+KeptInterruptHandler::KeptInterruptHandler() : kept_() { sigaction(SIGINT, nullptr, &kept_); }
+
+KeptInterruptHandler::~KeptInterruptHandler() { sigaction(SIGINT, &kept_, nullptr); }
+
 Status ReadFile(const std::string& path, std::string* contents) {
   contents->clear();
   std::ifstream file(path, std::ios::binary);

@@ -1,6 +1,7 @@
 // The services of the operating system that Opgraft uses. All that depends on the platform is here.
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,18 @@ struct ProgramResult {
 /// Runs `arguments`, the first of which is looked for on the PATH.
 /// An UnavailableError where it cannot be started.
 Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* result);
+
+/// Remembers what the program does on Ctrl-C, and sees to it again when destroyed.
+class KeptInterruptHandler {
+ public:
+  KeptInterruptHandler();
+  KeptInterruptHandler(const KeptInterruptHandler&) = delete;
+  KeptInterruptHandler& operator=(const KeptInterruptHandler&) = delete;
+  ~KeptInterruptHandler();
+
+ private:
+  struct sigaction kept_;
+};
 
 /// The whole of a file.
 Status ReadFile(const std::string& path, std::string* contents);

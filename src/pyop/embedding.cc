@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/platform.h"
 #include "pyop/bridge.h"
 
 namespace nb = nanobind;
@@ -31,6 +32,7 @@ void FinishPython() {
 
 /// Its name is kStartPythonSymbol. `program` is the python command whose environment is to serve.
 extern "C" NB_EXPORT void opgraft_start_python_1(const char* program, opgraft::Status* status) {
+  const opgraft::platform::KeptInterruptHandler program_handler;
   PyConfig config;
   PyConfig_InitPythonConfig(&config);
   config.install_signal_handlers = 0;
@@ -44,6 +46,10 @@ extern "C" NB_EXPORT void opgraft_start_python_1(const char* program, opgraft::S
                                            ": " + reason);
     return;
   }
+  // The module takes Ctrl-C over when it is first imported, whatever the configuration says. So
+  // that is done here, where the program's own way is restored.
+  const nb::object signal = nb::steal(PyImport_ImportModule("signal"));
+  if (!signal.is_valid()) PyErr_Clear();
   std::atexit(opgraft::pyop::FinishPython);
   PyEval_SaveThread();
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import venv
@@ -215,19 +216,39 @@ def test_onnxruntimes_python_package_is_not_imported(
     assert "\n0 1 2\n" in done.stdout
 
 
-def test_the_programs_signal_handlers_are_left_alone(
+def test_control_c_ends_the_program_as_ever(
     write_module: Write, tmp_path: Path, module_folder: Path
 ) -> None:
-    module = write_module(
+    """Python would take it over as soon as an operator imports the module signal."""
+    write_module(
         """
-        import signal
+        import signal, time
         class Op:
             def compute(self, x):
-                return x + (signal.getsignal(signal.SIGINT) is signal.default_int_handler)
-        """
+                print("running", flush=True)
+                while True:
+                    time.sleep(0.01)
+        """,
+        name="endless",
     )
-    done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
-    assert "\n0 1 2\n" in done.stdout
+    onnx.save(pyop_model("endless"), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", floats(1))
+    command = [runner_path(), "--onnxruntime", runtime_library(), "--allow", "endless"]
+    command += ["--input", f"x={tmp_path}/x.npy", str(tmp_path / "model.onnx")]
+    with subprocess.Popen(
+        command,
+        env=dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(module_folder)),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=60) == -signal.SIGINT
+        finally:
+            process.kill()
 
 
 def test_external_data_is_found_from_anywhere(
