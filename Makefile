@@ -11,6 +11,11 @@ LINT_PACKAGES := ruff mypy clang-format clang-tidy
 SOURCES := $(shell find include src python cmake -type f -not -name '*.pyc') \
 	CMakeLists.txt pyproject.toml LICENSE README.md
 
+# The C++ tests are run where they are built.
+ifeq ($(wildcard build/CTestTestfile.cmake),)
+$(shell rm -f $(VENV)/.installed)
+endif
+
 .PHONY: demo test bench lint format wheel clean
 .DELETE_ON_ERROR:
 

@@ -1,6 +1,6 @@
-"""Tells a C++ program how to start this Python: the command, its library, the bridge's library.
+"""Python in a C++ program: how it is found, what is done at its start and at its end.
 
-Run as `python -m opgraft._embedding`, it prints these three paths, or says what is missing.
+Called by libopgraft alone.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import importlib.util
 import os
 import sys
 import sysconfig
+from contextlib import suppress
 
 
 def _python_library() -> str:
@@ -33,6 +34,10 @@ def _python_library() -> str:
 
 
 def main() -> None:
+    """Prints what it takes to start this Python: the command, its library, the bridge's library.
+
+    Run in a python command of its own, which says what is missing and fails where that is so.
+    """
     if importlib.util.find_spec("numpy") is None:
         sys.exit(
             f"{sys.executable} has no NumPy. To install it: {sys.executable} -m pip install numpy"
@@ -47,5 +52,18 @@ def main() -> None:
     print(sys.executable, _python_library(), bridge.origin, sep="\n")
 
 
-if __name__ == "__main__":
-    main()
+def begin() -> None:
+    """Right after the start: the folders of OPGRAFT_PATH come last on Python's path."""
+    import signal  # noqa: F401 - see Start in src/pyop/embedding.cc
+
+    sys.path += [path for path in os.environ.get("OPGRAFT_PATH", "").split(os.pathsep) if path]
+
+
+def finish() -> None:
+    """At the program's end. Python is left running, since threads may be inside it; but what
+    operators have registered with atexit is run, and what they have printed must come out."""
+    import atexit
+
+    for step in (atexit._run_exitfuncs, lambda: sys.stdout.flush(), lambda: sys.stderr.flush()):
+        with suppress(BaseException):
+            step()

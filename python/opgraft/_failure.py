@@ -82,8 +82,18 @@ def _let_go(error: BaseException | None, seen: set[int]) -> None:
     if error is None or id(error) in seen:
         return
     seen.add(id(error))
+
+    def released(value: object) -> object:
+        return value.copy() if isinstance(value, np.ndarray) else value
+
     traceback.clear_frames(error.__traceback__)
-    error.args = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in error.args)
+    error.args = tuple(released(argument) for argument in error.args)
+    for name, value in vars(error).items():
+        vars(error)[name] = released(value)
+    if isinstance(error, AttributeError):
+        error.obj = released(error.obj)
+    if isinstance(error, StopIteration):
+        error.value = released(error.value)
     for linked in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
         _let_go(linked, seen)
 

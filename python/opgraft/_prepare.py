@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Union
 
-from opgraft._errors import Error, ModelError
+from opgraft._errors import Error, ModelError, UnavailableError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -36,6 +35,8 @@ class PreparedModel:
     report: tuple[PythonOperator, ...]
     #: Whether some of its weights lie in files of that folder.
     has_external_data: bool
+    #: The runtime finds those only if the model is saved in that folder and opened by its path.
+    needs_file: bool
     #: The file that holds just these bytes, where there is one.
     path: str | None
 
@@ -66,19 +67,31 @@ def prepare(model: Model, *, runtime: str | None = None) -> PreparedModel:
 
     if isinstance(model, PreparedModel):
         return model
-    runtime = runtime or metadata.version("onnxruntime")
+    runtime = runtime or _installed_runtime()
     if not re.match(r"1\.(19|[2-9]\d|\d{3,})(\.|$)|[2-9]|\d\d", runtime):
         raise Error(f"runtime: expected a version of ONNX Runtime from 1.19 on, not '{runtime}'")
     original, path = _read(model)
     origin = f"'{path}'" if path else "the model"
-    prepared, has_external_data, operators = _pyop.prepare(original, origin, runtime)
+    prepared, has_external_data, needs_file, operators = _pyop.prepare(original, origin, runtime)
     return PreparedModel(
         bytes=prepared,
         folder=os.path.dirname(os.path.abspath(path)) if path else None,
         report=tuple(PythonOperator(*operator) for operator in operators),
         has_external_data=has_external_data,
+        needs_file=needs_file,
         path=path if prepared is original else None,
     )
+
+
+def _installed_runtime() -> str:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise UnavailableError(
+            "there is no ONNX Runtime to prepare the model for: pip install onnxruntime, or say "
+            "which version will load it (runtime=, --runtime)"
+        ) from error
+    return str(onnxruntime.__version__)
 
 
 def _read(model: Model) -> tuple[bytes, str | None]:

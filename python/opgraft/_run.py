@@ -134,8 +134,8 @@ def _run_in_cpp(options: argparse.Namespace) -> int:
             command += [f"--{option}", entry]
     environment = dict(os.environ)
     environment.setdefault("OPGRAFT_PYTHON", sys.executable)
-    paths = [environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else []
-    environment["PYTHONPATH"] = os.pathsep.join([*paths, os.getcwd()])
+    paths = [environment["OPGRAFT_PATH"]] if environment.get("OPGRAFT_PATH") else []
+    environment["OPGRAFT_PATH"] = os.pathsep.join([*paths, os.getcwd()])
     return subprocess.run([*command, options.model], env=environment, check=False).returncode
 
 

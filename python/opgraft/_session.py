@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import onnxruntime
@@ -14,15 +16,23 @@ from opgraft._prepare import Model, prepare
 
 _run = onnxruntime.InferenceSession.run
 _ALLOW_ENTRY = "opgraft.allow"
+# A general failure while the session is made may be the model's, or a provider's.
+_IS_ABOUT_THE_MODEL = re.compile(r"invalid model|[Ll]oad model|opset import|not a registered")
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 
-def register(sess_options: onnxruntime.SessionOptions, *, allow: Iterable[str] = ()) -> None:
+def register(
+    sess_options: onnxruntime.SessionOptions,
+    *,
+    allow: Iterable[str] = (),
+    folder: str | None = None,
+) -> None:
     """Registers Opgraft's operators, so that plain sessions with these options run prepared models.
 
     `allow` names the Python modules that a model may run: exactly, or `"package.*"` for all modules
     below a package. Registering again with the same list, or with none, changes nothing; with
-    another it is an error, since the runtime cannot take a registration back.
+    another it is an error, since the runtime cannot take a registration back. `folder` is where the
+    external data of a model lies that is given as bytes: `prepared.folder`.
 
     >>> opgraft.register(sess_options, allow=["mymodule", "mypackage.*"])
     """
@@ -35,13 +45,29 @@ def register(sess_options: onnxruntime.SessionOptions, *, allow: Iterable[str] =
     registered = _registered(sess_options)
     if registered is None:
         with raised_by_runtime():
-            sess_options.add_session_config_entry(_ALLOW_ENTRY, ",".join(entries))
+            _set(sess_options, _ALLOW_ENTRY, ",".join(entries))
             sess_options.register_custom_ops_library(library_path())
     elif entries and entries != registered:
         raise Error(
             f"these session options are registered with allow={registered} already; make new "
             f"ones for allow={entries}"
         )
+    if folder is not None:
+        _set(sess_options, _FOLDER_ENTRY, folder)
+
+
+def _set(sess_options: onnxruntime.SessionOptions, entry: str, value: str) -> None:
+    try:
+        sess_options.add_session_config_entry(entry, value)
+    except RuntimeError as error:
+        raise Error(f"ONNX Runtime does not take {entry}={value[:100]}...: {error}") from error
+
+
+def _get(sess_options: onnxruntime.SessionOptions, entry: str) -> str | None:
+    try:
+        return str(sess_options.get_session_config_entry(entry))
+    except RuntimeError:
+        return None
 
 
 def _entries(allow: Iterable[str]) -> list[str]:
@@ -58,12 +84,11 @@ def _entries(allow: Iterable[str]) -> list[str]:
 
 
 def _registered(sess_options: onnxruntime.SessionOptions) -> list[str] | None:
-    """The list that the options are registered with; None where they are not."""
-    try:
-        allow: str = sess_options.get_session_config_entry(_ALLOW_ENTRY)
-    except RuntimeError:
+    """The list that the library has registered the options with; None where it has not."""
+    registered = _get(sess_options, "opgraft.registered")
+    if registered is None:
         return None
-    return allow.split(",") if allow else []
+    return [entry for entry in registered.partition(";")[0].split(",") if entry]
 
 
 class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
@@ -71,7 +96,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
 
     `model` is a path, bytes, an onnx.ModelProto or a PreparedModel. `allow` names the Python
     modules that the model may run, as in `register`; a model that would run another is refused
-    with a PolicyError before anything is imported. Options that are registered already keep their
+    with a PolicyError before anything is imported, one that the runtime cannot load with a
+    ModelError. Options that are registered already keep their
     list where `allow` is empty. All else is as in onnxruntime.
 
     >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
@@ -92,9 +118,15 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         prepared = prepare(model)
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         register(options, allow=allow)
-        if prepared.path is None and prepared.has_external_data and prepared.folder is not None:
-            _find_external_data(options, prepared.folder)
-        with raised_by_runtime():
+        if prepared.needs_file:
+            raise UnavailableError(
+                "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or "
+                f"newer, this one is {onnxruntime.__version__}. Write it into the folder of its "
+                "data first: opgraft prepare MODEL PREPARED"
+            )
+        as_bytes = prepared.path is None and prepared.has_external_data
+        self._folder = prepared.folder if as_bytes else None
+        with raised_by_runtime(), self._external_data(options):
             try:
                 super().__init__(
                     prepared.bytes if prepared.path is None else prepared.path,
@@ -103,8 +135,32 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                     provider_options,
                     **kwargs,
                 )
-            except runtime.InvalidProtobuf as error:
-                raise ModelError(f"ONNX Runtime cannot parse the model: {error}") from error
+            except (runtime.InvalidProtobuf, runtime.InvalidGraph, runtime.Fail) as error:
+                if isinstance(error, runtime.Fail) and not _IS_ABOUT_THE_MODEL.search(str(error)):
+                    raise
+                if translate(error) is not None:
+                    raise
+                raise ModelError(f"ONNX Runtime refuses the model: {error}") from error
+
+    @contextmanager
+    def _external_data(self, options: onnxruntime.SessionOptions) -> Iterator[None]:
+        """While the session is made, the options say where its model's external data lies.
+
+        No longer, since the caller may use them for other models, whose data lies elsewhere.
+        """
+        if self._folder is None:
+            yield
+            return
+        before = _get(options, _FOLDER_ENTRY) or ""
+        _set(options, _FOLDER_ENTRY, self._folder)
+        try:
+            yield
+        finally:
+            _set(options, _FOLDER_ENTRY, before)
+
+    def set_providers(self, *arguments: Any, **named: Any) -> None:
+        with raised_by_runtime(), self._external_data(self._sess_options_initial):
+            super().set_providers(*arguments, **named)
 
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
         # As raised_by_runtime and super(), without their cost to a call that goes well.
@@ -123,15 +179,3 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def run_with_ort_values(self, *arguments: Any, **named: Any) -> Any:
         with raised_by_runtime():
             return super().run_with_ort_values(*arguments, **named)
-
-
-def _find_external_data(options: onnxruntime.SessionOptions, folder: str) -> None:
-    """Tells the runtime where the external data of a model that comes as bytes lies."""
-    version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:3])
-    if version < (1, 21, 1):
-        raise UnavailableError(
-            "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or "
-            f"newer, this one is {onnxruntime.__version__}. Write it into the folder of its data "
-            "first: opgraft prepare MODEL PREPARED"
-        )
-    options.add_session_config_entry(_FOLDER_ENTRY, folder)

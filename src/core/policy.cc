@@ -2,7 +2,6 @@
 #include "core/policy.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace opgraft {
 namespace {
@@ -36,11 +35,10 @@ bool IsDottedName(std::string_view name) {
   }
 }
 
-Status Policy::Parse(std::string_view allow, Policy* policy) {
+Status Policy::Parse(std::string_view allow, std::string_view environment, Policy* policy) {
   *policy = Policy();
-  if (Status status = policy->Add(allow, "allow"); !status.ok()) return status;
-  const char* variable = std::getenv("OPGRAFT_ALLOW");
-  return variable != nullptr ? policy->Add(variable, "OPGRAFT_ALLOW") : Status();
+  Status status = policy->Add(allow, "allow");
+  return status.ok() ? policy->Add(environment, "OPGRAFT_ALLOW") : status;
 }
 
 Status Policy::Add(std::string_view list, std::string_view source) {

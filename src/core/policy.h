@@ -17,8 +17,8 @@ bool IsDottedName(std::string_view name);
 /// Immutable once made, so that it may be read from any thread.
 class Policy {
  public:
-  /// Reads a list of entries separated by commas, and adds those of the variable OPGRAFT_ALLOW.
-  static Status Parse(std::string_view allow, Policy* policy);
+  /// Reads two lists of entries separated by commas: the host's, and that of OPGRAFT_ALLOW.
+  static Status Parse(std::string_view allow, std::string_view environment, Policy* policy);
 
   bool Allows(std::string_view module) const;
 

@@ -2,14 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 namespace opgraft {
 namespace {
 
-Policy Parsed(std::string_view allow) {
+Policy Parsed(std::string_view allow, std::string_view environment = "") {
   Policy policy;
-  const Status status = Policy::Parse(allow, &policy);
+  const Status status = Policy::Parse(allow, environment, &policy);
   EXPECT_TRUE(status.ok()) << status.message();
   return policy;
 }
@@ -39,15 +37,13 @@ TEST(PolicyTest, APatternAllowsWhatIsBelowThePackage) {
 TEST(PolicyTest, AnEntryThatIsNoModuleNameIsRefused) {
   for (const char* entry : {"*", ".*", "a.*.b", "..", ".module", "a-b", "1a", "a b", "a\n"}) {
     Policy policy;
-    const Status status = Policy::Parse(entry, &policy);
+    const Status status = Policy::Parse(entry, "", &policy);
     EXPECT_EQ(status.kind(), ErrorKind::kError) << entry;
   }
 }
 
 TEST(PolicyTest, TheEnvironmentAdds) {
-  setenv("OPGRAFT_ALLOW", "fromenvironment", 1);
-  const Policy policy = Parsed("mymodule");
-  unsetenv("OPGRAFT_ALLOW");
+  const Policy policy = Parsed("mymodule", "fromenvironment,other");
   EXPECT_TRUE(policy.Allows("fromenvironment"));
   EXPECT_TRUE(policy.Allows("mymodule"));
 }

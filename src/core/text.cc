@@ -9,7 +9,8 @@ namespace {
 /// The length of the well-formed sequence that `text` begins with; 0 where there is none.
 std::size_t SequenceLength(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  if (byte(0) < 0x80) return byte(0) == 0 ? 0 : 1;
+  const bool is_control = (byte(0) < 0x20 && byte(0) != '\n' && byte(0) != '\t') || byte(0) == 0x7F;
+  if (byte(0) < 0x80) return is_control ? 0 : 1;
   const std::size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
   if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
   std::uint32_t point = byte(0) & (0xFFU >> (length + 1));

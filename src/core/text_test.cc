@@ -15,6 +15,7 @@ TEST(ReadableTest, KeepsWhatIsUtf8) {
 
 TEST(ReadableTest, EscapesWhatIsNot) {
   EXPECT_EQ(Readable("a\0b"sv), "a\\x00b");
+  EXPECT_EQ(Readable("\033[31m\t"), "\\x1b[31m\t");
   EXPECT_EQ(Readable("\xff\xfe"), "\\xff\\xfe");
   EXPECT_EQ(Readable("\xc3"), "\\xc3");                    // cut short
   EXPECT_EQ(Readable("\xc3("), "\\xc3(");                  // no continuation

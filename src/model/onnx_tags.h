@@ -6,7 +6,14 @@
 #include <string>
 #include <string_view>
 
-namespace opgraft::model::tag {
+namespace opgraft::model {
+
+/// ONNX's own operators have a domain with two names.
+inline bool IsDefaultDomain(std::string_view domain) {
+  return domain.empty() || domain == "ai.onnx";
+}
+
+namespace tag {
 
 enum Model : std::uint32_t { kIrVersion = 1, kGraph = 7, kOpsetImport = 8, kFunctions = 25 };
 
@@ -77,4 +84,5 @@ enum Tensor : std::uint32_t { kTensorDataLocation = 14 };
 /// TensorProto.DataLocation.
 enum DataLocation : std::int32_t { kExternal = 1 };
 
-}  // namespace opgraft::model::tag
+}  // namespace tag
+}  // namespace opgraft::model

@@ -65,8 +65,6 @@ std::string WriteValueInfo(std::string_view name, std::int64_t element_type) {
 struct OpsetImport {
   std::string_view domain;
   std::int64_t version = 0;
-
-  bool IsDefaultDomain() const { return domain.empty() || domain == "ai.onnx"; }
 };
 
 OpsetImport ReadOpsetImport(std::string_view bytes) {
@@ -173,6 +171,7 @@ Status Preparer::Run(std::string_view model) {
     changed = true;
   }
   if (changed) prepared_->bytes = out.Gather();
+  prepared_->needs_file = changed && prepared_->has_external_data && !limits_.takes_folder;
   return Status();
 }
 
@@ -243,7 +242,7 @@ Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declar
     *changed = true;
     return Status();
   }
-  if (head.IsDefaultDomain()) operators_.insert(head.op_type);
+  if (IsDefaultDomain(head.domain)) operators_.insert(head.op_type);
   for (FieldReader reader(node); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() != tag::kNodeAttribute) {
@@ -308,7 +307,7 @@ Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* cha
 
 void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) {
   OpsetImport import = ReadOpsetImport(field.Bytes());
-  if (!import.IsDefaultDomain() || import.version <= limits_.opset) {
+  if (!IsDefaultDomain(import.domain) || import.version <= limits_.opset) {
     return out->Borrow(field.slice());
   }
   highest_opset_ = std::max(highest_opset_, import.version);
@@ -340,6 +339,8 @@ Status Preparer::CheckLoweredOperators() const {
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
                PreparedModel* prepared) {
   *prepared = PreparedModel();
+  // The runtime's own format, which holds no node that would have to be changed.
+  if (model.size() > 8 && model.substr(4, 4) == "ORTM") return Status();
   try {
     return Preparer(origin, runtime_version, prepared).Run(model);
   } catch (const protozero::exception& exception) {

@@ -15,6 +15,8 @@ struct PreparedModel {
   std::string bytes;
   /// Some of its weights lie in files beside it.
   bool has_external_data = false;
+  /// The runtime finds those only if the prepared model is a file beside them, opened by its path.
+  bool needs_file = false;
   /// The Python operators that it will run, where the policy lets it.
   std::vector<pyop::Spec> python_operators;
 };

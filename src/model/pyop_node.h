@@ -19,7 +19,6 @@ struct NodeHead {
   std::string_view domain;
   bool has_format = false;  ///< it has the attribute that marks a canonical node
 
-  bool IsDefaultDomain() const { return domain.empty() || domain == "ai.onnx"; }
   /// A PyOp, in whatever domain, but for that of onnxruntime-extensions, whose node it is then.
   bool IsPyOp() const { return op_type == pyop::kOpType && domain != "ai.onnx.contrib"; }
   bool IsCanonical() const { return IsPyOp() && domain == pyop::kDomain && has_format; }

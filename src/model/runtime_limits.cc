@@ -4,17 +4,20 @@
 #include <cstdio>
 #include <iterator>
 #include <string>
+#include <utility>
 
 namespace opgraft::model {
 namespace {
 
 struct Runtime {
-  int minor;  // 1.minor, and those after it up to the next row
+  int minor;  // 1.minor.patch, and those after it up to the next row
+  int patch;
   RuntimeLimits limits;
 };
 
 constexpr Runtime kRuntimes[] = {
-    {0, {10, 21}}, {21, {10, 22}}, {23, {11, 23}}, {24, {13, 25}}, {25, {13, 26}},
+    {0, 0, {10, 21, false}}, {21, 0, {10, 22, false}}, {21, 1, {10, 22, true}},
+    {23, 0, {11, 23, true}}, {24, 0, {13, 25, true}},  {25, 0, {13, 26, true}},
 };
 
 struct Opset {
@@ -54,11 +57,12 @@ constexpr Opset kOpsets[] = {
 RuntimeLimits LimitsOf(std::string_view version) {
   int major = 0;
   int minor = 0;
-  std::sscanf(std::string(version).c_str(), "%d.%d", &major, &minor);
+  int patch = 0;
+  std::sscanf(std::string(version).c_str(), "%d.%d.%d", &major, &minor, &patch);
   if (major > 1) return std::end(kRuntimes)[-1].limits;
   RuntimeLimits limits = kRuntimes[0].limits;
   for (const Runtime& runtime : kRuntimes) {
-    if (runtime.minor <= minor) limits = runtime.limits;
+    if (std::pair(runtime.minor, runtime.patch) <= std::pair(minor, patch)) limits = runtime.limits;
   }
   return limits;
 }

@@ -10,6 +10,8 @@ namespace opgraft::model {
 struct RuntimeLimits {
   std::int64_t ir_version;
   std::int64_t opset;  ///< of the default domain
+  /// Can be told where the external data of a model in memory lies.
+  bool takes_folder;
 };
 
 /// The limits of the runtime that calls itself `version`, such as "1.31.1". A runtime newer than

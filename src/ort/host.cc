@@ -12,7 +12,7 @@
 #include "core/text.h"
 #include "model/prepare.h"
 #include "opgraft/onnxruntime.h"
-#include "ort/errors.h"
+#include "ort/calls.h"
 #include "ort/registration.h"
 
 namespace opgraft::ort {
@@ -26,6 +26,11 @@ Status CreateFrom(const OrtApi* api, const OrtEnv* environment, const char* path
                   OrtSessionOptions* options, OrtSession** session) {
   if (prepared.bytes.empty() && path != nullptr) {
     return FromRuntime(api, ort::CreateSession(api, environment, path, options, session));
+  }
+  if (path != nullptr && prepared.needs_file) {
+    return Status::Unavailable(
+        "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or newer. "
+        "Write it into the folder of its data first: opgraft prepare MODEL PREPARED");
   }
   if (path != nullptr && prepared.has_external_data) {
     const std::string folder = std::filesystem::absolute(path).parent_path().string();
@@ -70,15 +75,19 @@ Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* pat
 /// Calls `body`, which returns a Status, where a program called us: no exception gets past.
 template <class Body>
 int ToProgram(char** text, Body body) noexcept {
-  Status status;
+  *text = nullptr;
   try {
-    status = body();
+    const Status status = body();
+    if (!status.ok()) *text = strdup(Readable(status.message()).c_str());
+    return static_cast<int>(status.kind());
   } catch (const std::exception& exception) {
-    status = Status::Error(exception.what());
+    *text = strdup(exception.what());
+    return static_cast<int>(ErrorKind::kError);
   }
-  *text = status.ok() ? nullptr : strdup(Readable(status.message()).c_str());
-  return static_cast<int>(status.kind());
 }
+
+/// A list of allowed modules from a program, which may give none.
+std::string_view OrEmpty(const char* allow) { return allow != nullptr ? allow : ""; }
 
 }  // namespace
 }  // namespace opgraft::ort
@@ -90,7 +99,8 @@ int opgraft_register(const OrtApiBase* runtime, OrtSessionOptions* options, cons
   return opgraft::ort::ToProgram(text, [&] {
     opgraft::ort::Runtime found;
     opgraft::Status status = opgraft::ort::Runtime::Find(runtime, &found);
-    return status.ok() ? opgraft::ort::Register(found, options, allow) : status;
+    return status.ok() ? opgraft::ort::Register(found, options, opgraft::ort::OrEmpty(allow))
+                       : status;
   });
 }
 

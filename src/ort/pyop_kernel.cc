@@ -7,23 +7,11 @@
 #include <utility>
 
 #include "core/element_type.h"
-#include "ort/errors.h"
+#include "ort/calls.h"
 #include "pyop/interpreter.h"
 
 namespace opgraft::ort {
 namespace {
-
-/// Reads a text whose length the runtime tells first, the terminating zero included.
-template <class Getter>
-Status ReadText(const OrtApi* api, const Getter& get, std::string* text) {
-  std::size_t size = 0;
-  Status status = FromRuntime(api, get(nullptr, &size));
-  if (!status.ok()) return status;
-  text->resize(size);
-  status = FromRuntime(api, get(text->data(), &size));
-  if (status.ok() && !text->empty()) text->pop_back();
-  return status;
-}
 
 /// The attributes of a node. One that is missing leaves what is there untouched.
 class Attributes {

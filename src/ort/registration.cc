@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/policy.h"
+#include "ort/calls.h"
 #include "ort/custom_op.h"
-#include "ort/errors.h"
 #include "ort/pyop_kernel.h"
 
 namespace opgraft::ort {
@@ -90,13 +90,10 @@ Status ReadEntry(const OrtApi* api, const OrtSessionOptions* options, const char
   Status status = FromRuntime(api, HasSessionConfigEntry(api, options, name, &found));
   *is_there = found != 0;
   if (!status.ok() || !*is_there) return status;
-  std::size_t size = 0;
-  status = FromRuntime(api, GetSessionConfigEntry(api, options, name, nullptr, &size));
-  if (!status.ok()) return status;
-  value->resize(size);
-  status = FromRuntime(api, GetSessionConfigEntry(api, options, name, value->data(), &size));
-  if (!value->empty()) value->pop_back();  // the terminating zero
-  return status;
+  const auto get = [&](char* out, std::size_t* size) {
+    return GetSessionConfigEntry(api, options, name, out, size);
+  };
+  return ReadText(api, get, value);
 }
 
 }  // namespace
@@ -104,8 +101,9 @@ Status ReadEntry(const OrtApi* api, const OrtSessionOptions* options, const char
 Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_view allow) {
   const OrtApi* const api = runtime.api;
   const char* variable = std::getenv("OPGRAFT_ALLOW");
+  const std::string environment = variable != nullptr ? variable : "";
   const std::string key =
-      std::string(allow) + (variable != nullptr ? ";OPGRAFT_ALLOW=" + std::string(variable) : "");
+      std::string(allow) + (environment.empty() ? "" : ";OPGRAFT_ALLOW=" + environment);
   bool is_registered = false;
   std::string registered;
   Status status = ReadEntry(api, options, kRegisteredEntry, &is_registered, &registered);
@@ -118,11 +116,12 @@ Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_
   }
   Policy policy;
   OrtCustomOpDomain* domain = nullptr;
-  status = Policy::Parse(allow, &policy);
+  status = Policy::Parse(allow, environment, &policy);
   if (status.ok()) status = FindDomain(runtime, key, std::move(policy), &domain);
-  if (status.ok()) status = FromRuntime(api, AddCustomOpDomain(api, options, domain));
-  if (!status.ok()) return status;
-  return FromRuntime(api, AddSessionConfigEntry(api, options, kRegisteredEntry, key.c_str()));
+  if (status.ok()) {
+    status = FromRuntime(api, AddSessionConfigEntry(api, options, kRegisteredEntry, key.c_str()));
+  }
+  return status.ok() ? FromRuntime(api, AddCustomOpDomain(api, options, domain)) : status;
 }
 
 }  // namespace opgraft::ort

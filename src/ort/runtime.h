@@ -1,8 +1,9 @@
 // A runtime that is new enough: its table of functions, and what its version has.
 #pragma once
 
+#include <climits>
 #include <compare>
-#include <cstdlib>
+#include <cstdio>
 #include <string>
 
 #include "opgraft/onnxruntime.h"
@@ -12,7 +13,7 @@ namespace opgraft::ort {
 
 struct Runtime {
   const OrtApi* api = nullptr;
-  int minor = 0;  ///< of its version 1.minor.patch
+  int minor = 0;  ///< of its version 1.minor.patch; beyond all others for a version 2
 
   /// GetTensorElementTypeAndShapeDataReference is there.
   bool LendsShapes() const { return minor >= 24; }
@@ -23,7 +24,9 @@ struct Runtime {
   static Status Find(const OrtApiBase* base, Runtime* runtime) {
     constexpr int kOldestMinor = 19;
     const std::string version = GetVersionString(base);
-    runtime->minor = version.starts_with("1.") ? std::atoi(version.c_str() + 2) : 0;
+    int major = 0;
+    std::sscanf(version.c_str(), "%d.%d", &major, &runtime->minor);
+    if (major > 1) runtime->minor = INT_MAX;
     const bool is_new_enough = runtime->minor >= kOldestMinor;
     runtime->api = GetApi(base, is_new_enough ? kApiVersion : 1);
     if (is_new_enough && runtime->api != nullptr) return Status();

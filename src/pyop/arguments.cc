@@ -33,16 +33,19 @@ nb::list ToList(const std::vector<Element>& elements) {
 
 /// The value of the attribute, invalid where its kind is not known here.
 nb::object ReadValue(std::string_view attribute, std::int64_t type) {
-  nb::object value;
+  // What is zero or empty may be left out of the bytes.
+  float number = 0;
+  std::int64_t integer = 0;
+  std::string_view text;
   std::vector<std::int64_t> integers;
   std::vector<float> floats;
   nb::list texts;
   for (FieldReader reader(attribute); reader.Next();) {
     const Field& field = reader.field();
     switch (field.tag()) {
-      case tag::kAttributeFloat: value = nb::float_(field.Float()); break;
-      case tag::kAttributeInt: value = nb::int_(field.Integer()); break;
-      case tag::kAttributeString: value = ToText(field.Bytes()); break;
+      case tag::kAttributeFloat: number = field.Float(); break;
+      case tag::kAttributeInt: integer = field.Integer(); break;
+      case tag::kAttributeString: text = field.Bytes(); break;
       case tag::kAttributeFloats: field.AppendTo(&floats); break;
       case tag::kAttributeInts: field.AppendTo(&integers); break;
       case tag::kAttributeStrings: texts.append(ToText(field.Bytes())); break;
@@ -50,10 +53,9 @@ nb::object ReadValue(std::string_view attribute, std::int64_t type) {
     }
   }
   switch (type) {
-    // A number that is zero, or an empty text, may be left out of the bytes.
-    case tag::kFloat: return value.is_valid() ? value : nb::float_(0.0);
-    case tag::kInt: return value.is_valid() ? value : nb::int_(0);
-    case tag::kString: return value.is_valid() ? value : nb::str("");
+    case tag::kFloat: return nb::float_(number);
+    case tag::kInt: return nb::int_(integer);
+    case tag::kString: return ToText(text);
     case tag::kFloats: return ToList(floats);
     case tag::kInts: return ToList(integers);
     case tag::kStrings: return texts;

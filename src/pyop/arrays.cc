@@ -104,7 +104,10 @@ bool ReturnedArray::Take(PyObject* value) {
 }
 
 bool ReturnedArray::HasType(std::int64_t element_type) const {
-  return PyArray_EquivTypenums(PyArray_TYPE(AsArray(array_.ptr())), TypeNumber(element_type));
+  // Types that are not NumPy's own may have no number that could be compared.
+  const int type = PyArray_TYPE(AsArray(array_.ptr()));
+  return type >= 0 && !PyTypeNum_ISUSERDEF(type) &&
+         PyArray_EquivTypenums(type, TypeNumber(element_type));
 }
 
 std::span<const std::int64_t> ReturnedArray::shape() const {
@@ -113,19 +116,17 @@ std::span<const std::int64_t> ReturnedArray::shape() const {
           static_cast<std::size_t>(PyArray_NDIM(array))};
 }
 
-std::size_t ReturnedArray::bytes() const { return PyArray_NBYTES(AsArray(array_.ptr())); }
-
-bool ReturnedArray::IsPlain() const { return PyArray_ISCARRAY_RO(AsArray(array_.ptr())); }
+std::span<const std::byte> ReturnedArray::block() const {
+  PyArrayObject* array = AsArray(array_.ptr());
+  if (!PyArray_ISCARRAY_RO(array)) return {};
+  return {static_cast<const std::byte*>(PyArray_DATA(array)),
+          static_cast<std::size_t>(PyArray_NBYTES(array))};
+}
 
 bool ReturnedArray::CopyTo(std::int64_t element_type, void* memory) const {
-  PyArrayObject* array = AsArray(array_.ptr());
-  if (IsPlain()) {
-    std::memcpy(memory, PyArray_DATA(array), bytes());
-    return true;
-  }
   const nb::object target =
       nb::steal(Wrap(element_type, shape(), memory, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE));
-  return target.is_valid() && PyArray_CopyInto(AsArray(target.ptr()), array) == 0;
+  return target.is_valid() && PyArray_CopyInto(AsArray(target.ptr()), AsArray(array_.ptr())) == 0;
 }
 
 std::string Describe(PyObject* value) {

@@ -11,7 +11,7 @@
 
 #include "pyop/bridge.h"
 
-// All functions here need the GIL, but for ReturnedArray::CopyTo where it says otherwise.
+// All functions here need the GIL.
 namespace opgraft::pyop {
 
 /// Loads NumPy's C API, once, before anything else here; throws nb::python_error.
@@ -40,10 +40,9 @@ class ReturnedArray {
 
   bool HasType(std::int64_t element_type) const;
   std::span<const std::int64_t> shape() const;
-  std::size_t bytes() const;
-  /// Copying takes no Python, so that it may be done without the GIL.
-  bool IsPlain() const;
-  /// Copies all elements to `memory`, in order. False with a Python error set. IsPlain(): no GIL.
+  /// All elements as they are to be copied, in one block; empty where they do not lie so.
+  std::span<const std::byte> block() const;
+  /// Copies all elements to `memory`, in order, wherever they lie. False with a Python error set.
   bool CopyTo(std::int64_t element_type, void* memory) const;
 
  private:

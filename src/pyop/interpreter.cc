@@ -52,6 +52,13 @@ struct PythonApi {
   }
 };
 
+/// Nothing may be imported from the current folder, which `-c` and `-m` put first on the path.
+constexpr char kAskPython[] =
+    "import sys\n"
+    "if sys.path[0] == '': del sys.path[0]\n"
+    "from opgraft._embedding import main\n"
+    "main()\n";
+
 constexpr char kHowToChoose[] =
     "\nPython operators need a Python with a shared library, NumPy and the package opgraft. Set "
     "OPGRAFT_PYTHON to the python command of such an environment (the default is 'python3' on the "
@@ -62,7 +69,7 @@ Status StartInterpreter() {
   const char* chosen = std::getenv("OPGRAFT_PYTHON");
   const std::string command = chosen != nullptr && *chosen != '\0' ? chosen : "python3";
   platform::ProgramResult found;
-  Status status = platform::RunProgram({command, "-m", "opgraft._embedding"}, &found);
+  Status status = platform::RunProgram({command, "-c", kAskPython}, &found);
   if (!status.ok()) return Status::Unavailable(status.message() + kHowToChoose);
   if (found.output.find("No module named 'opgraft'") != std::string::npos) {
     return Status::Unavailable("'" + command + "' has no package opgraft. To install it: " +
@@ -78,10 +85,8 @@ Status StartInterpreter() {
     lines.push_back(found.output.substr(start, end - start));
   }
   if (lines.size() < 3) {
-    return Status::Unavailable("'" + command +
-                               " -m opgraft._embedding' printed what was not "
-                               "expected:\n" +
-                               found.output + kHowToChoose);
+    return Status::Unavailable("'" + command + "' printed what was not expected:\n" + found.output +
+                               kHowToChoose);
   }
   // The last lines: whatever else the environment prints at its start comes before them.
   const std::string& program = lines[lines.size() - 3];
@@ -134,10 +139,14 @@ Status GetBridge(const Bridge** bridge) {
   static std::atomic<const Bridge*> ready = nullptr;
   *bridge = ready.load();
   if (*bridge != nullptr) return Status();
-  if (!PythonApi().IsRunning()) {
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
+  // Python calls itself running before its own start is over, so that where we start it, everyone
+  // waits for the end of that. is_ours is set first: who sees it running sees that as well.
+  static std::mutex start_mutex;
+  static std::atomic<bool> is_ours = false;
+  if (!PythonApi().IsRunning() || is_ours) {
+    const std::lock_guard lock(start_mutex);
     if (!PythonApi().IsRunning()) {
+      is_ours = true;
       if (Status status = StartInterpreter(); !status.ok()) return status;
     }
   }

@@ -39,7 +39,7 @@ nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::
   const nb::object bytes = prepared.bytes.empty()
                                ? nb::object(model)
                                : nb::bytes(prepared.bytes.data(), prepared.bytes.size());
-  return nb::make_tuple(bytes, prepared.has_external_data, operators);
+  return nb::make_tuple(bytes, prepared.has_external_data, prepared.needs_file, operators);
 }
 
 nb::object FindError(const std::string& text) {
@@ -58,7 +58,7 @@ NB_MODULE(_pyop, module) {
   ImportNumPy();
   module.attr(kBridgeAttribute) = nb::capsule(&kBridge, kBridgeCapsule);
   module.def("prepare", &Prepare, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
-             "(bytes of the prepared model, has external data, [(node, module, class name)])");
+             "(bytes, has external data, needs a file, [(node, module, class name)])");
   module.def(
       "find_error", &FindError, nb::arg("text"),
       "(error class, message, number of the exception or 0) in a text from ONNX Runtime, or None");

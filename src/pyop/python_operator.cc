@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <thread>
 
@@ -22,6 +23,7 @@ constexpr std::size_t kBytesWorthReleasing = 256UL * 1024;
 /// How long an argument may still be held after the call, by a thread of the operator's that is
 /// about to drop it, before that counts as kept: so many times a millisecond.
 constexpr int kGraceSteps = 20;
+constexpr int kCollectEvery = 5;
 
 constexpr char kHowToKeep[] =
     "To mend it: keep a copy (input.copy()), or let every input be one, with the line "
@@ -40,6 +42,14 @@ bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> dec
     return expected == kUnknown || expected == size;
   };
   return std::equal(shape.begin(), shape.end(), declared.begin(), declared.end(), fits);
+}
+
+/// As gc.collect() does, also where the collector is switched off.
+void CollectGarbage() {
+  try {
+    nb::module_::import_("gc").attr("collect")();
+  } catch (nb::python_error&) {  // then the arguments count as kept
+  }
 }
 
 /// Calls `body`, which returns a Status, with the GIL held and every C++ exception caught.
@@ -100,10 +110,18 @@ Status PythonOperator::FindClass(const Policy& policy, nb::object* found) const 
                           Describe(found->ptr()));
     }
     // A module holds what it imports too, and allowing it does not allow those.
-    const std::string home = ToUtf8(nb::getattr(*found, "__module__", nb::str("")));
-    if (home != spec_.module && !policy.Allows(home)) return policy.Refusal(spec_.Who(), home);
+    if (Status status = CheckHome(policy, *found); !status.ok()) return status;
   }
   return Status();
+}
+
+Status PythonOperator::CheckHome(const Policy& policy, const nb::object& object) const {
+  const std::string home = ToUtf8(nb::getattr(object, "__module__", nb::none()));
+  if (home == spec_.module || policy.Allows(home)) return Status();
+  if (!home.empty()) return policy.Refusal(spec_.Who(), home);
+  return Status::Policy(spec_.Who() + ": " + Describe(object.ptr()) +
+                        " does not say in '__module__' which module it is of, so that it cannot be "
+                        "allowed");
 }
 
 Status PythonOperator::MakeObject(const Policy& policy) {
@@ -124,6 +142,11 @@ Status PythonOperator::MakeObject(const Policy& policy) {
   if (PyCallable_Check(compute_.ptr()) == 0) {
     return Status::PyOp(spec_.Who() + ": expected '" + spec_.compute +
                         "' to be a method, but it is " + Describe(compute_.ptr()));
+  }
+  // The name is the model's choice. 'compute' is what a class offers to models; of its other
+  // methods only those, not what it inherits or imports from modules that are not allowed.
+  if (spec_.compute != Spec().compute) {
+    if (Status status = CheckHome(policy, compute_); !status.ok()) return status;
   }
   copy_inputs_ = nb::cast<bool>(nb::bool_(nb::getattr(type, "copy_inputs", nb::bool_(false))));
   return Status();
@@ -238,10 +261,18 @@ Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* valu
   }
   void* memory = nullptr;
   Status status = call.Allocate(index, array.shape(), &memory);
-  if (!status.ok() || memory == nullptr || array.bytes() == 0) return status;
-  if (array.bytes() >= kBytesWorthReleasing && array.IsPlain()) {
+  if (!status.ok()) {
+    return Status(status.kind(), spec_.Who() + ": output " + std::to_string(index) +
+                                     ", for which " + spec_.compute + " returned " +
+                                     Describe(value) + ": " + status.message());
+  }
+  if (memory == nullptr) return status;
+  const std::span<const std::byte> block = array.block();
+  if (block.size() >= kBytesWorthReleasing) {
     const nb::gil_scoped_release no_gil;
-    array.CopyTo(type, memory);
+    std::memcpy(memory, block.data(), block.size());
+  } else if (!block.empty()) {
+    std::memcpy(memory, block.data(), block.size());
   } else if (!array.CopyTo(type, memory)) {
     return Failure(copy_inputs_).ToStatus(spec_.Who() + ": the copy of an output", true);
   }
@@ -253,8 +284,10 @@ bool PythonOperator::Release(Arguments arguments) {
     return argument != nullptr && argument != Py_None && !copy_inputs_ && Py_REFCNT(argument) > 1;
   };
   const auto any_kept = [&] { return std::any_of(arguments.begin(), arguments.end(), is_kept); };
-  if (any_kept()) PyGC_Collect();  // cycles that nobody holds are no fault of the operator's
   for (int step = 0; step < kGraceSteps && any_kept(); ++step) {
+    // Cycles that nobody holds are no fault of the operator's. Once may not do: a collection that
+    // is under way in another thread makes this one return at once.
+    if (step % kCollectEvery == 0) CollectGarbage();
     const nb::gil_scoped_release no_gil;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -271,7 +304,12 @@ bool PythonOperator::Release(Arguments arguments) {
 }
 
 bool PythonOperator::HoldsArguments() {
-  std::erase_if(kept_, [](const nb::object& kept) { return Py_REFCNT(kept.ptr()) == 1; });
+  // Letting go of an array may run Python, and with it another call: kept_ is settled before.
+  const auto is_held = [](const nb::object& kept) { return Py_REFCNT(kept.ptr()) > 1; };
+  const auto first_free = std::stable_partition(kept_.begin(), kept_.end(), is_held);
+  const std::vector<nb::object> let_go(std::make_move_iterator(first_free),
+                                       std::make_move_iterator(kept_.end()));
+  kept_.erase(first_free, kept_.end());
   return !kept_.empty();
 }
 

@@ -29,6 +29,8 @@ class PythonOperator final : public Operator {
   explicit PythonOperator(const Spec& spec) : spec_(spec) {}
 
   Status FindClass(const Policy& policy, nanobind::object* found) const;
+  /// Whether the class or function `object` is of a module that may be run.
+  Status CheckHome(const Policy& policy, const nanobind::object& object) const;
   Status MakeObject(const Policy& policy);
   Status ComputeWithGil(Call& call);
   Status MakeArguments(Call& call, Arguments* arguments) const;

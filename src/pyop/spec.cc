@@ -15,18 +15,28 @@ std::string QuotedOrMissing(std::string_view text) {
   return text.empty() ? "missing" : Quoted(text);
 }
 
+/// Whether `places` are 0, 1, 2 and so on up to `inputs`, with absent ones between them.
+bool NamesEachOnce(const std::vector<std::int64_t>& places, std::size_t inputs) {
+  std::size_t next = 0;
+  for (const std::int64_t place : places) {
+    if (place == kUnknown) continue;
+    if (place != static_cast<std::int64_t>(next)) return false;
+    ++next;
+  }
+  return next == inputs;
+}
+
 /// A name is taken from the model, so that special methods and what they reach are out of bounds.
 bool IsPlainName(std::string_view name) {
   return IsDottedName(name) && !name.starts_with("__") && name.find(".__") == name.npos;
 }
 
-Status CheckTypes(const Spec& spec, const char* attribute, const std::vector<std::int64_t>& types,
-                  std::size_t expected) {
+Status CheckTypes(const Spec& spec, const std::string& attribute, const char* whose,
+                  const std::vector<std::int64_t>& types, std::size_t expected) {
   if (types.size() != expected) {
     return Status::Model(spec.Who() + ": attribute '" + attribute + "' names " +
                          std::to_string(types.size()) + " types, expected " +
-                         std::to_string(expected) + ", one for each of the node's " +
-                         (attribute == attribute::kInputTypes ? "inputs" : "outputs"));
+                         std::to_string(expected) + ", one for each of the node's " + whose);
   }
   for (const std::int64_t type : types) {
     const ElementType* known = FindElementType(type);
@@ -71,17 +81,13 @@ Status Check(const Spec& spec, std::size_t inputs, std::size_t outputs) {
     return Status::Model(spec.Who() + ": attribute 'compute' is " + Quoted(spec.compute) +
                          ", expected the name of a method, without leading '__'");
   }
-  std::int64_t next = 0;
-  for (const std::int64_t place : spec.input_places) {
-    if (place != kUnknown && place != next++) next = kUnknown - 1;
-    if (next < 0) break;
-  }
-  if (!spec.input_places.empty() && next != static_cast<std::int64_t>(inputs)) {
+  if (!spec.input_places.empty() && !NamesEachOnce(spec.input_places, inputs)) {
     return Status::Model(spec.Who() + ": attribute 'input_places' does not name each of the " +
                          std::to_string(inputs) + " inputs once, in order");
   }
   if (!spec.input_types.empty()) {
-    Status status = CheckTypes(spec, attribute::kInputTypes, spec.input_types, spec.Places(inputs));
+    Status status =
+        CheckTypes(spec, attribute::kInputTypes, "inputs", spec.input_types, spec.Places(inputs));
     if (!status.ok()) return status;
   }
   if (outputs > 0 && spec.output_types.empty()) {
@@ -94,7 +100,7 @@ Status Check(const Spec& spec, std::size_t inputs, std::size_t outputs) {
                          std::to_string(spec.output_shapes.size()) + " shapes, expected " +
                          std::to_string(outputs));
   }
-  return CheckTypes(spec, attribute::kOutputTypes, spec.output_types, outputs);
+  return CheckTypes(spec, attribute::kOutputTypes, "outputs", spec.output_types, outputs);
 }
 
 std::vector<std::int64_t> Pack(const std::vector<DeclaredShape>& shapes) {

@@ -10,6 +10,7 @@
 #include "core/platform.h"
 #include "opgraft/host.h"
 #include "opgraft/onnxruntime.h"
+#include "ort/calls.h"
 #include "run/npy.h"
 
 namespace opgraft::run {
@@ -87,14 +88,7 @@ class Runner {
   const std::vector<std::string>& output_names() const { return output_names_; }
 
  private:
-  /// What a call of the runtime returned, as a Status.
-  Status Take(OrtStatus* returned) const {
-    if (returned == nullptr) return Status();
-    const std::string text = ort::GetErrorMessage(api_, returned);
-    ort::ReleaseStatus(api_, returned);
-    Status status = Status::FindIn(text);
-    return status.ok() ? Status::Error(text) : status;
-  }
+  Status Take(OrtStatus* returned) const { return ort::FromRuntime(api_, returned); }
 
   template <class Counter, class Getter>
   Status ReadNames(const Counter& count, const Getter& get, std::vector<std::string>* names) const;

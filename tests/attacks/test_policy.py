@@ -180,6 +180,43 @@ def test_classes_that_an_allowed_module_imports(
     assert not (tmp_path / "proof").exists()
 
 
+@pytest.mark.parametrize("compute", ["loads", "imported", "inherited", "held"])
+def test_methods_that_an_allowed_class_has_from_elsewhere(
+    write_module: Write, compute: str
+) -> None:
+    """The name of the method is the model's choice, so that it must lead to allowed code."""
+    other = write_module("class Base:\n    def inherited(self, x): return x + 100")
+    module = write_module(
+        f"""
+        import pickle
+        from {other} import Base
+        class Op(Base):
+            from pickle import loads
+            imported = staticmethod(pickle.loads)
+            def __init__(self):
+                self.held = pickle.loads
+            def compute(self, x):
+                return x
+            def another(self, x):
+                return x + 1
+        """
+    )
+    with pytest.raises(opgraft.PolicyError, match="which this host has not allowed"):
+        opgraft.InferenceSession(pyop_model(module, compute=compute), allow=[module])
+    session = opgraft.InferenceSession(pyop_model(module, compute="another"), allow=[module])
+    np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [1, 2])
+    if compute == "inherited":
+        model = pyop_model(module, compute=compute)
+        session = opgraft.InferenceSession(model, allow=[module, other])
+        np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [100, 101])
+
+
+def test_a_class_without_a_home(write_module: Write) -> None:
+    module = write_module("class Op:\n    __module__ = None\n    def compute(self, x): return x")
+    with pytest.raises(opgraft.PolicyError, match="does not say in '__module__'"):
+        opgraft.InferenceSession(pyop_model(module), allow=[module])
+
+
 def test_a_class_from_elsewhere_is_fine_where_that_is_allowed(write_module: Write) -> None:
     inner = write_module("class Op:\n    def compute(self, x): return x + 1", name="home_of_op")
     outer = write_module(f"from {inner} import Op")

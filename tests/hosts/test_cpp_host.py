@@ -201,6 +201,44 @@ def test_what_an_operator_prints_and_leaves_to_the_end(
     assert "at exit\n" in done.stdout
 
 
+def test_an_operator_that_takes_the_streams_away(
+    write_module: Write, tmp_path: Path, module_folder: Path
+) -> None:
+    module = write_module(
+        """
+        import sys
+        class Op:
+            def compute(self, x):
+                del sys.stdout
+                return x
+        """
+    )
+    done = run_cpp(pyop_model(module), tmp_path, module, modules=module_folder)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["opgraft/__init__.py", "sysconfig.py", "sitecustomize.py"])
+def test_nothing_of_the_current_folder_is_run(
+    double: str, tmp_path: Path, module_folder: Path, name: str
+) -> None:
+    folder = tmp_path / "current"
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text(f"open({str(tmp_path / 'proof')!r}, 'w')\nraise SystemExit(3)")
+    onnx.save(pyop_model(double), folder / "model.onnx")
+    np.save(folder / "x.npy", floats(3))
+    command = [Path(sys.executable).with_name("opgraft"), "run", "model.onnx", "--host", "cpp"]
+    done = subprocess.run(
+        [*command, "--allow", double, "--input", "x=x.npy"],
+        cwd=folder,
+        env=dict(os.environ, PYTHONPATH=str(module_folder)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "y float32 (3)\n0 2 4\n", done.stderr
+    assert not (tmp_path / "proof").exists()
+
+
 def test_onnxruntimes_python_package_is_not_imported(
     write_module: Write, tmp_path: Path, module_folder: Path
 ) -> None:

@@ -89,6 +89,92 @@ def test_external_data_is_found(write_module: Write, tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, np.full(1000, 2, np.float32))
 
 
+def test_external_data_is_that_of_the_model_at_hand(write_module: Write, tmp_path: Path) -> None:
+    """One set of options, models in three folders, all with a file of the same name."""
+    module = write_module(DOUBLE)
+    options = onnxruntime.SessionOptions()
+    sessions = []
+    for number in (1, 2, 3):
+        model = pyop_model(module, inputs=("weight",))
+        if number == 2:  # one that needs no preparing
+            model.graph.node[0].CopyFrom(helper.make_node("Add", ["weight", "weight"], ["y"]))
+            model.ir_version, model.opset_import[0].version = 10, 21
+        del model.graph.input[:]
+        weight = np.full(1000, number, np.float32).tobytes()
+        tensor = helper.make_tensor("weight", FLOAT, [1000], weight, raw=True)
+        model.graph.initializer.append(tensor)
+        path = tmp_path / str(number) / "model.onnx"
+        path.parent.mkdir()
+        onnx.save(model, path, save_as_external_data=True, location="weights.bin")
+        sessions.append(opgraft.InferenceSession(path, options, allow=[module]))
+        assert sessions[-1].run(None, {})[0][0] == 2 * number
+    for number, session in enumerate(sessions, 1):
+        session.set_providers(["CPUExecutionProvider"])  # makes the session anew
+        assert session.run(None, {})[0][0] == 2 * number
+
+
+def test_external_data_in_a_plain_session(write_module: Write, tmp_path: Path) -> None:
+    module = write_module(DOUBLE)
+    model = pyop_model(module, inputs=("weight",))
+    del model.graph.input[:]
+    weight = np.ones(1000, np.float32).tobytes()
+    model.graph.initializer.append(helper.make_tensor("weight", FLOAT, [1000], weight, raw=True))
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin")
+    prepared = opgraft.prepare(path)
+    options = onnxruntime.SessionOptions()
+    opgraft.register(options, allow=[module], folder=prepared.folder)
+    session = onnxruntime.InferenceSession(prepared.bytes, options)
+    assert session.run(None, {})[0][0] == 2
+
+
+def test_external_data_and_a_runtime_that_cannot_be_told_where_it_lies(tmp_path: Path) -> None:
+    model = pyop_model("m")
+    weight = helper.make_tensor("weight", FLOAT, [1000], bytes(4000), raw=True)
+    model.graph.initializer.append(weight)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin")
+    for runtime, needs_file in {"1.21.0": True, "1.21.1": False, "1.31.1": False}.items():
+        assert opgraft.prepare(path, runtime=runtime).needs_file == needs_file
+
+
+def test_the_runtimes_own_format(tmp_path: Path) -> None:
+    node = helper.make_node("Add", ["x", "x"], ["y"])
+    values = [helper.make_tensor_value_info(name, FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph([node], "graph", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "model.ort")
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(model.SerializeToString(), options)
+    session = opgraft.InferenceSession(tmp_path / "model.ort")
+    np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [0, 2])
+
+
+def test_a_registration_that_failed_can_be_made_good(write_module: Write) -> None:
+    module = write_module(DOUBLE)
+    options = onnxruntime.SessionOptions()
+    for _ in range(2):
+        with pytest.raises(opgraft.Error, match="is no name of a Python module"):
+            opgraft.register(options, allow=["*"])
+    with pytest.raises(opgraft.Error, match="does not take opgraft.allow"):
+        opgraft.register(options, allow=[f"{'long' * 100}_{number}" for number in range(100)])
+    opgraft.register(options, allow=[module])
+    session = onnxruntime.InferenceSession(opgraft.prepare(pyop_model(module)).bytes, options)
+    assert session.run(None, {"x": floats(2)})[0][1] == 2
+
+
+def test_an_output_whose_memory_the_caller_gave_too_small(write_module: Write) -> None:
+    module = write_module("class Op:\n    def compute(self, x): return np.concatenate([x, x])")
+    session = opgraft.InferenceSession(pyop_model(module), allow=[module])
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", floats(2))
+    target = onnxruntime.OrtValue.ortvalue_from_numpy(floats(2))
+    binding.bind_ortvalue_output("y", target)
+    with pytest.raises(opgraft.Error, match=r"node 'node'.*output 0, for which compute returned a"):
+        session.run_with_iobinding(binding)
+
+
 def test_one_set_of_options_serves_many_sessions(write_module: Write) -> None:
     module = write_module(DOUBLE)
     options = onnxruntime.SessionOptions()

@@ -5,6 +5,7 @@
 #include <opgraft/onnxruntime.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -63,11 +64,12 @@ int main(int, char** arguments) {
   ort::CreateSessionOptions(api, &options);
   ort::CreateCpuMemoryInfo(api, 1, 0, &memory);
 
-  // Several sessions at once, so that several threads would start Python.
+  // Several sessions, so that several threads would start Python, or come while it starts.
   std::vector<std::thread> openers;
-  std::vector<OrtSession*> sessions(4);
+  std::vector<OrtSession*> sessions(40);
   for (OrtSession*& opened : sessions) {
     openers.emplace_back([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5 * (&opened - sessions.data())));
       const opgraft::Status status = opgraft::CreateSession(base, environment, arguments[2],
                                                             options, {{arguments[3]}}, &opened);
       if (!status.ok()) std::printf("%s\n", status.ToString().c_str());

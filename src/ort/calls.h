@@ -1,4 +1,4 @@
-// Errors on their way into ONNX Runtime and out of it.
+// Calls between ONNX Runtime and us: errors on their way in and out, texts that it hands over.
 #pragma once
 
 #include <exception>
@@ -25,13 +25,25 @@ inline Status FromRuntime(const OrtApi* api, OrtStatus* returned) {
   return status.ok() ? Status::Error(text) : status;
 }
 
+/// Reads a text by `get(buffer, &size)`, which tells the size first, the terminating zero included.
+template <class Getter>
+Status ReadText(const OrtApi* api, const Getter& get, std::string* text) {
+  std::size_t size = 0;
+  Status status = FromRuntime(api, get(nullptr, &size));
+  if (!status.ok()) return status;
+  text->resize(size);
+  status = FromRuntime(api, get(text->data(), &size));
+  if (!text->empty()) text->pop_back();
+  return status;
+}
+
 /// Calls `body`, which returns a Status, where ONNX Runtime called us: no exception gets past.
 template <class Body>
 OrtStatus* Guarded(const OrtApi* api, Body body) noexcept {
   try {
     return ToRuntime(api, body());
   } catch (const std::exception& exception) {
-    return CreateStatus(api, kFail, exception.what());
+    return ToRuntime(api, Status::Error(exception.what()));
   } catch (...) {
     return CreateStatus(api, kFail, "opgraft.Error: an unknown C++ exception");
   }
