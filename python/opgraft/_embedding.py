@@ -64,6 +64,8 @@ def finish() -> None:
     operators have registered with atexit is run, and what they have printed must come out."""
     import atexit
 
-    for step in (atexit._run_exitfuncs, lambda: sys.stdout.flush(), lambda: sys.stderr.flush()):
+    with suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in ("stdout", "stderr"):
         with suppress(BaseException):
-            step()
+            getattr(sys, stream).flush()

@@ -123,6 +123,10 @@ std::span<const std::byte> ReturnedArray::block() const {
           static_cast<std::size_t>(PyArray_NBYTES(array))};
 }
 
+bool ReturnedArray::OwnsItsMemory() const {
+  return PyArray_CHKFLAGS(AsArray(array_.ptr()), NPY_ARRAY_OWNDATA);
+}
+
 bool ReturnedArray::CopyTo(std::int64_t element_type, void* memory) const {
   const nb::object target =
       nb::steal(Wrap(element_type, shape(), memory, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE));

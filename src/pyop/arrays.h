@@ -42,6 +42,8 @@ class ReturnedArray {
   std::span<const std::int64_t> shape() const;
   /// All elements as they are to be copied, in one block; empty where they do not lie so.
   std::span<const std::byte> block() const;
+  /// It is no view of another array.
+  bool OwnsItsMemory() const;
   /// Copies all elements to `memory`, in order, wherever they lie. False with a Python error set.
   bool CopyTo(std::int64_t element_type, void* memory) const;
 

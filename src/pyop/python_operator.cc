@@ -216,7 +216,7 @@ Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
 Status PythonOperator::StoreOutputs(Call& call, PyObject* returned) const {
   const std::size_t expected = spec_.output_types.size();
   const bool is_tuple = PyTuple_Check(returned);
-  if (expected == 1 && !is_tuple) return StoreOutput(call, 0, returned);
+  if (expected == 1 && !is_tuple) return StoreOutput(call, 0, returned, Py_REFCNT(returned) == 1);
   if (expected == 0 && returned == Py_None) return Status();
   const bool is_sequence = is_tuple || PyList_Check(returned);
   if (!is_sequence || static_cast<std::size_t>(Py_SIZE(returned)) != expected) {
@@ -226,18 +226,20 @@ Status PythonOperator::StoreOutputs(Call& call, PyObject* returned) const {
                                              " arrays, one for each of 'output_types'") +
                         ", but it returned " + Describe(returned));
   }
-  const nb::object outputs = nb::borrow(returned);
+  const bool is_list_ours = Py_REFCNT(returned) == 1;
   for (std::size_t i = 0; i < expected; ++i) {
     const nb::object output = nb::steal(PySequence_GetItem(returned, static_cast<Py_ssize_t>(i)));
-    Status status = output.is_valid()
-                        ? StoreOutput(call, i, output.ptr())
-                        : Failure(copy_inputs_).ToStatus(spec_.Who() + ": its list", true);
+    Status status =
+        output.is_valid()
+            ? StoreOutput(call, i, output.ptr(), is_list_ours && Py_REFCNT(output.ptr()) == 2)
+            : Failure(copy_inputs_).ToStatus(spec_.Who() + ": its list", true);
     if (!status.ok()) return status;
   }
   return Status();
 }
 
-Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* value) const {
+Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* value,
+                                   bool is_ours) const {
   const std::int64_t type = spec_.output_types[index];
   const std::string_view type_name = FindElementType(type)->name;
   const auto unexpected = [&](const std::string& expected, const std::string& mend) {
@@ -268,7 +270,7 @@ Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* valu
   }
   if (memory == nullptr) return status;
   const std::span<const std::byte> block = array.block();
-  if (block.size() >= kBytesWorthReleasing) {
+  if (block.size() >= kBytesWorthReleasing && is_ours && array.OwnsItsMemory()) {
     const nb::gil_scoped_release no_gil;
     std::memcpy(memory, block.data(), block.size());
   } else if (!block.empty()) {

@@ -35,7 +35,8 @@ class PythonOperator final : public Operator {
   Status ComputeWithGil(Call& call);
   Status MakeArguments(Call& call, Arguments* arguments) const;
   Status StoreOutputs(Call& call, PyObject* returned) const;
-  Status StoreOutput(Call& call, std::size_t index, PyObject* value) const;
+  /// `is_ours` where nobody else can reach `value`, so that it stays as it is without the GIL.
+  Status StoreOutput(Call& call, std::size_t index, PyObject* value, bool is_ours) const;
   /// Lets go of the arguments. False where the operator has kept some of them; they join kept_.
   bool Release(Arguments arguments);
   /// Whether the operator still holds an argument of an earlier call.

@@ -429,3 +429,28 @@ def test_calls_that_overlap_while_kept_inputs_are_let_go(write_module: Write) ->
         thread.join()
     operators.kept.clear()
     np.testing.assert_array_equal(session.run(None, {"x": one})[0], [2])
+
+
+def test_an_array_that_overlapping_calls_resize_while_it_is_copied(write_module: Write) -> None:
+    module = write_module(
+        """
+        shared = np.zeros(200_000, np.float32)
+        class Op:
+            def compute(self, x):
+                shared.resize(int(x[0]), refcheck=False)
+                return shared
+        """
+    )
+    session = opgraft.InferenceSession(pyop_model(module), allow=[module])
+
+    def work(number: int) -> None:
+        for step in range(300):
+            size = 200_000 if (step + number) % 2 else 3_000_000
+            (result,) = session.run(None, {"x": np.array([size], np.float32)})
+            assert result.shape == (size,)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
