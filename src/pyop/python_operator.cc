@@ -308,7 +308,7 @@ bool PythonOperator::Release(Arguments arguments) {
 bool PythonOperator::HoldsArguments() {
   // Letting go of an array may run Python, and with it another call: kept_ is settled before.
   const auto is_held = [](const nb::object& kept) { return Py_REFCNT(kept.ptr()) > 1; };
-  const auto first_free = std::stable_partition(kept_.begin(), kept_.end(), is_held);
+  const auto first_free = std::partition(kept_.begin(), kept_.end(), is_held);
   const std::vector<nb::object> let_go(std::make_move_iterator(first_free),
                                        std::make_move_iterator(kept_.end()));
   kept_.erase(first_free, kept_.end());
