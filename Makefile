@@ -16,7 +16,7 @@ ifeq ($(wildcard build/CTestTestfile.cmake),)
 $(shell rm -f $(VENV)/.installed)
 endif
 
-.PHONY: demo test bench lint format wheel clean
+.PHONY: demo test test-matrix bench lint format wheel clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -27,6 +27,9 @@ test: $(VENV)/.installed
 	@ctest --test-dir build --output-on-failure --progress
 	@echo "== Python tests"
 	@$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+test-matrix: $(VENV)/.installed
+	@$(BIN)/python tests/matrix.py
 
 bench: $(VENV)/.bench
 	@$(BIN)/python bench/pyop_overhead.py

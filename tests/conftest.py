@@ -11,12 +11,18 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 FLOAT = TensorProto.FLOAT
 DTYPES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
 SEEDS = Path(__file__).resolve().parents[2] / "shared" / "seeds"
+
+tells_the_folder = pytest.mark.skipif(
+    tuple(map(int, onnxruntime.__version__.split(".")[:3])) < (1, 21, 1),
+    reason="this ONNX Runtime cannot be told where external data lies",
+)
 
 _numbers = count(1)
 

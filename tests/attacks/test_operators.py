@@ -94,8 +94,8 @@ MISDEEDS = {
 
 SOURCE = """
     import sys
-    from numpy._core._multiarray_umath import _get_sfloat_dtype
-    sfloat = _get_sfloat_dtype()
+    core = np._core if hasattr(np, "_core") else np.core  # NumPy 2 and 1
+    sfloat = core._multiarray_umath._get_sfloat_dtype()
 
     class Unprintable(Exception):
         def __str__(self):

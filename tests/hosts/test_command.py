@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,13 +18,10 @@ from conftest import FLOAT, floats, pyop_model
 Write = Callable[..., str]
 
 
-def opgraft_command(
-    *arguments: str, cwd: Path, python_path: str = ""
-) -> subprocess.CompletedProcess[str]:
+def opgraft_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = Path(sys.executable).with_name("opgraft")
-    environment = dict(os.environ, PYTHONPATH=python_path)
     return subprocess.run(
-        [command, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        [command, *arguments], cwd=cwd, capture_output=True, text=True, check=False
     )
 
 

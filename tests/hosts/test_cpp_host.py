@@ -16,7 +16,7 @@ import pytest
 from onnx import helper
 
 import opgraft
-from conftest import DTYPES, FLOAT, floats, pyop_model
+from conftest import DTYPES, FLOAT, floats, pyop_model, tells_the_folder
 from opgraft._library import runner_path
 from opgraft._run import runtime_library
 
@@ -289,6 +289,7 @@ def test_control_c_ends_the_program_as_ever(
             process.kill()
 
 
+@tells_the_folder
 def test_external_data_is_found_from_anywhere(
     double: str, tmp_path: Path, module_folder: Path
 ) -> None:

@@ -16,14 +16,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import opgraft
-from conftest import DTYPES, FLOAT, floats, pyop_model
+from conftest import DTYPES, FLOAT, floats, pyop_model, tells_the_folder
 
 Write = Callable[..., str]
-
-tells_the_folder = pytest.mark.skipif(
-    tuple(map(int, onnxruntime.__version__.split(".")[:3])) < (1, 21, 1),
-    reason="this ONNX Runtime cannot be told where external data lies",
-)
 
 DOUBLE = """
     class Op:
