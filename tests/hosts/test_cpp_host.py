@@ -160,6 +160,30 @@ def test_a_python_without_numpy(double: str, tmp_path: Path, module_folder: Path
     assert f"{python} -m pip install numpy" in done.stderr
 
 
+def test_a_python_without_a_shared_library(
+    double: str, tmp_path: Path, module_folder: Path
+) -> None:
+    """One that was built to be a program alone; here its configuration is made to say so."""
+    (tmp_path / "static").mkdir()
+    (tmp_path / "static" / "sitecustomize.py").write_text(
+        "import sysconfig\n"
+        "real = sysconfig.get_config_var\n"
+        "sysconfig.get_config_var = lambda n: 'libpython.a' if n == 'INSTSONAME' else real(n)\n"
+    )
+    done = run_cpp(
+        pyop_model(double),
+        tmp_path,
+        double,
+        modules=module_folder,
+        PYTHONPATH=f"{module_folder}:{tmp_path / 'static'}",
+    )
+    assert done.returncode == 1
+    assert "UnavailableError: node 'node'" in done.stderr
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert f"{sys.executable} has no shared library to be loaded" in done.stderr
+    assert f"apt-get install libpython{version}" in done.stderr
+
+
 def test_python3_on_the_path_is_the_default(
     write_module: Write, tmp_path: Path, module_folder: Path
 ) -> None:
