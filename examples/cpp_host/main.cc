@@ -42,9 +42,10 @@ int main(int count, char** arguments) {
                                         /*float*/ 1, &inputs[i]);
   }
   OrtStatus* error = ort::Run(api, session, nullptr, names, inputs, 5, &result_name, 1, &result);
-  if (error != nullptr) {  // what a Python operator raised, with its traceback
+  if (error != nullptr) {  // the runtime's own, or what a Python operator raised
     const char* text = ort::GetErrorMessage(api, error);
-    return std::printf("%s\n", opgraft::Status::FindIn(text).ToString().c_str()), 1;
+    const opgraft::Status raised = opgraft::Status::FindIn(text);
+    return std::printf("%s\n", raised.ok() ? text : raised.ToString().c_str()), 1;
   }
 
   void* values = nullptr;

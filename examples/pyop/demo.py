@@ -1,7 +1,7 @@
 """Writes a model with two Python operators and runs it in ONNX Runtime, from Python and from C++.
 
 The graph is that of the document which PyOp came from: six nodes, two of them PyOps, written by
-today's onnx with no word about Opgraft.
+today's onnx with no word about Opgraft. `demo.py demo.onnx` keeps the model in that file.
 """
 
 import os
@@ -73,7 +73,7 @@ def main() -> None:
     print(f"\nin Python, ONNX Runtime {onnxruntime.__version__}:\nF = {result.tolist()}")
 
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.onnx")
+        path = Path(sys.argv[1] if len(sys.argv) > 1 else f"{folder}/demo.onnx")
         onnx.save(model, path)
         command = [sys.executable, "-m", "opgraft", "run", str(path), "--host", "cpp"]
         command += ["--allow", "mymodule"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opgraft._errors import Error, ModelError, PolicyError, PyOpError, UnavailableError
-from opgraft._library import cmake_dir, get_include, library_path
+from opgraft._library import cmake_dir, get_include, library_path, runtime_library
 from opgraft._prepare import PreparedModel, PythonOperator, prepare
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ __all__ = [
     "library_path",
     "prepare",
     "register",
+    "runtime_library",
 ]
 
 

@@ -47,7 +47,7 @@ def main() -> None:
         version = ".".join(map(str, sys.version_info[:2]))
         sys.exit(
             f"{sys.executable} is Python {version}, but the package opgraft that it finds was "
-            f"built for another one. To mend it: {sys.executable} -m pip install opgraft"
+            f"built for another one. Install the wheel for this one"
         )
     print(sys.executable, _python_library(), bridge.origin, sep="\n")
 

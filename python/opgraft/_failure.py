@@ -62,12 +62,19 @@ def hint(error: BaseException, subject: object) -> str:
             )
         return f"It has the classes: {', '.join(classes[:20]) or 'none'}"
     if isinstance(error, AttributeError) and isinstance(subject, type):
-        return "Another method can be named by the node's attribute 'compute'"
+        methods = [name for name, value in vars(subject).items() if callable(value)]
+        methods = [name for name in methods if not name.startswith("__")]
+        return (
+            f"It has the methods: {', '.join(methods[:20]) or 'none'}; the node's attribute "
+            "'compute' names the one to be called"
+        )
     if isinstance(error, TypeError) and isinstance(subject, dict):
         return (
             "It is given the node's further attributes by name, each of which needs a parameter; "
             f"this node has the attributes: {', '.join(subject) or 'none'}"
         )
+    if isinstance(error, TypeError) and "positional argument" in str(error):
+        return "The method is called with one argument for each input of the node"
     if isinstance(error, ValueError) and "read-only" in str(error):
         return (
             "Inputs are read-only views of the runtime's memory. To have copies that may be "

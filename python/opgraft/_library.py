@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
+
+from opgraft._errors import UnavailableError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -37,3 +40,17 @@ def cmake_dir() -> str:
 def runner_path() -> str:
     """The path of opgraft-run."""
     return str(_PACKAGE / "bin" / "opgraft-run")
+
+
+def runtime_library() -> str:
+    """The path of the libonnxruntime.so in the package onnxruntime, for C++ programs.
+
+    >>> opgraft.runtime_library()
+    '.../onnxruntime/capi/libonnxruntime.so...'
+    """
+    spec = importlib.util.find_spec("onnxruntime")  # not imported: a program has its own
+    folders = spec.submodule_search_locations or [] if spec else []
+    for folder in folders:
+        for library in sorted(Path(folder, "capi").glob("libonnxruntime.so*")):
+            return str(library)
+    raise UnavailableError("there is no package onnxruntime, or none with a libonnxruntime.so")

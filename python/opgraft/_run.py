@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opgraft._errors import Error
-from opgraft._library import runner_path
+from opgraft._library import runner_path, runtime_library
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,13 +135,3 @@ def _run_in_cpp(options: argparse.Namespace) -> int:
     paths = [environment["OPGRAFT_PATH"]] if environment.get("OPGRAFT_PATH") else []
     environment["OPGRAFT_PATH"] = os.pathsep.join([*paths, os.getcwd()])
     return subprocess.run([*command, options.model], env=environment, check=False).returncode
-
-
-def runtime_library() -> str:
-    """The libonnxruntime.so in the package onnxruntime, which is not imported for that."""
-    spec = importlib.util.find_spec("onnxruntime")
-    folders = spec.submodule_search_locations or [] if spec else []
-    for folder in folders:
-        for library in sorted(Path(folder, "capi").glob("libonnxruntime.so*")):
-            return str(library)
-    raise Error("no libonnxruntime.so is in the package onnxruntime; name one with --onnxruntime")

@@ -156,6 +156,9 @@ std::string HowToReturn(PyObject* value, std::string_view type_name) {
   const std::string dtype = "numpy." + std::string(type_name);
   if (value == Py_None) return "give every path through the method a return statement";
   if (PyArray_Check(value)) return "return value.filled(...), since a mask cannot be returned";
+  if (PyList_Check(value) && Py_SIZE(value) == 1 && PyArray_Check(PyList_GET_ITEM(value, 0))) {
+    return "return the array itself, not in a list";
+  }
   if (PyList_Check(value) || PyNumber_Check(value) != 0) {
     return "return numpy.asarray(value, dtype=" + dtype + ")";
   }

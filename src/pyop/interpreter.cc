@@ -72,8 +72,8 @@ Status StartInterpreter() {
   Status status = platform::RunProgram({command, "-c", kAskPython}, &found);
   if (!status.ok()) return Status::Unavailable(status.message() + kHowToChoose);
   if (found.output.find("No module named 'opgraft'") != std::string::npos) {
-    return Status::Unavailable("'" + command + "' has no package opgraft. To install it: " +
-                               command + " -m pip install opgraft" + kHowToChoose);
+    return Status::Unavailable("'" + command + "' has no package opgraft; install its wheel there (" +
+                               command + " -m pip install opgraft-....whl)" + kHowToChoose);
   }
   if (found.exit_status != 0) {
     return Status::Unavailable("'" + command + "' cannot serve Python operators:\n" + found.output +
@@ -118,7 +118,7 @@ Status ImportBridge(const PythonApi& python, const Bridge** bridge) {
   if (*bridge == nullptr) {
     status = Status::Unavailable("this process's Python cannot import " +
                                  std::string(kBridgeModule) + ": " + python.TakeErrorText() +
-                                 "\nInstall it for this Python: python -m pip install opgraft");
+                                 "\nInstall the wheel of opgraft for this Python");
   } else if ((*bridge)->version != kBridgeVersion) {
     status = Status::Unavailable("libopgraft speaks version " + std::to_string(kBridgeVersion) +
                                  " of the bridge, the "

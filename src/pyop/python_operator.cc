@@ -224,7 +224,9 @@ Status PythonOperator::StoreOutputs(Call& call, PyObject* returned) const {
                         (expected == 1 ? "one array"
                                        : "a tuple of " + std::to_string(expected) +
                                              " arrays, one for each of 'output_types'") +
-                        ", but it returned " + Describe(returned));
+                        ", but it returned " + Describe(returned) +
+                        ". To mend it: return as many as the node has outputs, or give the node as "
+                        "many outputs and 'output_types'");
   }
   const bool is_list_ours = Py_REFCNT(returned) == 1;
   for (std::size_t i = 0; i < expected; ++i) {

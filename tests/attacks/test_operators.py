@@ -59,7 +59,7 @@ MISDEEDS = {
     "returns None in a tuple": ("return (None,)", "returned None", None),
     "returns a number": ("return 1.0", "returned a float", None),
     "returns a ragged list": ("return [[1], [1, 2]]", "returned a list of length 2", None),
-    "returns a list of one": ("return [x]", "returned a list of length 1.*numpy.asarray", None),
+    "returns a list of one": ("return [x]", "a list of length 1.*return the array itself", None),
     "returns a dictionary": ("return {'y': x}", "returned a dict.", None),
     "returns an array of objects": (
         "return np.array([[1], [1, 2]], dtype=object)",

@@ -17,8 +17,7 @@ from onnx import helper
 
 import opgraft
 from conftest import DTYPES, FLOAT, floats, pyop_model, tells_the_folder
-from opgraft._library import runner_path
-from opgraft._run import runtime_library
+from opgraft._library import runner_path, runtime_library
 
 Write = Callable[..., str]
 
@@ -139,7 +138,7 @@ def test_a_python_without_opgraft(double: str, tmp_path: Path, module_folder: Pa
     )
     assert done.returncode == 1
     assert "UnavailableError" in done.stderr
-    assert f"has no package opgraft. To install it: {python} -m pip install" in done.stderr
+    assert f"has no package opgraft; install its wheel there ({python} -m pip" in done.stderr
 
 
 def test_a_python_without_numpy(double: str, tmp_path: Path, module_folder: Path) -> None:
