@@ -42,7 +42,8 @@ lint: $(VENV)/.lint $(VENV)/.installed
 		$$(git ls-files 'src/*.cc' | grep -v _test.cc)
 
 format: $(VENV)/.lint
-	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+	$(BIN)/ruff check --fix --exit-zero -q .
+	$(BIN)/ruff format -q .
 	$(BIN)/clang-format -i $$(git ls-files '*.cc' '*.h')
 
 wheel: $(VENV)/.packages

@@ -72,8 +72,9 @@ Status StartInterpreter() {
   Status status = platform::RunProgram({command, "-c", kAskPython}, &found);
   if (!status.ok()) return Status::Unavailable(status.message() + kHowToChoose);
   if (found.output.find("No module named 'opgraft'") != std::string::npos) {
-    return Status::Unavailable("'" + command + "' has no package opgraft; install its wheel there (" +
-                               command + " -m pip install opgraft-....whl)" + kHowToChoose);
+    return Status::Unavailable("'" + command +
+                               "' has no package opgraft; install its wheel there (" + command +
+                               " -m pip install opgraft-....whl)" + kHowToChoose);
   }
   if (found.exit_status != 0) {
     return Status::Unavailable("'" + command + "' cannot serve Python operators:\n" + found.output +
