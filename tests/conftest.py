@@ -24,6 +24,14 @@ tells_the_folder = pytest.mark.skipif(
     reason="this ONNX Runtime cannot be told where external data lies",
 )
 
+Write = Callable[..., str]  # what the fixture write_module gives
+
+DOUBLE = """
+    class Op:
+        def compute(self, x):
+            return x + x
+"""
+
 _numbers = count(1)
 
 
@@ -48,7 +56,7 @@ def module_folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def write_module(module_folder: Path) -> Callable[..., str]:
+def write_module(module_folder: Path) -> Write:
     """Writes a module that can be imported, and returns its name, which is new by default."""
 
     def write(source: str, name: str | None = None) -> str:
@@ -100,3 +108,14 @@ def pyop_model(
 def floats(*shape: int) -> np.ndarray:
     """An array of this shape: 0, 1, 2 and so on."""
     return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+
+
+def save_with_external_weight(model: onnx.ModelProto, folder: Path, value: float) -> Path:
+    """Saves the model, whose only input becomes 1,000 floats of that value in a file beside it."""
+    del model.graph.input[:]
+    weight = np.full(1000, value, np.float32).tobytes()
+    model.graph.initializer.append(helper.make_tensor("weight", FLOAT, [1000], weight, raw=True))
+    path = folder / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin")
+    assert (folder / "weights.bin").stat().st_size == len(weight)
+    return path

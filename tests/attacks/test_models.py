@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -12,9 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import opgraft
-from conftest import FLOAT, floats, pyop_model
-
-Write = Callable[..., str]
+from conftest import FLOAT, Write, floats, pyop_model
 
 ECHO = "class Op:\n    def compute(self, x): return x"
 

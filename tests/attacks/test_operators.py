@@ -9,7 +9,6 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import opgraft
-from conftest import FLOAT, floats, pyop_model
-
-Write = Callable[..., str]
+from conftest import FLOAT, Write, floats, pyop_model
 
 # What the operator does for x[0] == 1, the error it makes, and its cause. For any other x it works.
 MISDEEDS = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,7 @@ import onnxruntime
 import pytest
 
 import opgraft
-from conftest import floats, pyop_model
-
-Write = Callable[..., str]
+from conftest import Write, floats, pyop_model
 
 TELLTALE = """
     import builtins

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,7 @@ import onnxruntime
 import pytest
 
 import opgraft
-from conftest import FLOAT, floats, pyop_model
-
-Write = Callable[..., str]
+from conftest import floats, pyop_model, save_with_external_weight
 
 
 def opgraft_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -125,16 +122,8 @@ def test_prepare_for_another_runtime(folder: Path) -> None:
 
 
 def test_prepare_keeps_external_data_where_it_is(folder: Path) -> None:
-    from onnx import helper
-
-    model = pyop_model("mymodule", inputs=("weight",))
-    del model.graph.input[:]
-    weight = helper.make_tensor(
-        "weight", FLOAT, [1000], np.ones(1000, np.float32).tobytes(), raw=True
-    )
-    model.graph.initializer.append(weight)
-    onnx.save(model, folder / "large.onnx", save_as_external_data=True, location="weights.bin")
-    assert opgraft_command("prepare", "large.onnx", "prepared.onnx", cwd=folder).returncode == 0
+    save_with_external_weight(pyop_model("mymodule", inputs=("weight",)), folder, 1)
+    assert opgraft_command("prepare", "model.onnx", "prepared.onnx", cwd=folder).returncode == 0
     assert (folder / "prepared.onnx").stat().st_size < 1000
     done = opgraft_command(
         "run", "prepared.onnx", "--allow", "mymodule", "--host", "cpp", cwd=folder

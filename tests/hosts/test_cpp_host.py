@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import venv
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +15,8 @@ import pytest
 from onnx import helper
 
 import opgraft
-from conftest import DTYPES, FLOAT, floats, pyop_model, tells_the_folder
+from conftest import DTYPES, Write, floats, pyop_model, save_with_external_weight, tells_the_folder
 from opgraft._library import runner_path, runtime_library
-
-Write = Callable[..., str]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEMO = REPOSITORY / "examples" / "pyop"
@@ -317,14 +314,9 @@ def test_external_data_is_found_from_anywhere(
     double: str, tmp_path: Path, module_folder: Path
 ) -> None:
     """The model has to be prepared, so that the runtime gets bytes and not its path."""
-    model = pyop_model(double, inputs=("weight",))
-    del model.graph.input[:]
-    weight = np.ones(1000, np.float32).tobytes()
-    model.graph.initializer.append(helper.make_tensor("weight", FLOAT, [1000], weight, raw=True))
-    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="weights.bin")
-    path = str(tmp_path / "model.onnx")
+    path = save_with_external_weight(pyop_model(double, inputs=("weight",)), tmp_path, 1)
     done = subprocess.run(
-        [runner_path(), "--onnxruntime", runtime_library(), "--allow", double, path],
+        [runner_path(), "--onnxruntime", runtime_library(), "--allow", double, str(path)],
         env=dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(module_folder)),
         cwd=module_folder,
         capture_output=True,

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import opgraft
-from conftest import DTYPES, FLOAT, floats, pyop_model, tells_the_folder
-
-Write = Callable[..., str]
-
-DOUBLE = """
-    class Op:
-        def compute(self, x):
-            return x + x
-"""
+from conftest import DOUBLE, DTYPES, FLOAT, Write, floats, pyop_model
 
 
 def plain_session(model: onnx.ModelProto, *allow: str) -> onnxruntime.InferenceSession:
@@ -40,133 +31,6 @@ def test_is_a_session_of_onnxruntime(write_module: Write) -> None:
     assert session.get_inputs()[0].name == "x"
 
 
-def test_a_model_without_our_operators_is_as_before(tmp_path: Path) -> None:
-    node = helper.make_node("Add", ["x", "x"], ["y"])
-    values = [helper.make_tensor_value_info(name, FLOAT, [2]) for name in "xy"]
-    graph = helper.make_graph([node], "graph", values[:1], values[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    prepared = opgraft.prepare(model)
-    assert prepared.bytes == model.SerializeToString()
-    path = tmp_path / "model.onnx"
-    onnx.save(model, path)
-    assert opgraft.prepare(path).path == str(path)
-    (result,) = opgraft.InferenceSession(path).run(None, {"x": floats(2)})
-    np.testing.assert_array_equal(result, [0, 2])
-
-
-def test_a_prepared_model_runs_in_a_plain_session(write_module: Write, tmp_path: Path) -> None:
-    module = write_module(DOUBLE)
-    path = tmp_path / "model.onnx"
-    onnx.save(pyop_model(module), path)
-    prepared = opgraft.prepare(str(path))
-    assert prepared.folder == str(tmp_path)
-    assert prepared.report == (opgraft.PythonOperator("node", module, "Op"),)
-    options = onnxruntime.SessionOptions()
-    opgraft.register(options, allow=[module])
-    session = onnxruntime.InferenceSession(prepared.bytes, options)
-    np.testing.assert_array_equal(session.run(None, {"x": floats(3)})[0], [0, 2, 4])
-
-
-def test_preparing_again_changes_nothing(write_module: Write) -> None:
-    prepared = opgraft.prepare(pyop_model(write_module(DOUBLE)))
-    again = opgraft.prepare(prepared.bytes)
-    assert again.bytes == prepared.bytes
-    assert again.report == prepared.report
-
-
-@tells_the_folder
-def test_external_data_is_found(write_module: Write, tmp_path: Path) -> None:
-    module = write_module(DOUBLE)
-    model = pyop_model(module, inputs=("weight",))
-    del model.graph.input[:]
-    weight = helper.make_tensor("weight", FLOAT, [1000], np.ones(1000, np.float32))
-    weight.ClearField("float_data")
-    weight.raw_data = np.ones(1000, np.float32).tobytes()
-    model.graph.initializer.append(weight)
-    path = tmp_path / "model.onnx"
-    onnx.save(model, path, save_as_external_data=True, location="weights.bin")
-    assert (tmp_path / "weights.bin").stat().st_size == 4000
-    (result,) = opgraft.InferenceSession(path, allow=[module]).run(None, {})
-    np.testing.assert_array_equal(result, np.full(1000, 2, np.float32))
-
-
-@tells_the_folder
-def test_external_data_is_that_of_the_model_at_hand(write_module: Write, tmp_path: Path) -> None:
-    """One set of options, models in three folders, all with a file of the same name."""
-    module = write_module(DOUBLE)
-    options = onnxruntime.SessionOptions()
-    sessions = []
-    for number in (1, 2, 3):
-        model = pyop_model(module, inputs=("weight",))
-        if number == 2:  # one that needs no preparing
-            model.graph.node[0].CopyFrom(helper.make_node("Add", ["weight", "weight"], ["y"]))
-            model.ir_version, model.opset_import[0].version = 10, 21
-        del model.graph.input[:]
-        weight = np.full(1000, number, np.float32).tobytes()
-        tensor = helper.make_tensor("weight", FLOAT, [1000], weight, raw=True)
-        model.graph.initializer.append(tensor)
-        path = tmp_path / str(number) / "model.onnx"
-        path.parent.mkdir()
-        onnx.save(model, path, save_as_external_data=True, location="weights.bin")
-        sessions.append(opgraft.InferenceSession(path, options, allow=[module]))
-        assert sessions[-1].run(None, {})[0][0] == 2 * number
-    for number, session in enumerate(sessions, 1):
-        session.set_providers(["CPUExecutionProvider"])  # makes the session anew
-        assert session.run(None, {})[0][0] == 2 * number
-
-
-@tells_the_folder
-def test_external_data_in_a_plain_session(write_module: Write, tmp_path: Path) -> None:
-    module = write_module(DOUBLE)
-    model = pyop_model(module, inputs=("weight",))
-    del model.graph.input[:]
-    weight = np.ones(1000, np.float32).tobytes()
-    model.graph.initializer.append(helper.make_tensor("weight", FLOAT, [1000], weight, raw=True))
-    path = tmp_path / "model.onnx"
-    onnx.save(model, path, save_as_external_data=True, location="weights.bin")
-    prepared = opgraft.prepare(path)
-    options = onnxruntime.SessionOptions()
-    opgraft.register(options, allow=[module], folder=prepared.folder)
-    session = onnxruntime.InferenceSession(prepared.bytes, options)
-    assert session.run(None, {})[0][0] == 2
-
-
-def test_external_data_and_a_runtime_that_cannot_be_told_where_it_lies(tmp_path: Path) -> None:
-    model = pyop_model("m")
-    weight = helper.make_tensor("weight", FLOAT, [1000], bytes(4000), raw=True)
-    model.graph.initializer.append(weight)
-    path = tmp_path / "model.onnx"
-    onnx.save(model, path, save_as_external_data=True, location="weights.bin")
-    for runtime, needs_file in {"1.21.0": True, "1.21.1": False, "1.31.1": False}.items():
-        assert opgraft.prepare(path, runtime=runtime).needs_file == needs_file
-
-
-def test_the_runtimes_own_format(tmp_path: Path) -> None:
-    node = helper.make_node("Add", ["x", "x"], ["y"])
-    values = [helper.make_tensor_value_info(name, FLOAT, [2]) for name in "xy"]
-    graph = helper.make_graph([node], "graph", values[:1], values[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(tmp_path / "model.ort")
-    options.add_session_config_entry("session.save_model_format", "ORT")
-    onnxruntime.InferenceSession(model.SerializeToString(), options)
-    session = opgraft.InferenceSession(tmp_path / "model.ort")
-    np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [0, 2])
-
-
-def test_a_registration_that_failed_can_be_made_good(write_module: Write) -> None:
-    module = write_module(DOUBLE)
-    options = onnxruntime.SessionOptions()
-    for _ in range(2):
-        with pytest.raises(opgraft.Error, match="is no name of a Python module"):
-            opgraft.register(options, allow=["*"])
-    with pytest.raises(opgraft.Error, match="does not take opgraft.allow"):
-        opgraft.register(options, allow=[f"{'long' * 100}_{number}" for number in range(100)])
-    opgraft.register(options, allow=[module])
-    session = onnxruntime.InferenceSession(opgraft.prepare(pyop_model(module)).bytes, options)
-    assert session.run(None, {"x": floats(2)})[0][1] == 2
-
-
 def test_an_output_whose_memory_the_caller_gave_too_small(write_module: Write) -> None:
     module = write_module("class Op:\n    def compute(self, x): return np.concatenate([x, x])")
     session = opgraft.InferenceSession(pyop_model(module), allow=[module])
@@ -176,48 +40,6 @@ def test_an_output_whose_memory_the_caller_gave_too_small(write_module: Write) -
     binding.bind_ortvalue_output("y", target)
     with pytest.raises(opgraft.Error, match=r"node 'node'.*output 0, for which compute returned a"):
         session.run_with_iobinding(binding)
-
-
-def test_one_set_of_options_serves_many_sessions(write_module: Write) -> None:
-    module = write_module(DOUBLE)
-    options = onnxruntime.SessionOptions()
-    for _ in range(3):
-        session = opgraft.InferenceSession(pyop_model(module), options, allow=[module])
-        np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [0, 2])
-
-
-def test_options_have_one_policy(write_module: Write) -> None:
-    options = onnxruntime.SessionOptions()
-    opgraft.register(options, allow=["one"])
-    opgraft.register(options, allow=["one", "one"])
-    opgraft.register(options)
-    with pytest.raises(opgraft.Error, match=r"allow=\['one'\] already; make new ones"):
-        opgraft.register(options, allow=["other"])
-    assert options.get_session_config_entry("opgraft.allow") == "one"
-    options.register_custom_ops_library(opgraft.library_path())  # changes nothing either
-    session = opgraft.InferenceSession(pyop_model(write_module(DOUBLE, name="one")), options)
-    assert session.run(None, {"x": floats(2)})[0][1] == 2
-
-
-@pytest.mark.parametrize("allow", [None, 5, b"bytes", [sys], [None]])
-def test_allow_given_wrongly(allow: object) -> None:
-    with pytest.raises(TypeError, match=r'expected names of modules, such as \["mymodule"\], not'):
-        opgraft.register(onnxruntime.SessionOptions(), allow=allow)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="expected onnxruntime.SessionOptions, not list"):
-        opgraft.InferenceSession(pyop_model("m"), ["m"])
-
-
-def test_a_prepared_model_with_external_data_is_saved_beside_it(tmp_path: Path) -> None:
-    model = pyop_model("m")
-    weight = helper.make_tensor("weight", FLOAT, [1000], bytes(4000), raw=True)
-    model.graph.initializer.append(weight)
-    path = tmp_path / "model.onnx"
-    onnx.save(model, path, save_as_external_data=True, location="weights.bin")
-    prepared = opgraft.prepare(path)
-    prepared.save(tmp_path / "prepared.onnx")
-    (tmp_path / "other").mkdir()
-    with pytest.raises(opgraft.ModelError, match="weights lie in files of"):
-        prepared.save(tmp_path / "other" / "prepared.onnx")
 
 
 @pytest.mark.parametrize(
@@ -396,7 +218,7 @@ def test_an_output_costs_one_copy(write_module: Write, module_folder: Path) -> N
     program = f"""
         import re, sys
         sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(module_folder)!r}]
-        from conftest import DTYPES, floats, pyop_model
+        from conftest import DOUBLE, DTYPES, FLOAT, Write, floats, pyop_model
         import opgraft
         session = opgraft.InferenceSession(pyop_model("large_output"), allow=["large_output"])
         def memory(field):
@@ -535,7 +357,7 @@ def test_the_first_sessions_of_a_process_made_by_eight_threads(
     program = f"""
         import sys, threading
         sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(module_folder)!r}]
-        from conftest import floats, pyop_model
+        from conftest import DOUBLE, DTYPES, FLOAT, Write, floats, pyop_model
         import opgraft
         results = []
         def work():
@@ -557,7 +379,7 @@ def test_the_library_outlives_the_last_session(write_module: Write, module_folde
     program = f"""
         import gc, sys
         sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(module_folder)!r}]
-        from conftest import floats, pyop_model
+        from conftest import DOUBLE, DTYPES, FLOAT, Write, floats, pyop_model
         import opgraft
         for _ in range(3):
             session = opgraft.InferenceSession(pyop_model("doubling"), allow=["doubling"])
