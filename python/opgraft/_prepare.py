@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Union
 
-from opgraft._errors import Error, ModelError, UnavailableError
+from opgraft._errors import ModelError, UnavailableError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -67,12 +66,11 @@ def prepare(model: Model, *, runtime: str | None = None) -> PreparedModel:
 
     if isinstance(model, PreparedModel):
         return model
-    runtime = runtime or _installed_runtime()
-    if not re.match(r"1\.(19|[2-9]\d|\d{3,})(\.|$)|[2-9]|\d\d", runtime):
-        raise Error(f"runtime: expected a version of ONNX Runtime from 1.19 on, not '{runtime}'")
     original, path = _read(model)
     origin = f"'{path}'" if path else "the model"
-    prepared, has_external_data, needs_file, operators = _pyop.prepare(original, origin, runtime)
+    prepared, has_external_data, needs_file, operators = _pyop.prepare(
+        original, origin, runtime or _installed_runtime()
+    )
     return PreparedModel(
         bytes=prepared,
         folder=os.path.dirname(os.path.abspath(path)) if path else None,

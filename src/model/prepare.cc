@@ -89,7 +89,7 @@ class Preparer {
   Preparer(std::string_view origin, std::string_view runtime_version, PreparedModel* prepared)
       : origin_(origin),
         runtime_version_(runtime_version),
-        limits_(LimitsOf(runtime_version)),
+        limits_(LimitsOf(RuntimeVersion::Parse(runtime_version))),
         prepared_(prepared) {}
 
   Status Run(std::string_view model);
@@ -339,6 +339,10 @@ Status Preparer::CheckLoweredOperators() const {
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
                PreparedModel* prepared) {
   *prepared = PreparedModel();
+  if (RuntimeVersion::Parse(runtime_version) < kOldestRuntime) {
+    return Status::Error("runtime: expected a version of ONNX Runtime from 1.19 on, not '" +
+                         std::string(runtime_version) + "'");
+  }
   // The runtime's own format, which holds no node that would have to be changed.
   if (model.size() > 8 && model.substr(4, 4) == "ORTM") return Status();
   try {

@@ -22,7 +22,8 @@ struct PreparedModel {
 };
 
 /// Prepares `model` for ONNX Runtime `runtime_version` (such as "1.31.1"). Messages name the model
-/// as `origin`. Every error is a ModelError; whatever the bytes are, nothing worse happens.
+/// as `origin`. Whatever the bytes are, nothing worse than a ModelError happens; a version that is
+/// none, or too old, is a plain error.
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
                PreparedModel* prepared);
 

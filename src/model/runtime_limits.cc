@@ -1,23 +1,20 @@
 // The tables: limits measured on the wheels, changes read from onnx.defs (a test compares them).
 #include "model/runtime_limits.h"
 
-#include <cstdio>
 #include <iterator>
 #include <string>
-#include <utility>
 
 namespace opgraft::model {
 namespace {
 
 struct Runtime {
-  int minor;  // 1.minor.patch, and those after it up to the next row
-  int patch;
+  RuntimeVersion version;  // and those after it up to the next row
   RuntimeLimits limits;
 };
 
 constexpr Runtime kRuntimes[] = {
-    {0, 0, {10, 21, false}}, {21, 0, {10, 22, false}}, {21, 1, {10, 22, true}},
-    {23, 0, {11, 23, true}}, {24, 0, {13, 25, true}},  {25, 0, {13, 26, true}},
+    {{0, 0, 0}, {10, 21, false}}, {{1, 21, 0}, {10, 22, false}}, {{1, 21, 1}, {10, 22, true}},
+    {{1, 23, 0}, {11, 23, true}}, {{1, 24, 0}, {13, 25, true}},  {{1, 25, 0}, {13, 26, true}},
 };
 
 struct Opset {
@@ -54,15 +51,10 @@ constexpr Opset kOpsets[] = {
 
 }  // namespace
 
-RuntimeLimits LimitsOf(std::string_view version) {
-  int major = 0;
-  int minor = 0;
-  int patch = 0;
-  std::sscanf(std::string(version).c_str(), "%d.%d.%d", &major, &minor, &patch);
-  if (major > 1) return std::end(kRuntimes)[-1].limits;
+RuntimeLimits LimitsOf(const RuntimeVersion& version) {
   RuntimeLimits limits = kRuntimes[0].limits;
   for (const Runtime& runtime : kRuntimes) {
-    if (std::pair(runtime.minor, runtime.patch) <= std::pair(minor, patch)) limits = runtime.limits;
+    if (runtime.version <= version) limits = runtime.limits;
   }
   return limits;
 }

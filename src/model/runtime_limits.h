@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/runtime_version.h"
+
 namespace opgraft::model {
 
 /// The newest model that a runtime loads.
@@ -14,9 +16,9 @@ struct RuntimeLimits {
   bool takes_folder;
 };
 
-/// The limits of the runtime that calls itself `version`, such as "1.31.1". A runtime newer than
-/// any known is taken for the newest known one, which is never wrong, only careful.
-RuntimeLimits LimitsOf(std::string_view version);
+/// A runtime newer than any known is taken for the newest known one, which is never wrong, only
+/// careful.
+RuntimeLimits LimitsOf(const RuntimeVersion& version);
 
 /// Whether the default domain's `op_type` means the same in both opsets, `older` <= `newer`:
 /// no opset between them brought or changed it. Knows opsets 22 to 28, false beyond.

@@ -10,7 +10,7 @@ namespace {
 
 /// IR version and opset, in a form that a test can compare and print.
 std::pair<std::int64_t, std::int64_t> Limits(std::string_view version) {
-  const RuntimeLimits limits = LimitsOf(version);
+  const RuntimeLimits limits = LimitsOf(RuntimeVersion::Parse(version));
   return {limits.ir_version, limits.opset};
 }
 
