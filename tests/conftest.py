@@ -32,6 +32,15 @@ DOUBLE = """
             return x + x
 """
 
+ENDLESS = """
+    import signal, time
+    class Op:
+        def compute(self, x):
+            print("running", flush=True)
+            while True:
+                time.sleep(0.01)
+"""
+
 _numbers = count(1)
 
 

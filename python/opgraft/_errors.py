@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -34,19 +34,27 @@ for _error in (Error, PyOpError, ModelError, PolicyError, UnavailableError):
 
 
 @contextmanager
-def raised_by_runtime() -> Iterator[None]:
-    """Turns an error of ours that comes back as the runtime's into what it was."""
+def raised_by_runtime(
+    otherwise: Callable[[Exception], Error | None] = lambda error: None,
+) -> Iterator[None]:
+    """Turns an error of ours that comes back as the runtime's into what it was.
+
+    What `otherwise` makes of an error of the runtime's own is raised in its place.
+    """
     try:
         yield
     except Exception as error:
-        translated = translate(error)
+        translated = translate(error) or otherwise(error)
         if translated is None:
             raise
         raise translated from translated.__cause__
 
 
 def translate(error: Exception) -> BaseException | None:
-    """The error of ours that an exception of onnxruntime carries in its text, or None."""
+    """The error of ours that an exception of onnxruntime carries in its text, or None.
+
+    To be called once for an exception: the operator's own one is handed out with it.
+    """
     from opgraft import _failure, _pyop
 
     found = _pyop.find_error(str(error))

@@ -6,7 +6,8 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from opgraft._errors import Error
@@ -53,22 +54,32 @@ def _run_in_python(
     sys.path.append(os.getcwd())
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ONLY_FATAL
-    session = InferenceSession(model, options, allow=allow)
+    with _runtime_errors():
+        session = InferenceSession(model, options, allow=allow)
     names = [output.name for output in session.get_outputs()]
     for name in outputs:
         if name not in names:
             raise Error(f"--output {name}: there is none such; the outputs are {', '.join(names)}")
     values = {name: _load(file) for name, file in inputs.items()}
     _check_inputs(session.get_inputs(), values, inputs)
-    try:
+    with _runtime_errors():
         results = session.run(names, values)
-    except Exception as error:  # the runtime's own, of many classes
-        raise error if isinstance(error, Error) else Error(str(error)) from error
     for name, value in zip(names, results, strict=True):
         print(f"{name} {_format(value)}")
         if name in outputs:
             np.save(outputs[name], value)
     return 0
+
+
+@contextmanager
+def _runtime_errors() -> Iterator[None]:
+    """The runtime's own errors are of many classes; the command knows one."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        raise Error(str(error)) from error
 
 
 def _load(file: str) -> np.ndarray:

@@ -91,14 +91,25 @@ def _registered(sess_options: onnxruntime.SessionOptions) -> list[str] | None:
     return [entry for entry in registered.partition(";")[0].split(",") if entry]
 
 
+def _refusal(error: Exception) -> ModelError | None:
+    """What the runtime raises while it makes a session, where the model is to blame."""
+    if isinstance(error, runtime.Fail) and not _IS_ABOUT_THE_MODEL.search(str(error)):
+        return None
+    if not isinstance(error, (runtime.InvalidProtobuf, runtime.InvalidGraph, runtime.Fail)):
+        return None
+    refusal = ModelError(f"ONNX Runtime refuses the model: {error}")
+    refusal.__cause__ = error
+    return refusal
+
+
 class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     """An `onnxruntime.InferenceSession` that runs Python operators and raises Opgraft's errors.
 
     `model` is a path, bytes, an onnx.ModelProto or a PreparedModel. `allow` names the Python
     modules that the model may run, as in `register`; a model that would run another is refused
     with a PolicyError before anything is imported, one that the runtime cannot load with a
-    ModelError. Options that are registered already keep their
-    list where `allow` is empty. All else is as in onnxruntime.
+    ModelError. Options that are registered already keep their list where `allow` is empty. All
+    else is as in onnxruntime.
 
     >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
     >>> session.run(["F"], inputs)[0].shape
@@ -126,21 +137,14 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             )
         as_bytes = prepared.path is None and prepared.has_external_data
         self._folder = prepared.folder if as_bytes else None
-        with raised_by_runtime(), self._external_data(options):
-            try:
-                super().__init__(
-                    prepared.bytes if prepared.path is None else prepared.path,
-                    options,
-                    providers,
-                    provider_options,
-                    **kwargs,
-                )
-            except (runtime.InvalidProtobuf, runtime.InvalidGraph, runtime.Fail) as error:
-                if isinstance(error, runtime.Fail) and not _IS_ABOUT_THE_MODEL.search(str(error)):
-                    raise
-                if translate(error) is not None:
-                    raise
-                raise ModelError(f"ONNX Runtime refuses the model: {error}") from error
+        with raised_by_runtime(_refusal), self._external_data(options):
+            super().__init__(
+                prepared.bytes if prepared.path is None else prepared.path,
+                options,
+                providers,
+                provider_options,
+                **kwargs,
+            )
 
     @contextmanager
     def _external_data(self, options: onnxruntime.SessionOptions) -> Iterator[None]:

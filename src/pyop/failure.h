@@ -21,7 +21,7 @@ class Failure {
   /// hold the arguments, whose memory is the runtime's again once the call is over.
   explicit Failure(bool keep_frames);
 
-  /// "<what> raised ValueError: text", a hint and the traceback. Where `is_kept`, the exception is
+  /// "<what> raised ValueError: text", the traceback and a hint. Where `is_kept`, the exception is
   /// kept for the session to raise, under a number that the text begins with. `subject` is what the
   /// hint may be about: the name of a module, a namespace, the arguments of __init__.
   Status ToStatus(const std::string& what, bool is_kept) const;

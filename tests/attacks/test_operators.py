@@ -17,7 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import opgraft
-from conftest import FLOAT, Write, floats, pyop_model
+from conftest import ENDLESS, FLOAT, Write, floats, pyop_model
 
 # What the operator does for x[0] == 1, the error it makes, and its cause. For any other x it works.
 MISDEEDS = {
@@ -217,22 +217,12 @@ def test_keyboard_interrupt_stays_one(write_module: Write) -> None:
 
 def test_control_c(write_module: Write, module_folder: Path) -> None:
     """A real one, from outside, while the operator runs."""
-    write_module(
-        """
-        import time
-        class Op:
-            def compute(self, x):
-                print("running", flush=True)
-                while True:
-                    time.sleep(0.01)
-        """,
-        name="endless",
-    )
+    write_module(ENDLESS, name="endless")
     program = f"""
         import signal, sys
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a job of a shell ignores it
         sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(module_folder)!r}]
-        from conftest import floats, pyop_model
+        from conftest import ENDLESS, floats, pyop_model
         import opgraft
         session = opgraft.InferenceSession(pyop_model("endless"), allow=["endless"])
         try:
@@ -271,6 +261,11 @@ BAD_MODULES = {
     "raises in its __init__": (
         "class Op:\n    def __init__(self): raise OSError('no file')",
         "its __init__ raised OSError: no file",
+        OSError,
+    ),
+    "raises what reads like a broken model": (
+        "class Op:\n    def __init__(self): raise OSError('Failed to load model weights')",
+        "its __init__ raised OSError",
         OSError,
     ),
     "has no compute": ("class Op: pass", "raised.*attribute 'compute'", AttributeError),

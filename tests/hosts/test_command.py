@@ -94,6 +94,17 @@ def test_arrays_in_another_order(folder: Path) -> None:
         assert done.stdout == "y float32 (3)\n0 2 4\n"
 
 
+def test_an_operator_that_the_runtime_lacks(folder: Path) -> None:
+    model = pyop_model("mymodule")
+    model.graph.node[0].domain, model.graph.node[0].op_type = "", "ImageDecoder"
+    del model.graph.node[0].attribute[:]
+    onnx.save(model, folder / "model.onnx")
+    done = opgraft_command("run", "model.onnx", "--input", "x=x.npy", cwd=folder)
+    assert done.returncode == 1
+    assert done.stderr.startswith("opgraft: ")
+    assert "Traceback" not in done.stderr
+
+
 def test_version(folder: Path) -> None:
     assert opgraft_command("--version", cwd=folder).stdout == f"opgraft {opgraft.__version__}\n"
 

@@ -15,7 +15,15 @@ import pytest
 from onnx import helper
 
 import opgraft
-from conftest import DTYPES, Write, floats, pyop_model, save_with_external_weight, tells_the_folder
+from conftest import (
+    DTYPES,
+    ENDLESS,
+    Write,
+    floats,
+    pyop_model,
+    save_with_external_weight,
+    tells_the_folder,
+)
 from opgraft._library import runner_path, runtime_library
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -278,17 +286,7 @@ def test_control_c_ends_the_program_as_ever(
     write_module: Write, tmp_path: Path, module_folder: Path
 ) -> None:
     """Python would take it over as soon as an operator imports the module signal."""
-    write_module(
-        """
-        import signal, time
-        class Op:
-            def compute(self, x):
-                print("running", flush=True)
-                while True:
-                    time.sleep(0.01)
-        """,
-        name="endless",
-    )
+    write_module(ENDLESS, name="endless")
     onnx.save(pyop_model("endless"), tmp_path / "model.onnx")
     np.save(tmp_path / "x.npy", floats(1))
     command = [runner_path(), "--onnxruntime", runtime_library(), "--allow", "endless"]
