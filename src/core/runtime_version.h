@@ -18,7 +18,8 @@ struct RuntimeVersion {
   /// Reads a version such as "1.31.1" or "1.32.0rc1"; 0.0.0 for what is none.
   static RuntimeVersion Parse(std::string_view text) {
     RuntimeVersion version;
-    std::sscanf(std::string(text).c_str(), "%d.%d.%d", &version.major, &version.minor, &version.patch);
+    std::sscanf(std::string(text).c_str(), "%d.%d.%d", &version.major, &version.minor,
+                &version.patch);
     return version;
   }
 };

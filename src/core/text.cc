@@ -1,4 +1,4 @@
-// A scan for well-formed UTF-8 sequences.
+// A scan for well-formed UTF-8 sequences, and a list of sizes.
 #include "core/text.h"
 
 #include <cstdint>
@@ -40,6 +40,14 @@ std::string Readable(std::string_view text) {
     text.remove_prefix(length > 0 ? length : 1);
   }
   return readable;
+}
+
+std::string DimensionsText(std::span<const std::int64_t> dimensions) {
+  std::string text;
+  for (const std::int64_t size : dimensions) {
+    text += (text.empty() ? "" : ", ") + (size < 0 ? "?" : std::to_string(size));
+  }
+  return text;
 }
 
 }  // namespace opgraft

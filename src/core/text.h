@@ -1,6 +1,8 @@
-// Text that comes from a model, made fit to be shown.
+// Text for messages: what comes from a model, made fit to be shown.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -9,5 +11,8 @@ namespace opgraft {
 /// `text` as UTF-8: bytes that are none, and control characters, become "\xNN". A model's names may
 /// be any bytes, but the messages that quote them must pass through C strings and into Python.
 std::string Readable(std::string_view text);
+
+/// "2, ?, 3" for the dimensions 2, -1 (unknown) and 3.
+std::string DimensionsText(std::span<const std::int64_t> dimensions);
 
 }  // namespace opgraft

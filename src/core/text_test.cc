@@ -24,5 +24,11 @@ TEST(ReadableTest, EscapesWhatIsNot) {
   EXPECT_EQ(Readable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
 }
 
+TEST(DimensionsTextTest, JoinsSizesAndMarksTheUnknown) {
+  EXPECT_EQ(DimensionsText({}), "");
+  const std::int64_t dimensions[] = {2, -1, 3};
+  EXPECT_EQ(DimensionsText(dimensions), "2, ?, 3");
+}
+
 }  // namespace
 }  // namespace opgraft

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "core/text.h"
 #include "pyop/failure.h"
 
 namespace nb = nanobind;
@@ -27,6 +28,12 @@ int TypeNumber(std::int64_t element_type) {
 }
 
 PyArrayObject* AsArray(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
+
+/// In place, and so valid while the array stays as it is.
+std::span<const std::int64_t> ShapeOf(PyObject* array) {
+  return {reinterpret_cast<const std::int64_t*>(PyArray_DIMS(AsArray(array))),
+          static_cast<std::size_t>(PyArray_NDIM(AsArray(array)))};
+}
 
 /// An array over `memory`; nullptr with a Python error set.
 PyObject* Wrap(std::int64_t element_type, std::span<const std::int64_t> shape, void* memory,
@@ -110,11 +117,7 @@ bool ReturnedArray::HasType(std::int64_t element_type) const {
          PyArray_EquivTypenums(type, TypeNumber(element_type));
 }
 
-std::span<const std::int64_t> ReturnedArray::shape() const {
-  PyArrayObject* array = AsArray(array_.ptr());
-  return {reinterpret_cast<const std::int64_t*>(PyArray_DIMS(array)),
-          static_cast<std::size_t>(PyArray_NDIM(array))};
-}
+std::span<const std::int64_t> ReturnedArray::shape() const { return ShapeOf(array_.ptr()); }
 
 std::span<const std::byte> ReturnedArray::block() const {
   PyArrayObject* array = AsArray(array_.ptr());
@@ -140,11 +143,8 @@ std::string Describe(PyObject* value) {
     auto* const dtype = reinterpret_cast<PyObject*>(PyArray_DESCR(AsArray(value)));
     text = ToUtf8(nb::steal(PyObject_Str(dtype))) +
            (PyArray_CheckExact(value) ? " array" : " " + text) + " of shape (";
-    const int rank = PyArray_NDIM(AsArray(value));
-    for (int i = 0; i < rank; ++i) {
-      text += (i > 0 ? ", " : "") + std::to_string(PyArray_DIM(AsArray(value), i));
-    }
-    text += rank == 1 ? ",)" : ")";
+    const std::span<const std::int64_t> shape = ShapeOf(value);
+    text += DimensionsText(shape) + (shape.size() == 1 ? ",)" : ")");
   } else if (PyList_Check(value) || PyTuple_Check(value)) {
     text += " of length " + std::to_string(Py_SIZE(value));
   }

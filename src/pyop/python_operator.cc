@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/element_type.h"
+#include "core/text.h"
 #include "pyop/arguments.h"
 #include "pyop/arrays.h"
 #include "pyop/failure.h"
@@ -28,14 +29,6 @@ constexpr int kCollectEvery = 5;
 constexpr char kHowToKeep[] =
     "To mend it: keep a copy (input.copy()), or let every input be one, with the line "
     "'copy_inputs = True' in the class";
-
-std::string ShapeText(std::span<const std::int64_t> shape) {
-  std::string text = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    text += (i > 0 ? ", " : "") + (shape[i] < 0 ? "?" : std::to_string(shape[i]));
-  }
-  return text + ")";
-}
 
 bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> declared) {
   const auto fits = [](std::int64_t size, std::int64_t expected) {
@@ -259,8 +252,9 @@ Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* valu
   if (index < spec_.output_shapes.size()) {
     const DeclaredShape& declared = spec_.output_shapes[index];
     if (declared && !Fits(array.shape(), *declared)) {
-      return unexpected("an array of shape " + ShapeText(*declared) + ", as the model declares",
-                        "return that shape, or declare another one in the model");
+      return unexpected(
+          "an array of shape (" + DimensionsText(*declared) + "), as the model declares",
+          "return that shape, or declare another one in the model");
     }
   }
   void* memory = nullptr;

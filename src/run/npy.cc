@@ -13,6 +13,7 @@
 
 #include "core/element_type.h"
 #include "core/platform.h"
+#include "core/text.h"
 
 namespace opgraft::run {
 namespace {
@@ -29,12 +30,6 @@ constexpr Description kDescriptions[] = {
     {"<f4", 1}, {"|u1", 2}, {"|i1", 3},  {"<u2", 4},  {"<i2", 5},  {"<i4", 6},
     {"<i8", 7}, {"|b1", 9}, {"<f2", 10}, {"<f8", 11}, {"<u4", 12}, {"<u8", 13},
 };
-
-std::string ShapeText(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return text;
-}
 
 /// What stands behind `'key':` in the header, up to `end`; empty where the key is not there.
 std::string_view Value(std::string_view header, std::string_view key, std::string_view end) {
@@ -158,8 +153,8 @@ Status WriteNpy(const std::string& path, const Array& array) {
   }
   const std::string comma = array.shape.size() == 1 ? "," : "";
   std::string header = "{'descr': '" + std::string(known->text) +
-                       "', 'fortran_order': False, 'shape': (" + ShapeText(array.shape) + comma +
-                       "), }";
+                       "', 'fortran_order': False, 'shape': (" + DimensionsText(array.shape) +
+                       comma + "), }";
   constexpr std::size_t kAlignment = 64;  // of the elements, as NumPy writes them
   const std::size_t start = kMagicSize + 4;
   header.resize((start + header.size() + kAlignment) / kAlignment * kAlignment - start - 1, ' ');
@@ -174,7 +169,8 @@ Status WriteNpy(const std::string& path, const Array& array) {
 }
 
 std::string Format(const Array& array) {
-  std::string text = ElementTypeName(array.element_type) + " (" + ShapeText(array.shape) + ")\n";
+  std::string text =
+      ElementTypeName(array.element_type) + " (" + DimensionsText(array.shape) + ")\n";
   const ElementType* type = FindElementType(array.element_type);
   const std::size_t elements = array.Elements();
   for (std::size_t i = 0; i < std::min(elements, kMostPrinted); ++i) {
