@@ -22,6 +22,7 @@ int opgraft_register(const OrtApiBase* runtime, OrtSessionOptions* options, cons
 int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment, const char* path,
                            const void* model, std::size_t size, const OrtSessionOptions* options,
                            const char* allow, OrtSession** session, char** text);
+int opgraft_import(const char* module, char** text);
 void opgraft_free(char* text);
 }
 
@@ -30,7 +31,9 @@ namespace opgraft {
 /// What a model may run, beside what the variable OPGRAFT_ALLOW lists.
 struct Allowed {
   /// Python modules: exact names, or "package.*" for all modules below a package.
-  std::vector<std::string> modules;
+  std::vector<std::string> modules = {};
+  /// Modules to be imported first: the operators that they declare by @opgraft.op may be run.
+  std::vector<std::string> imports = {};
 };
 
 namespace internal {
@@ -48,6 +51,15 @@ inline Status TakeStatus(int kind, char* text) {
   return status;
 }
 
+inline Status Import(const std::vector<std::string>& modules) {
+  for (const std::string& module : modules) {
+    char* text = nullptr;
+    const int kind = opgraft_import(module.c_str(), &text);
+    if (Status status = TakeStatus(kind, text); !status.ok()) return status;
+  }
+  return Status();
+}
+
 }  // namespace internal
 
 /// Opens the model at `path`, prepared for this runtime, in a session that runs its Python
@@ -57,6 +69,7 @@ inline Status TakeStatus(int kind, char* text) {
 inline Status CreateSession(const OrtApiBase* runtime, const OrtEnv* environment,
                             const std::string& path, const OrtSessionOptions* options,
                             const Allowed& allowed, OrtSession** session) {
+  if (Status status = internal::Import(allowed.imports); !status.ok()) return status;
   char* text = nullptr;
   const std::string allow = internal::Join(allowed.modules);
   const int kind = opgraft_create_session(runtime, environment, path.c_str(), nullptr, 0, options,
@@ -69,6 +82,7 @@ inline Status CreateSessionFromArray(const OrtApiBase* runtime, const OrtEnv* en
                                      const void* model, std::size_t size,
                                      const OrtSessionOptions* options, const Allowed& allowed,
                                      OrtSession** session) {
+  if (Status status = internal::Import(allowed.imports); !status.ok()) return status;
   char* text = nullptr;
   const std::string allow = internal::Join(allowed.modules);
   const int kind = opgraft_create_session(runtime, environment, nullptr, model, size, options,
@@ -80,6 +94,7 @@ inline Status CreateSessionFromArray(const OrtApiBase* runtime, const OrtEnv* en
 /// registers Opgraft's operators with `options`.
 inline Status Register(const OrtApiBase* runtime, OrtSessionOptions* options,
                        const Allowed& allowed) {
+  if (Status status = internal::Import(allowed.imports); !status.ok()) return status;
   char* text = nullptr;
   const std::string allow = internal::Join(allowed.modules);
   return internal::TakeStatus(opgraft_register(runtime, options, allow.c_str(), &text), text);

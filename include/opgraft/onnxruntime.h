@@ -16,9 +16,11 @@ struct OrtEnv;
 struct OrtKernelContext;
 struct OrtKernelInfo;
 struct OrtMemoryInfo;
+struct OrtOpAttr;
 struct OrtRunOptions;
 struct OrtSession;
 struct OrtSessionOptions;
+struct OrtShapeInferContext;
 struct OrtStatus;
 struct OrtTensorTypeAndShapeInfo;
 struct OrtTypeInfo;
@@ -95,10 +97,16 @@ inline constexpr ApiCall<49, const OrtMemoryInfo*, void*, std::size_t, const std
 inline constexpr ApiCall<51, OrtValue*, void**> GetTensorMutableData{};
 inline constexpr ApiCall<55, const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**>
     CastTypeInfoToTensorInfo{};
+inline constexpr ApiCall<57, OrtTensorTypeAndShapeInfo**> CreateTensorTypeAndShapeInfo{};
+inline constexpr ApiCall<58, OrtTensorTypeAndShapeInfo*, int> SetTensorElementType{};
+inline constexpr ApiCall<59, OrtTensorTypeAndShapeInfo*, const std::int64_t*, std::size_t>
+    SetDimensions{};
 inline constexpr ApiCall<60, const OrtTensorTypeAndShapeInfo*, int*> GetTensorElementType{};
 inline constexpr ApiCall<61, const OrtTensorTypeAndShapeInfo*, std::size_t*> GetDimensionsCount{};
 inline constexpr ApiCall<62, const OrtTensorTypeAndShapeInfo*, std::int64_t*, std::size_t>
     GetDimensions{};
+inline constexpr ApiCall<63, const OrtTensorTypeAndShapeInfo*, const char**, std::size_t>
+    GetSymbolicDimensions{};
 inline constexpr ApiCall<65, const OrtValue*, OrtTensorTypeAndShapeInfo**> GetTensorTypeAndShape{};
 /// Only in runtimes from 1.24 on; the shape stays the runtime's.
 inline constexpr ApiCall<414, const OrtValue*, int*, const std::int64_t**, std::size_t*>
@@ -123,9 +131,23 @@ inline constexpr ApiCall<163, const OrtKernelInfo*, const char*, std::int64_t*, 
     KernelInfoGetAttributeArray_int64{};
 inline constexpr ApiCall<230, const OrtKernelInfo*, std::size_t*> KernelInfo_GetInputCount{};
 inline constexpr ApiCall<231, const OrtKernelInfo*, std::size_t*> KernelInfo_GetOutputCount{};
+inline constexpr ApiCall<234, const OrtKernelInfo*, std::size_t, OrtTypeInfo**>
+    KernelInfo_GetInputTypeInfo{};
 inline constexpr ApiCall<235, const OrtKernelInfo*, std::size_t, OrtTypeInfo**>
     KernelInfo_GetOutputTypeInfo{};
 inline constexpr ApiCall<244, const OrtKernelInfo*, char*, std::size_t*> KernelInfo_GetNodeName{};
+inline constexpr ApiCall<267, const OrtShapeInferContext*, std::size_t*>
+    ShapeInferContext_GetInputCount{};
+inline constexpr ApiCall<268, const OrtShapeInferContext*, std::size_t, OrtTensorTypeAndShapeInfo**>
+    ShapeInferContext_GetInputTypeShape{};
+inline constexpr ApiCall<269, const OrtShapeInferContext*, const char*, const OrtOpAttr**>
+    ShapeInferContext_GetAttribute{};
+inline constexpr ApiCall<270, const OrtShapeInferContext*, std::size_t,
+                         const OrtTensorTypeAndShapeInfo*>
+    ShapeInferContext_SetOutputTypeShape{};
+inline constexpr ApiCall<271, OrtTensorTypeAndShapeInfo*, const char**, std::size_t>
+    SetSymbolicDimensions{};
+inline constexpr ApiCall<272, const OrtOpAttr*, int, void*, std::size_t, std::size_t*> ReadOpAttr{};
 inline constexpr ApiCall<90, const OrtKernelContext*, std::size_t, const OrtValue**>
     KernelContext_GetInput{};
 inline constexpr ApiCall<91, OrtKernelContext*, std::size_t, const std::int64_t*, std::size_t,

@@ -8,6 +8,7 @@ operators by its own ONNX Runtime does not load a second one.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from opgraft._errors import Error, ModelError, PolicyError, PyOpError, UnavailableError
@@ -15,7 +16,9 @@ from opgraft._library import cmake_dir, get_include, library_path, runtime_libra
 from opgraft._prepare import PreparedModel, PythonOperator, prepare
 
 if TYPE_CHECKING:
+    from opgraft._declare import op
     from opgraft._session import InferenceSession, register
+    from opgraft._shapes import broadcast_shapes
 
 __version__ = "0.1.0"
 
@@ -28,13 +31,23 @@ __all__ = [
     "PyOpError",
     "PythonOperator",
     "UnavailableError",
+    "broadcast_shapes",
     "cmake_dir",
     "get_include",
     "library_path",
+    "op",
     "prepare",
     "register",
     "runtime_library",
 ]
+
+
+_LAZY = {
+    "InferenceSession": "opgraft._session",
+    "broadcast_shapes": "opgraft._shapes",
+    "op": "opgraft._declare",
+    "register": "opgraft._session",
+}
 
 
 def __dir__() -> list[str]:
@@ -42,8 +55,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("InferenceSession", "register"):
-        from opgraft import _session
-
-        return getattr(_session, name)
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'opgraft' has no attribute {name!r}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Union
 
 from opgraft._errors import ModelError, UnavailableError
+from opgraft._modules import import_all, names
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -21,6 +23,8 @@ class PythonOperator(NamedTuple):
     node: str
     module: str
     class_name: str
+    #: "domain::Name" of one that was declared by @opgraft.op, which has no class_name.
+    operator: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,26 +54,39 @@ class PreparedModel:
         Path(path).write_bytes(self.bytes)
 
 
-def prepare(model: Model, *, runtime: str | None = None) -> PreparedModel:
+def prepare(
+    model: Model,
+    *,
+    runtime: str | None = None,
+    allow: Iterable[str] = (),
+    imports: Iterable[str] = (),
+) -> PreparedModel:
     """Prepares `model`, a path, bytes or a ModelProto, for a plain onnxruntime session.
 
     `runtime` is the version of ONNX Runtime that will load it, by default the one installed.
+    Operators declared by `@opgraft.op` are known where their module has been imported: `imports`
+    names modules to be imported first, `allow` those that may be where the model asks for them.
 
     >>> prepared = opgraft.prepare("model.onnx")
     >>> prepared.report[0]
-    PythonOperator(node='PyOp_L', module='mymodule', class_name='Offsets')
+    PythonOperator(node='PyOp_L', module='mymodule', class_name='Offsets', operator='')
     >>> options = onnxruntime.SessionOptions()
     >>> opgraft.register(options, allow=["mymodule"])
     >>> session = onnxruntime.InferenceSession(prepared.bytes, options)
     """
     from opgraft import _pyop
 
+    import_all(imports)
     if isinstance(model, PreparedModel):
         return model
     original, path = _read(model)
     origin = f"'{path}'" if path else "the model"
     prepared, has_external_data, needs_file, operators = _pyop.prepare(
-        original, origin, runtime or _installed_runtime()
+        original,
+        origin,
+        runtime or _installed_runtime(),
+        ",".join(names(allow, "allow")),
+        os.environ.get("OPGRAFT_ALLOW", ""),
     )
     return PreparedModel(
         bytes=prepared,

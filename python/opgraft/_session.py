@@ -12,6 +12,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft._errors import Error, ModelError, UnavailableError, raised_by_runtime, translate
 from opgraft._library import library_path
+from opgraft._modules import import_all, names
 from opgraft._prepare import Model, prepare
 
 _run = onnxruntime.InferenceSession.run
@@ -25,14 +26,16 @@ def register(
     sess_options: onnxruntime.SessionOptions,
     *,
     allow: Iterable[str] = (),
+    imports: Iterable[str] = (),
     folder: str | None = None,
 ) -> None:
     """Registers Opgraft's operators, so that plain sessions with these options run prepared models.
 
     `allow` names the Python modules that a model may run: exactly, or `"package.*"` for all modules
     below a package. Registering again with the same list, or with none, changes nothing; with
-    another it is an error, since the runtime cannot take a registration back. `folder` is where the
-    external data of a model lies that is given as bytes: `prepared.folder`.
+    another it is an error, since the runtime cannot take a registration back. `imports` names modules
+    to be imported first, for the operators that they declare. `folder` is where the external data
+    of a model lies that is given as bytes: `prepared.folder`.
 
     >>> opgraft.register(sess_options, allow=["mymodule", "mypackage.*"])
     """
@@ -41,7 +44,8 @@ def register(
             f"expected onnxruntime.SessionOptions, not {type(sess_options).__name__}; "
             "modules are allowed by the keyword allow=[...]"
         )
-    entries = _entries(allow)
+    import_all(imports)
+    entries = names(allow, "allow")
     registered = _registered(sess_options)
     if registered is None:
         with raised_by_runtime():
@@ -70,19 +74,6 @@ def _get(sess_options: onnxruntime.SessionOptions, entry: str) -> str | None:
         return None
 
 
-def _entries(allow: Iterable[str]) -> list[str]:
-    """The list without repetitions, in an order that does not depend on the caller's."""
-    entries = [allow] if isinstance(allow, str) else allow
-    if not isinstance(entries, Iterable) or isinstance(allow, (bytes, bytearray)):
-        wrong = type(allow).__name__
-    else:
-        entries = list(entries)
-        wrong = next((type(e).__name__ for e in entries if not isinstance(e, str)), "")
-    if wrong:
-        raise TypeError(f'allow: expected names of modules, such as ["mymodule"], not {wrong}')
-    return sorted(set(entries))
-
-
 def _registered(sess_options: onnxruntime.SessionOptions) -> list[str] | None:
     """The list that the library has registered the options with; None where it has not."""
     registered = _get(sess_options, "opgraft.registered")
@@ -108,8 +99,9 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     `model` is a path, bytes, an onnx.ModelProto or a PreparedModel. `allow` names the Python
     modules that the model may run, as in `register`; a model that would run another is refused
     with a PolicyError before anything is imported, one that the runtime cannot load with a
-    ModelError. Options that are registered already keep their list where `allow` is empty. All
-    else is as in onnxruntime.
+    ModelError. Options that are registered already keep their list where `allow` is empty.
+    `imports` names modules to be imported first, for the operators that they declare by
+    `@opgraft.op`. All else is as in onnxruntime.
 
     >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
     >>> session.run(["F"], inputs)[0].shape
@@ -124,11 +116,12 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         provider_options: Sequence[dict[Any, Any]] | None = None,
         *,
         allow: Iterable[str] = (),
+        imports: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
-        prepared = prepare(model)
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
-        register(options, allow=allow)
+        register(options, allow=allow, imports=imports)
+        prepared = prepare(model, allow=_registered(options) or ())
         if prepared.needs_file:
             raise UnavailableError(
                 "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or "

@@ -15,7 +15,15 @@ inline bool IsDefaultDomain(std::string_view domain) {
 
 namespace tag {
 
-enum Model : std::uint32_t { kIrVersion = 1, kGraph = 7, kOpsetImport = 8, kFunctions = 25 };
+enum Model : std::uint32_t {
+  kIrVersion = 1,
+  kGraph = 7,
+  kOpsetImport = 8,
+  kMetadata = 14,
+  kFunctions = 25,
+};
+
+enum Entry : std::uint32_t { kEntryKey = 1, kEntryValue = 2 };
 
 enum OperatorSetId : std::uint32_t { kOpsetDomain = 1, kOpsetVersion = 2 };
 
@@ -36,6 +44,7 @@ enum Node : std::uint32_t {
   kNodeOpType = 4,
   kNodeAttribute = 5,
   kNodeDomain = 7,
+  kNodeOverload = 8,
 };
 
 enum Attribute : std::uint32_t {
@@ -79,7 +88,7 @@ enum Type : std::uint32_t { kTensorType = 1, kElementType = 1, kTensorShape = 2 
 
 enum Shape : std::uint32_t { kDimension = 1, kDimensionValue = 1 };
 
-enum Tensor : std::uint32_t { kTensorDataLocation = 14 };
+enum Tensor : std::uint32_t { kTensorDataType = 2, kTensorName = 8, kTensorDataLocation = 14 };
 
 /// TensorProto.DataLocation.
 enum DataLocation : std::int32_t { kExternal = 1 };

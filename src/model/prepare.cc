@@ -3,11 +3,15 @@
 #include "model/prepare.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <set>
 #include <utility>
 
+#include "model/declared_node.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
 #include "model/pyop_node.h"
@@ -51,6 +55,16 @@ std::pair<std::string_view, DeclaredValue> ReadValueInfo(std::string_view value_
   return {name, value};
 }
 
+std::pair<std::string_view, DeclaredValue> ReadTensorHead(std::string_view tensor) {
+  std::string_view name;
+  DeclaredValue value;
+  for (FieldReader reader(tensor); reader.Next();) {
+    if (reader.field().tag() == tag::kTensorName) name = reader.field().Bytes();
+    if (reader.field().tag() == tag::kTensorDataType) value.element_type = reader.field().Integer();
+  }
+  return {name, value};
+}
+
 /// A ValueInfoProto that gives the type alone: a rank would be taken for the truth.
 std::string WriteValueInfo(std::string_view name, std::int64_t element_type) {
   std::string written;
@@ -86,9 +100,11 @@ std::string WriteOpsetImport(const OpsetImport& import) {
 
 class Preparer {
  public:
-  Preparer(std::string_view origin, std::string_view runtime_version, PreparedModel* prepared)
+  Preparer(std::string_view origin, std::string_view runtime_version, OperatorSource& source,
+           PreparedModel* prepared)
       : origin_(origin),
         runtime_version_(runtime_version),
+        source_(source),
         limits_(LimitsOf(RuntimeVersion::Parse(runtime_version))),
         prepared_(prepared) {}
 
@@ -99,6 +115,13 @@ class Preparer {
   Status RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed);
   Status RewriteNode(std::string_view node, const DeclaredValues& declared, int depth, Rope* out,
                      bool* changed, Rope* value_infos);
+  /// Writes the canonical node, and the types of its outputs that the graph does not declare.
+  void WriteNode(PyOpNode node, const DeclaredValues& declared, Rope* out, Rope* value_infos);
+  /// Leaves `schema` alone where the node's operator is not a declared one.
+  Status FindDeclared(std::string_view node, const NodeHead& head,
+                      std::shared_ptr<const Schema>* schema);
+  Status RefusalInFunction(const pyop::Spec& spec) const;
+  void ReadModules(std::string_view model);
   Status RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
@@ -107,14 +130,18 @@ class Preparer {
 
   const std::string_view origin_;
   const std::string_view runtime_version_;
+  OperatorSource& source_;
   const RuntimeLimits limits_;
   PreparedModel* const prepared_;
   std::optional<std::string_view> function_;  // the one that is being read, none in the graph
-  std::set<std::string_view> operators_;      // of the default domain
-  std::int64_t highest_opset_ = 0;            // of the default domain
+  /// By "domain::Name": the Python modules that declare operators, as the model's metadata says.
+  std::map<std::string, std::string_view, std::less<>> modules_;
+  std::set<std::string_view> operators_;  // of the default domain
+  std::int64_t highest_opset_ = 0;        // of the default domain
 };
 
 Status Preparer::Run(std::string_view model) {
+  ReadModules(model);
   Rope out;
   bool changed = false;
   bool has_graph = false;
@@ -175,6 +202,32 @@ Status Preparer::Run(std::string_view model) {
   return Status();
 }
 
+void Preparer::ReadModules(std::string_view model) {
+  for (FieldReader reader(model); reader.Next();) {
+    if (reader.field().tag() != tag::kMetadata) continue;
+    std::string_view key;
+    std::string_view value;
+    for (FieldReader entry(reader.field().Bytes()); entry.Next();) {
+      if (entry.field().tag() == tag::kEntryKey) key = entry.field().Bytes();
+      if (entry.field().tag() == tag::kEntryValue) value = entry.field().Bytes();
+    }
+    if (!key.starts_with(kModuleKey)) continue;
+    modules_[std::string(key.substr(kModuleKey.size()))] = value;
+  }
+}
+
+Status Preparer::FindDeclared(std::string_view node, const NodeHead& head,
+                              std::shared_ptr<const Schema>* schema) {
+  const std::string_view domain = IsDefaultDomain(head.domain) ? "" : head.domain;
+  std::string_view module;
+  if (!modules_.empty()) {
+    const auto found = modules_.find(std::string(domain) + "::" + std::string(head.op_type));
+    if (found != modules_.end()) module = found->second;
+  }
+  const std::string who = module.empty() ? "" : DeclaredWho(node, head);
+  return source_.Find(who, domain, head.op_type, module, schema);
+}
+
 Status Preparer::RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed) {
   if (depth > kMaximumDepth) {
     return Status::Model(std::string(origin_) + ": its graphs are nested more than " +
@@ -187,6 +240,7 @@ Status Preparer::RewriteGraph(std::string_view graph, int depth, Rope* out, bool
         field.tag() == tag::kGraphOutput) {
       declared.insert(ReadValueInfo(field.Bytes()));
     }
+    if (field.tag() == tag::kGraphInitializer) declared.insert(ReadTensorHead(field.Bytes()));
   }
   Rope value_infos;
   for (FieldReader reader(graph); reader.Next();) {
@@ -218,27 +272,24 @@ Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declar
   if (head.IsPyOp()) {
     PyOpNode read;
     if (Status status = ReadPyOp(node, &read); !status.ok()) return status;
-    if (function_) {
-      return Status::Model(read.spec.Who() + ": it stands in the model's function '" +
-                           std::string(*function_) +
-                           "', where a PyOp cannot run yet. Inline it "
-                           "first: onnx.inliner.inline_local_functions(model)");
-    }
+    if (function_) return RefusalInFunction(read.spec);
     if (head.IsCanonical()) {
       prepared_->python_operators.push_back(std::move(read.spec));
       return Status();
     }
     if (Status status = Complete(declared, &read); !status.ok()) return status;
-    prepared_->python_operators.push_back(read.spec);
-    for (std::size_t i = 0; i < read.outputs.size(); ++i) {
-      const auto value = declared.find(read.outputs[i]);
-      const bool has_type = value != declared.end() && value->second.element_type != 0;
-      if (read.outputs[i].empty() || has_type) continue;
-      Rope value_info;
-      value_info.Own(WriteValueInfo(read.outputs[i], read.spec.output_types[i]));
-      value_infos->AddMessage(tag::kGraphValueInfo, std::move(value_info));
-    }
-    *out = WriteCanonical(std::move(read));
+    WriteNode(std::move(read), declared, out, value_infos);
+    *changed = true;
+    return Status();
+  }
+  std::shared_ptr<const Schema> schema;
+  if (Status status = FindDeclared(node, head, &schema); !status.ok()) return status;
+  if (schema != nullptr) {
+    PyOpNode read;
+    Status status = ReadDeclared(node, *schema, declared, &read);
+    if (!status.ok()) return status;
+    if (function_) return RefusalInFunction(read.spec);
+    WriteNode(std::move(read), declared, out, value_infos);
     *changed = true;
     return Status();
   }
@@ -255,6 +306,29 @@ Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declar
     out->AddMessage(tag::kNodeAttribute, std::move(attribute));
   }
   return Status();
+}
+
+Status Preparer::RefusalInFunction(const pyop::Spec& spec) const {
+  return Status::Model(spec.Who() + ": it stands in the model's function '" +
+                       std::string(*function_) +
+                       "', where a PyOp cannot run yet. Inline it first: "
+                       "onnx.inliner.inline_local_functions(model)");
+}
+
+void Preparer::WriteNode(PyOpNode node, const DeclaredValues& declared, Rope* out,
+                         Rope* value_infos) {
+  const pyop::Spec& spec = node.spec;
+  for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
+    const std::string_view output = node.outputs[spec.OutputPlace(i)];
+    const auto value = declared.find(output);
+    const bool has_type = value != declared.end() && value->second.element_type != 0;
+    if (output.empty() || has_type || spec.output_types[i] == 0) continue;
+    Rope value_info;
+    value_info.Own(WriteValueInfo(output, spec.output_types[i]));
+    value_infos->AddMessage(tag::kGraphValueInfo, std::move(value_info));
+  }
+  prepared_->python_operators.push_back(spec);
+  *out = WriteCanonical(std::move(node));
 }
 
 Status Preparer::RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed) {
@@ -337,7 +411,7 @@ Status Preparer::CheckLoweredOperators() const {
 }  // namespace
 
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
-               PreparedModel* prepared) {
+               OperatorSource& operators, PreparedModel* prepared) {
   *prepared = PreparedModel();
   if (RuntimeVersion::Parse(runtime_version) < kOldestRuntime) {
     return Status::Error("runtime: expected a version of ONNX Runtime from 1.19 on, not '" +
@@ -346,7 +420,7 @@ Status Prepare(std::string_view model, std::string_view origin, std::string_view
   // The runtime's own format, which holds no node that would have to be changed.
   if (model.size() > 8 && model.substr(4, 4) == "ORTM") return Status();
   try {
-    return Preparer(origin, runtime_version, prepared).Run(model);
+    return Preparer(origin, runtime_version, operators, prepared).Run(model);
   } catch (const protozero::exception& exception) {
     return Status::Model(std::string(origin) +
                          " is no ONNX model, or is cut short: " + exception.what());

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/operator_source.h"
 #include "opgraft/status.h"
 #include "pyop/spec.h"
 
@@ -22,9 +23,14 @@ struct PreparedModel {
 };
 
 /// Prepares `model` for ONNX Runtime `runtime_version` (such as "1.31.1"). Messages name the model
-/// as `origin`. Whatever the bytes are, nothing worse than a ModelError happens; a version that is
+/// as `origin`; `operators` tells which nodes run operators that were declared. Whatever the bytes
+/// are, nothing worse than a ModelError happens, or an error of `operators`; a version that is
 /// none, or too old, is a plain error.
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
-               PreparedModel* prepared);
+               OperatorSource& operators, PreparedModel* prepared);
+
+/// A key among a model's metadata begins so, then comes "domain::Name"; its value is the Python
+/// module that declares the operator.
+inline constexpr std::string_view kModuleKey = "opgraft.module.";
 
 }  // namespace opgraft::model

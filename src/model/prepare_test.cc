@@ -11,6 +11,8 @@
 namespace opgraft::model {
 namespace {
 
+NoOperators no_operators;
+
 using Integers = std::vector<std::int64_t>;
 using Texts = std::vector<std::string>;
 
@@ -126,7 +128,7 @@ std::map<std::string, std::string> Attributes(const std::string& node) {
 
 PreparedModel Prepared(const std::string& model, const char* runtime = kOldRuntime) {
   PreparedModel prepared;
-  const Status status = Prepare(model, "'m.onnx'", runtime, &prepared);
+  const Status status = Prepare(model, "'m.onnx'", runtime, no_operators, &prepared);
   EXPECT_TRUE(status.ok()) << status.message();
   return prepared;
 }
@@ -134,7 +136,7 @@ PreparedModel Prepared(const std::string& model, const char* runtime = kOldRunti
 /// Expects a ModelError whose message holds each of `words`.
 void ExpectRefused(const std::string& model, const Texts& words) {
   PreparedModel prepared;
-  const Status status = Prepare(model, "'m.onnx'", kOldRuntime, &prepared);
+  const Status status = Prepare(model, "'m.onnx'", kOldRuntime, no_operators, &prepared);
   EXPECT_EQ(status.kind(), ErrorKind::kModel);
   for (const std::string& word : words) {
     EXPECT_NE(status.message().find(word), std::string::npos) << word << ": " << status.message();
@@ -349,7 +351,7 @@ TEST(PrepareTest, NoChangedByteDoesWorse) {
       std::string changed = model;
       changed[at] = static_cast<char>(byte);
       PreparedModel prepared;
-      const Status status = Prepare(changed, "'m.onnx'", kOldRuntime, &prepared);
+      const Status status = Prepare(changed, "'m.onnx'", kOldRuntime, no_operators, &prepared);
       ASSERT_TRUE(status.ok() || status.kind() == ErrorKind::kModel) << at << ": " << byte;
     }
   }

@@ -47,11 +47,13 @@ Status TakeAttribute(const AttributeValue& value, bool is_canonical, PyOpNode* n
       {name::kClassName, &spec.class_name},
       {name::kCompute, &spec.compute},
       {name::kArguments, is_canonical ? &spec.arguments : nullptr},
+      {name::kOperator, is_canonical ? &spec.operator_name : nullptr},
   };
   const std::pair<std::string_view, std::vector<std::int64_t>*> lists[] = {
       {name::kInputTypes, &spec.input_types},
       {name::kOutputTypes, &spec.output_types},
       {name::kInputPlaces, is_canonical ? &spec.input_places : nullptr},
+      {name::kOutputPlaces, is_canonical ? &spec.output_places : nullptr},
       {name::kOutputShapes, is_canonical ? &shapes : nullptr},
   };
   const auto wrong_kind = [&](const char* expected) {
@@ -128,7 +130,7 @@ NodeHead ReadHead(std::string_view node) {
       case tag::kNodeDomain: head.domain = field.Bytes(); break;
     }
   }
-  if (head.op_type != pyop::kOpType) return head;
+  if (!head.op_type.starts_with(pyop::kOpType)) return head;
   for (FieldReader reader(node); reader.Next();) {
     if (reader.field().tag() != tag::kNodeAttribute) continue;
     head.has_format |= ReadAttribute(reader.field().Bytes()).name == name::kFormat;
@@ -204,19 +206,24 @@ Rope WriteCanonical(PyOpNode node) {
     writer.add_string(tag::kNodeOutput, output.data(), output.size());
   }
   writer.add_string(tag::kNodeName, spec.node);
-  writer.add_string(tag::kNodeOpType, pyop::kOpType);
+  writer.add_string(tag::kNodeOpType, node.op_type);
   const auto add = [&](const std::string& attribute) {
     writer.add_message(tag::kNodeAttribute, attribute);
   };
-  add(Attribute(name::kFormat, tag::kInt, [](protozero::pbf_writer& value) {
-    value.add_int64(tag::kAttributeInt, pyop::kFormat);
+  add(Attribute(name::kFormat, tag::kInt, [&](protozero::pbf_writer& value) {
+    value.add_int64(tag::kAttributeInt, spec.IsDeclared() ? pyop::kDeclaredFormat : pyop::kFormat);
   }));
   add(TextAttribute(name::kModule, spec.module));
-  add(TextAttribute(name::kClassName, spec.class_name));
-  add(TextAttribute(name::kCompute, spec.compute));
+  if (spec.IsDeclared()) {
+    add(TextAttribute(name::kOperator, spec.operator_name));
+  } else {
+    add(TextAttribute(name::kClassName, spec.class_name));
+    add(TextAttribute(name::kCompute, spec.compute));
+  }
   if (!spec.input_types.empty()) add(IntegersAttribute(name::kInputTypes, spec.input_types));
   if (!spec.output_types.empty()) add(IntegersAttribute(name::kOutputTypes, spec.output_types));
   if (!spec.input_places.empty()) add(IntegersAttribute(name::kInputPlaces, spec.input_places));
+  if (!spec.output_places.empty()) add(IntegersAttribute(name::kOutputPlaces, spec.output_places));
   const auto is_declared = [](const pyop::DeclaredShape& shape) { return shape.has_value(); };
   if (std::any_of(spec.output_shapes.begin(), spec.output_shapes.end(), is_declared)) {
     add(IntegersAttribute(name::kOutputShapes, pyop::Pack(spec.output_shapes)));

@@ -20,8 +20,10 @@ struct NodeHead {
   bool has_format = false;  ///< it has the attribute that marks a canonical node
 
   /// A PyOp, in whatever domain, but for that of onnxruntime-extensions, whose node it is then.
-  bool IsPyOp() const { return op_type == pyop::kOpType && domain != "ai.onnx.contrib"; }
-  bool IsCanonical() const { return IsPyOp() && domain == pyop::kDomain && has_format; }
+  bool IsPyOp() const {
+    return (op_type == pyop::kOpType && domain != "ai.onnx.contrib") || IsCanonical();
+  }
+  bool IsCanonical() const { return domain == pyop::kDomain && has_format; }
 };
 
 NodeHead ReadHead(std::string_view node);
@@ -35,6 +37,7 @@ using DeclaredValues = std::map<std::string_view, DeclaredValue>;
 
 struct PyOpNode {
   pyop::Spec spec;
+  std::string op_type = pyop::kOpType;    ///< of the canonical node
   std::vector<std::string_view> inputs;   ///< "" for one that is absent
   std::vector<std::string_view> outputs;  ///< likewise
   Rope rest;                              ///< documentation and the like, kept as it is

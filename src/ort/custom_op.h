@@ -31,7 +31,7 @@ struct CustomOpTable {
   OrtStatus* (*CreateKernelV2)(const OrtCustomOp*, const OrtApi*, const OrtKernelInfo*,
                                void**) = nullptr;
   OrtStatus* (*KernelComputeV2)(void*, OrtKernelContext*) = nullptr;
-  OrtStatus* (*InferOutputShapeFn)(const OrtCustomOp*, void*) = nullptr;
+  OrtStatus* (*InferOutputShapeFn)(const OrtCustomOp*, OrtShapeInferContext*) = nullptr;
   int (*GetStartVersion)(const OrtCustomOp*) = nullptr;
   int (*GetEndVersion)(const OrtCustomOp*) = nullptr;
   std::size_t (*GetMayInplace)(int**, int**) = nullptr;
@@ -41,7 +41,9 @@ struct CustomOpTable {
 };
 static_assert(sizeof(CustomOpTable) == 26 * sizeof(void*));
 
-/// The value of OrtCustomOpInputOutputCharacteristic for a list of any length.
-inline constexpr int kVariadic = 2;
+/// Values of OrtCustomOpInputOutputCharacteristic.
+inline constexpr int kRequired = 0;
+inline constexpr int kOptional = 1;
+inline constexpr int kVariadic = 2;  ///< a list of any length
 
 }  // namespace opgraft::ort

@@ -14,6 +14,7 @@
 #include "opgraft/onnxruntime.h"
 #include "ort/calls.h"
 #include "ort/registration.h"
+#include "pyop/interpreter.h"
 
 namespace opgraft::ort {
 namespace {
@@ -56,8 +57,11 @@ Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* pat
     model = contents;
   }
   model::PreparedModel prepared;
+  Policy policy;
+  if (Status status = ParsePolicy(allow, &policy); !status.ok()) return status;
+  pyop::BridgedOperators operators(policy);
   const std::string origin = path != nullptr ? "'" + std::string(path) + "'" : "the model";
-  Status status = model::Prepare(model, origin, GetVersionString(base), &prepared);
+  Status status = model::Prepare(model, origin, GetVersionString(base), operators, &prepared);
   if (!status.ok()) return status;
 
   // A copy of the options, so that the caller's serve any number of sessions and policies.
@@ -110,6 +114,14 @@ int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment,
   return opgraft::ort::ToProgram(text, [&] {
     return opgraft::ort::Create(runtime, environment, path, {static_cast<const char*>(model), size},
                                 options, allow, session);
+  });
+}
+
+int opgraft_import(const char* module, char** text) {
+  return opgraft::ort::ToProgram(text, [&] {
+    const opgraft::pyop::Bridge* bridge = nullptr;
+    opgraft::Status status = opgraft::pyop::GetBridge(&bridge);
+    return status.ok() ? bridge->import_module(module) : status;
   });
 }
 

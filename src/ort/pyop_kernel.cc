@@ -7,70 +7,53 @@
 #include <utility>
 
 #include "core/element_type.h"
+#include "ort/attributes.h"
 #include "ort/calls.h"
 #include "pyop/interpreter.h"
 
 namespace opgraft::ort {
 namespace {
 
-/// The attributes of a node. One that is missing leaves what is there untouched.
-class Attributes {
- public:
-  Attributes(const OrtApi* api, const OrtKernelInfo* info) : api_(api), info_(info) {}
-
-  void Read(const char* name, std::int64_t* integer) const {
-    Drop(KernelInfoGetAttribute_int64(api_, info_, name, integer));
+/// The element type that the graph gives a value; 0 where nobody wants it.
+Status ReadType(const OrtApi* api, OrtStatus* got, OrtTypeInfo* type_info, const std::string& who,
+                int* element_type) {
+  *element_type = 0;
+  if (!FromRuntime(api, got).ok() || type_info == nullptr) return Status();
+  const OrtTensorTypeAndShapeInfo* tensor_info = nullptr;
+  Status status = FromRuntime(api, CastTypeInfoToTensorInfo(api, type_info, &tensor_info));
+  if (status.ok() && tensor_info != nullptr) {
+    status = FromRuntime(api, GetTensorElementType(api, tensor_info, element_type));
   }
+  ReleaseTypeInfo(api, type_info);
+  if (status.ok() && tensor_info == nullptr) return Status::Model(who + " is no tensor");
+  return status;
+}
 
-  void Read(const char* name, std::string* text) const {
-    std::string read;
-    const auto get = [&](char* out, std::size_t* size) {
-      return KernelInfoGetAttribute_string(api_, info_, name, out, size);
-    };
-    if (ReadText(api_, get, &read).ok()) *text = std::move(read);
+Status InputType(const OrtApi* api, const OrtKernelInfo* info, const pyop::Spec& spec,
+                 std::size_t index, int* element_type) {
+  OrtTypeInfo* type_info = nullptr;
+  OrtStatus* got = KernelInfo_GetInputTypeInfo(api, info, index, &type_info);
+  return ReadType(api, got, type_info, spec.Who() + ": an input", element_type);
+}
+
+/// A declared operator's node leaves types to the graph: fills them in.
+Status FillTypes(const OrtApi* api, const OrtKernelInfo* info, std::size_t inputs,
+                 pyop::Spec* spec) {
+  if (!spec->IsDeclared()) return Status();
+  int first = 0;
+  spec->input_types.assign(spec->Places(inputs), 0);
+  for (std::size_t i = 0; i < spec->input_types.size(); ++i) {
+    const std::int64_t place =
+        spec->input_places.empty() ? static_cast<std::int64_t>(i) : spec->input_places[i];
+    if (place == pyop::kUnknown) continue;
+    int type = 0;
+    Status status = InputType(api, info, *spec, static_cast<std::size_t>(place), &type);
+    if (!status.ok()) return status;
+    spec->input_types[i] = type;
+    if (place == 0) first = type;
   }
-
-  void Read(const char* name, std::vector<std::int64_t>* integers) const {
-    std::size_t count = 0;
-    if (!Drop(KernelInfoGetAttributeArray_int64(api_, info_, name, nullptr, &count))) return;
-    integers->resize(count);
-    Drop(KernelInfoGetAttributeArray_int64(api_, info_, name, integers->data(), &count));
-  }
-
- private:
-  bool Drop(OrtStatus* status) const { return FromRuntime(api_, status).ok(); }
-
-  const OrtApi* const api_;
-  const OrtKernelInfo* const info_;
-};
-
-Status ReadSpec(const OrtApi* api, const OrtKernelInfo* info, pyop::Spec* spec) {
-  const auto get_name = [&](char* out, std::size_t* size) {
-    return KernelInfo_GetNodeName(api, info, out, size);
-  };
-  if (Status status = ReadText(api, get_name, &spec->node); !status.ok()) return status;
-  const Attributes attributes(api, info);
-  std::int64_t format = 0;
-  attributes.Read(pyop::attribute::kFormat, &format);
-  attributes.Read(pyop::attribute::kModule, &spec->module);
-  attributes.Read(pyop::attribute::kClassName, &spec->class_name);
-  attributes.Read(pyop::attribute::kCompute, &spec->compute);
-  attributes.Read(pyop::attribute::kInputTypes, &spec->input_types);
-  attributes.Read(pyop::attribute::kOutputTypes, &spec->output_types);
-  attributes.Read(pyop::attribute::kInputPlaces, &spec->input_places);
-  attributes.Read(pyop::attribute::kArguments, &spec->arguments);
-  std::vector<std::int64_t> shapes;
-  attributes.Read(pyop::attribute::kOutputShapes, &shapes);
-  if (format != pyop::kFormat) {
-    return Status::Model(spec->Who() + ": the node is of format " + std::to_string(format) +
-                         ", this Opgraft reads format " + std::to_string(pyop::kFormat) +
-                         (format > pyop::kFormat ? "; install a newer one"
-                                                 : "; prepare the model again from its original"));
-  }
-  if (!pyop::Unpack(shapes, &spec->output_shapes)) {
-    return Status::Model(spec->Who() +
-                         ": attribute 'output_shapes' is no list of ranks, each "
-                         "followed by its dimensions");
+  for (std::int64_t& type : spec->output_types) {
+    if (type == 0) type = first;
   }
   return Status();
 }
@@ -80,21 +63,15 @@ Status ReadSpec(const OrtApi* api, const OrtKernelInfo* info, pyop::Spec* spec) 
 Status CheckOutputTypes(const OrtApi* api, const OrtKernelInfo* info, const pyop::Spec& spec) {
   for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
     OrtTypeInfo* type_info = nullptr;
-    Status status = FromRuntime(api, KernelInfo_GetOutputTypeInfo(api, info, i, &type_info));
-    if (!status.ok() || type_info == nullptr) continue;  // nobody wants this output
-    const OrtTensorTypeAndShapeInfo* tensor_info = nullptr;
     int element_type = 0;
-    status = FromRuntime(api, CastTypeInfoToTensorInfo(api, type_info, &tensor_info));
-    if (status.ok() && tensor_info != nullptr) {
-      status = FromRuntime(api, GetTensorElementType(api, tensor_info, &element_type));
-    }
-    ReleaseTypeInfo(api, type_info);
+    OrtStatus* got = KernelInfo_GetOutputTypeInfo(api, info, spec.OutputPlace(i), &type_info);
+    const std::string who = spec.Who() + ": output " + std::to_string(i);
+    Status status = ReadType(api, got, type_info, who, &element_type);
     if (!status.ok()) return status;
-    if (element_type == spec.output_types[i]) continue;
-    return Status::Model(spec.Who() + ": output " + std::to_string(i) + " is " +
-                         ElementTypeName(spec.output_types[i]) + " in 'output_types', but " +
-                         (tensor_info == nullptr ? "no tensor" : ElementTypeName(element_type)) +
-                         " in the graph");
+    if (element_type == 0 || element_type == spec.output_types[i]) continue;
+    return Status::Model(who + " is " + ElementTypeName(spec.output_types[i]) +
+                         (spec.IsDeclared() ? " by its declaration" : " in 'output_types'") +
+                         ", but " + ElementTypeName(element_type) + " in the graph");
   }
   return Status();
 }
@@ -102,10 +79,11 @@ Status CheckOutputTypes(const OrtApi* api, const OrtKernelInfo* info, const pyop
 /// The tensors of one run. What it needs to know of them fits into itself, but for odd cases.
 class RuntimeCall final : public pyop::Call {
  public:
-  RuntimeCall(const Runtime& runtime, OrtKernelContext* context)
-      : api_(runtime.api), lends_shapes_(runtime.LendsShapes()), context_(context) {}
+  RuntimeCall(const Runtime& runtime, const pyop::Spec& spec, OrtKernelContext* context)
+      : api_(runtime.api), lends_shapes_(runtime.LendsShapes()), spec_(spec), context_(context) {}
 
-  Status ReadInputs(const pyop::Spec& spec, std::size_t inputs) {
+  Status ReadInputs(std::size_t inputs) {
+    const pyop::Spec& spec = spec_;
     views_.resize(spec.Places(inputs));
     for (std::size_t i = 0; i < views_.size(); ++i) {
       const std::int64_t place =
@@ -127,8 +105,8 @@ class RuntimeCall final : public pyop::Call {
   Status Allocate(std::size_t index, std::span<const std::int64_t> shape, void** data) override {
     *data = nullptr;
     OrtValue* value = nullptr;
-    OrtStatus* status =
-        KernelContext_GetOutput(api_, context_, index, shape.data(), shape.size(), &value);
+    OrtStatus* status = KernelContext_GetOutput(api_, context_, spec_.OutputPlace(index),
+                                                shape.data(), shape.size(), &value);
     if (status == nullptr && value != nullptr) status = GetTensorMutableData(api_, value, data);
     return FromRuntime(api_, status);
   }
@@ -173,6 +151,7 @@ class RuntimeCall final : public pyop::Call {
 
   const OrtApi* const api_;
   const bool lends_shapes_;
+  const pyop::Spec& spec_;
   OrtKernelContext* const context_;
   std::array<std::byte, 1024> buffer_;
   std::pmr::monotonic_buffer_resource memory_{buffer_.data(), buffer_.size()};
@@ -187,13 +166,23 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
   pyop::Spec spec;
   std::size_t inputs = 0;
   std::size_t outputs = 0;
-  Status status = ReadSpec(api, info, &spec);
+  const auto get_name = [&](char* out, std::size_t* size) {
+    return KernelInfo_GetNodeName(api, info, out, size);
+  };
+  Status status = ReadText(api, get_name, &spec.node);
+  if (status.ok()) status = ReadSpec(KernelAttributes(api, info), &spec);
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetInputCount(api, info, &inputs));
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetOutputCount(api, info, &outputs));
   if (status.ok()) status = Check(spec, inputs, outputs);
+  if (status.ok()) status = FillTypes(api, info, inputs, &spec);
   if (status.ok()) status = CheckOutputTypes(api, info, spec);
   if (!status.ok()) return status;
-  if (!policy.Allows(spec.module)) return policy.Refusal(spec.Who(), spec.module);
+  // An operator that this process's own Python code has declared needs no allowance; the bridge
+  // knows which those are.
+  const bool may_be_declared = spec.IsDeclared() && pyop::IsPythonRunning();
+  if (!may_be_declared && !policy.Allows(spec.module)) {
+    return policy.Refusal(spec.Who(), spec.module);
+  }
 
   const pyop::Bridge* bridge = nullptr;
   if (status = pyop::GetBridge(&bridge); !status.ok()) {
@@ -206,8 +195,8 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
 }
 
 Status PyOpKernel::Compute(OrtKernelContext* context) const {
-  RuntimeCall call(runtime_, context);
-  Status status = call.ReadInputs(spec_, inputs_);
+  RuntimeCall call(runtime_, spec_, context);
+  Status status = call.ReadInputs(inputs_);
   return status.ok() ? operator_->Compute(call) : status;
 }
 

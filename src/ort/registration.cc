@@ -1,7 +1,6 @@
 // One registration for each policy and runtime, kept for good: sessions hold on to it.
 #include "ort/registration.h"
 
-#include <climits>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -11,8 +10,8 @@
 
 #include "core/policy.h"
 #include "ort/calls.h"
-#include "ort/custom_op.h"
-#include "ort/pyop_kernel.h"
+#include "ort/pyop_operator.h"
+#include "pyop/spec.h"
 
 namespace opgraft::ort {
 namespace {
@@ -20,48 +19,11 @@ namespace {
 /// The policy that options are registered under, kept in the options themselves.
 constexpr char kRegisteredEntry[] = "opgraft.registered";
 
-/// The one operator that runs every canonical PyOp node: any number of inputs and outputs, of any
-/// types. It infers no shapes, since the runtime would take an unknown rank for a scalar.
-struct PyOp : CustomOpTable {
-  PyOp(const Runtime& host, Policy allowed) : runtime(host), policy(std::move(allowed)) {
-    GetName = [](const OrtCustomOp*) { return pyop::kOpType; };
-    GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
-    GetInputType = GetOutputType = [](const OrtCustomOp*, std::size_t) { return 0; };
-    GetInputTypeCount = GetOutputTypeCount = [](const OrtCustomOp*) -> std::size_t { return 1; };
-    GetInputCharacteristic =
-        GetOutputCharacteristic = [](const OrtCustomOp*, std::size_t) { return kVariadic; };
-    GetInputMemoryType = [](const OrtCustomOp*, std::size_t) { return 0; };
-    GetVariadicInputMinArity = GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 0; };
-    GetVariadicInputHomogeneity =
-        GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 0; };
-    GetStartVersion = [](const OrtCustomOp*) { return 1; };
-    GetEndVersion = [](const OrtCustomOp*) { return INT_MAX; };
-    CreateKernelV2 = [](const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info,
-                        void** kernel) {
-      return Guarded(api, [&] {
-        std::unique_ptr<PyOpKernel> made;
-        const auto* pyop = reinterpret_cast<const PyOp*>(self);
-        Status status = PyOpKernel::Create(pyop->runtime, info, pyop->policy, &made);
-        *kernel = made.release();
-        return status;
-      });
-    };
-    KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
-      const auto* pyop_kernel = static_cast<const PyOpKernel*>(kernel);
-      return Guarded(pyop_kernel->api(), [&] { return pyop_kernel->Compute(context); });
-    };
-    KernelDestroy = [](void* kernel) { delete static_cast<PyOpKernel*>(kernel); };
-  }
-
-  const Runtime runtime;
-  const Policy policy;
-};
-
 /// Finds or makes the domain for a policy; the caller holds no lock that the runtime needs.
 Status FindDomain(const Runtime& runtime, const std::string& key, Policy policy,
                   OrtCustomOpDomain** domain) {
   struct Registration {
-    std::unique_ptr<PyOp> pyop;
+    PyOpFamily family;
     OrtCustomOpDomain* domain = nullptr;
   };
   static std::mutex mutex;
@@ -70,15 +32,16 @@ Status FindDomain(const Runtime& runtime, const std::string& key, Policy policy,
   const std::lock_guard lock(mutex);
   Registration& registration = (*registrations)[{runtime, key}];
   if (registration.domain == nullptr) {
-    auto pyop = std::make_unique<PyOp>(runtime, std::move(policy));
+    PyOpFamily family = MakePyOpFamily(runtime, std::make_shared<const Policy>(std::move(policy)));
     OrtCustomOpDomain* made = nullptr;
     const OrtApi* const api = runtime.api;
     OrtStatus* status = CreateCustomOpDomain(api, pyop::kDomain, &made);
-    if (status == nullptr) {
+    for (const std::unique_ptr<PyOp>& pyop : family) {
+      if (status != nullptr) break;
       status = CustomOpDomain_Add(api, made, reinterpret_cast<const OrtCustomOp*>(pyop.get()));
     }
     if (status != nullptr) return FromRuntime(api, status);
-    registration = {std::move(pyop), made};
+    registration = {std::move(family), made};
   }
   *domain = registration.domain;
   return Status();
@@ -96,12 +59,20 @@ Status ReadEntry(const OrtApi* api, const OrtSessionOptions* options, const char
   return ReadText(api, get, value);
 }
 
+std::string AllowedByEnvironment() {
+  const char* variable = std::getenv("OPGRAFT_ALLOW");
+  return variable != nullptr ? variable : "";
+}
+
 }  // namespace
+
+Status ParsePolicy(std::string_view allow, Policy* policy) {
+  return Policy::Parse(allow, AllowedByEnvironment(), policy);
+}
 
 Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_view allow) {
   const OrtApi* const api = runtime.api;
-  const char* variable = std::getenv("OPGRAFT_ALLOW");
-  const std::string environment = variable != nullptr ? variable : "";
+  const std::string environment = AllowedByEnvironment();
   const std::string key =
       std::string(allow) + (environment.empty() ? "" : ";OPGRAFT_ALLOW=" + environment);
   bool is_registered = false;

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "core/policy.h"
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
 #include "ort/runtime.h"
@@ -11,6 +12,9 @@ namespace opgraft::ort {
 
 /// The entry of the session options that holds the list of allowed modules.
 inline constexpr char kAllowEntry[] = "opgraft.allow";
+
+/// The policy of `allow` and of the variable OPGRAFT_ALLOW.
+Status ParsePolicy(std::string_view allow, Policy* policy);
 
 /// Registers under the policy `allow`. Doing so again under the same policy changes nothing; under
 /// another it is refused, since a runtime has no way to take a registration back.

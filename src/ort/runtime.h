@@ -17,6 +17,10 @@ struct Runtime {
   /// GetTensorElementTypeAndShapeDataReference is there.
   bool LendsShapes() const { return version >= RuntimeVersion{1, 24, 0}; }
 
+  /// A shape inference function is safe whatever a model holds. Before 1.24 one crashes for a node
+  /// with absent inputs, before 1.28 where it sets an output that the node does not have.
+  bool InfersShapes() const { return version >= RuntimeVersion{1, 28, 0}; }
+
   auto operator<=>(const Runtime&) const = default;
 
   /// An UnavailableError names the version of one that is too old; its `api` can make a status.

@@ -4,6 +4,7 @@
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/text.h"
@@ -76,6 +77,23 @@ PyObject* MakeView(const TensorView& tensor) {
   return nullptr;
 }
 
+bool HasViews(std::int64_t element_type) { return TypeNumber(element_type) >= 0; }
+
+PyObject* MakeOutArray(const TensorView& tensor) {
+  PyObject* array =
+      Wrap(tensor.element_type, tensor.shape, tensor.data, NPY_ARRAY_CARRAY | NPY_ARRAY_WRITEABLE);
+  if (array == nullptr || tensor.data == nullptr) return array;
+  PyArray_UpdateFlags(AsArray(array), NPY_ARRAY_ALIGNED);
+  Py_INCREF(ViewOwner());
+  if (PyArray_SetBaseObject(AsArray(array), ViewOwner()) == 0) return array;
+  Py_DECREF(array);
+  return nullptr;
+}
+
+bool IsLent(PyObject* array) {
+  return PyArray_Check(array) && PyArray_BASE(AsArray(array)) == ViewOwner();
+}
+
 PyObject* MakeCopy(const TensorView& tensor) {
   PyObject* copy = Wrap(tensor.element_type, tensor.shape, nullptr, 0);
   if (copy == nullptr) return nullptr;
@@ -94,6 +112,7 @@ void Detach(PyObject* view) {
     return;
   }
   fields->data = PyBytes_AS_STRING(memory);
+  PyArray_CLEARFLAGS(AsArray(view), NPY_ARRAY_WRITEABLE);
   Py_XSETREF(fields->base, memory);
 }
 
@@ -134,6 +153,16 @@ bool ReturnedArray::CopyTo(std::int64_t element_type, void* memory) const {
   const nb::object target =
       nb::steal(Wrap(element_type, shape(), memory, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE));
   return target.is_valid() && PyArray_CopyInto(AsArray(target.ptr()), AsArray(array_.ptr())) == 0;
+}
+
+bool ReturnedArray::HasShapeOf(PyObject* array) const {
+  const std::span<const std::int64_t> own = shape();
+  const std::span<const std::int64_t> other = ShapeOf(array);
+  return std::equal(own.begin(), own.end(), other.begin(), other.end());
+}
+
+bool ReturnedArray::CopyTo(PyObject* array) const {
+  return PyArray_CopyInto(AsArray(array), AsArray(array_.ptr())) == 0;
 }
 
 std::string Describe(PyObject* value) {

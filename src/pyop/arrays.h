@@ -27,8 +27,18 @@ PyObject* MakeView(const TensorView& tensor);
 /// An array with memory of its own, free to be kept and written to.
 PyObject* MakeCopy(const TensorView& tensor);
 
-/// Gives an array from MakeView a copy of its data. Views of it that the operator has made
-/// meanwhile still point into the runtime's memory: nobody can find those.
+/// Whether elements of this type lie in the runtime's memory as in NumPy's.
+bool HasViews(std::int64_t element_type);
+
+/// A writeable array over an output's memory, not to be used once the call is over; over memory of
+/// its own where nobody wants the output.
+PyObject* MakeOutArray(const TensorView& tensor);
+
+/// Whether an array is from MakeView or MakeOutArray, over memory of the runtime's.
+bool IsLent(PyObject* array);
+
+/// Gives an array from MakeView or MakeOutArray a copy of its data. Views of it that the operator
+/// has made meanwhile still point into the runtime's memory: nobody can find those.
 void Detach(PyObject* view);
 
 /// What an operator returned for one output.
@@ -46,6 +56,9 @@ class ReturnedArray {
   bool OwnsItsMemory() const;
   /// Copies all elements to `memory`, in order, wherever they lie. False with a Python error set.
   bool CopyTo(std::int64_t element_type, void* memory) const;
+  bool HasShapeOf(PyObject* array) const;
+  /// Likewise to another array of that type and shape, of which this may be a part.
+  bool CopyTo(PyObject* array) const;
 
  private:
   nanobind::object array_;

@@ -6,8 +6,10 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/policy.h"
+#include "core/schema.h"
 #include "opgraft/status.h"
 #include "pyop/spec.h"
 
@@ -15,7 +17,7 @@ namespace opgraft::pyop {
 
 /// Raised with every change of this file or of what it includes. Both sides are built from one
 /// tree, but a program may bring a libopgraft older or newer than its Python's package.
-inline constexpr std::uint32_t kBridgeVersion = 1;
+inline constexpr std::uint32_t kBridgeVersion = 2;
 
 /// A tensor in the runtime's memory; `data` is nullptr for an input that is absent.
 struct TensorView {
@@ -45,9 +47,22 @@ class Operator {
 /// What opgraft._pyop hands over, in the capsule `opgraft._pyop.bridge`.
 struct Bridge {
   std::uint32_t version;
-  /// Imports the module and makes the object. `spec` is checked and its module allowed already; the
-  /// class must be of an allowed module too. `policy` is used during the call alone.
+  /// Imports the module and makes the object. `spec` is checked, all its types are filled in, and
+  /// the module of a class is allowed already; the class itself must be of an allowed module too. A
+  /// declared operator is run if the process knows it, or its module is allowed and declares it.
+  /// `policy` is used during the call alone.
   Status (*create)(const Spec& spec, const Policy& policy, std::unique_ptr<Operator>* made);
+  /// OperatorSource::Find under `policy`.
+  Status (*find_schema)(std::string_view who, std::string_view domain, std::string_view name,
+                        std::string_view module, const Policy& policy,
+                        std::shared_ptr<const Schema>* schema);
+  /// Asks the shape rule of a declared operator, for arguments of these shapes in their order. As
+  /// many outputs as the spec has; all are open where there is no rule or it cannot tell.
+  Status (*infer_shapes)(const Spec& spec, const Policy& policy,
+                         const std::vector<SymbolicShape>& inputs,
+                         std::vector<SymbolicShape>* outputs);
+  /// Imports a module that the host has named itself, so that what it declares is known.
+  Status (*import_module)(const std::string& module);
 };
 
 inline constexpr char kBridgeModule[] = "opgraft._pyop";
@@ -56,7 +71,7 @@ inline constexpr char kBridgeCapsule[] = "opgraft._pyop.bridge";
 
 /// The function of the module's library that starts Python in a program that has none. Its name
 /// changes with kBridgeVersion, since it is called before the version can be read.
-inline constexpr char kStartPythonSymbol[] = "opgraft_start_python_1";
+inline constexpr char kStartPythonSymbol[] = "opgraft_start_python_2";
 using StartPython = void (*)(const char* program, Status* status);
 
 }  // namespace opgraft::pyop

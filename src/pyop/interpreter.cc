@@ -136,6 +136,8 @@ Status ImportBridge(const PythonApi& python, const Bridge** bridge) {
 
 }  // namespace
 
+bool IsPythonRunning() { return PythonApi().IsRunning(); }
+
 Status GetBridge(const Bridge** bridge) {
   static std::atomic<const Bridge*> ready = nullptr;
   *bridge = ready.load();
@@ -155,6 +157,20 @@ Status GetBridge(const Bridge** bridge) {
   Status status = ImportBridge(PythonApi(), bridge);
   if (status.ok()) ready = *bridge;
   return status;
+}
+
+Status BridgedOperators::Find(std::string_view who, std::string_view domain, std::string_view name,
+                              std::string_view module, std::shared_ptr<const Schema>* schema) {
+  if (!IsPythonRunning()) {
+    if (module.empty()) return Status();
+    if (!policy_.Allows(module)) return policy_.Refusal(who, module);
+  }
+  const Bridge* bridge = nullptr;
+  if (Status status = GetBridge(&bridge); !status.ok()) {
+    // A Python without our package has declared nothing.
+    return module.empty() ? Status() : status;
+  }
+  return bridge->find_schema(who, domain, name, module, policy_, schema);
 }
 
 }  // namespace opgraft::pyop

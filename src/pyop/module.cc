@@ -1,13 +1,20 @@
 // The Python module opgraft._pyop: the bridge for libopgraft, and prepare() for the package.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "core/text.h"
 #include "model/prepare.h"
 #include "pyop/arrays.h"
 #include "pyop/bridge.h"
+#include "pyop/declarations.h"
 #include "pyop/python_operator.h"
 
 namespace nb = nanobind;
@@ -15,7 +22,8 @@ namespace nb = nanobind;
 namespace opgraft::pyop {
 namespace {
 
-constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create};
+constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create, &FindSchema, &InferShapes,
+                            &ImportModule};
 
 [[noreturn]] void Raise(const Status& status) {
   const nb::object type = nb::module_::import_("opgraft._errors").attr(Name(status.kind()).data());
@@ -23,23 +31,56 @@ constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create};
   throw nb::python_error();
 }
 
-nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::string& runtime) {
+nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::string& runtime,
+                  const std::string& allow, const std::string& environment) {
   model::PreparedModel prepared;
-  Status status;
-  {
+  Policy policy;
+  Status status = Policy::Parse(allow, environment, &policy);
+  if (status.ok()) {
     const nb::gil_scoped_release no_gil;
-    status = model::Prepare({model.c_str(), model.size()}, origin, runtime, &prepared);
+    DeclaredOperators operators(policy);
+    status = model::Prepare({model.c_str(), model.size()}, origin, runtime, operators, &prepared);
   }
   if (!status.ok()) Raise(status);
   nb::list operators;
   for (const Spec& spec : prepared.python_operators) {
-    operators.append(
-        nb::make_tuple(Readable(spec.node), Readable(spec.module), Readable(spec.class_name)));
+    operators.append(nb::make_tuple(Readable(spec.node), Readable(spec.module),
+                                    Readable(spec.class_name), Readable(spec.operator_name)));
   }
   const nb::object bytes = prepared.bytes.empty()
                                ? nb::object(model)
                                : nb::bytes(prepared.bytes.data(), prepared.bytes.size());
   return nb::make_tuple(bytes, prepared.has_external_data, prepared.needs_file, operators);
+}
+
+using Parameters = std::vector<std::tuple<std::string, int, std::size_t>>;
+
+std::vector<Parameter> ToParameters(const Parameters& given) {
+  std::vector<Parameter> parameters;
+  for (const auto& [name, occurrence, type] : given) {
+    parameters.push_back({name, static_cast<Occurrence>(occurrence), type});
+  }
+  return parameters;
+}
+
+/// opgraft._signature has seen to it that all is in order.
+void DeclareOperator(const std::string& domain, const std::string& name, const std::string& module,
+                     const Parameters& inputs, const Parameters& outputs,
+                     const std::vector<std::tuple<std::vector<std::int64_t>, bool>>& types,
+                     const std::vector<std::tuple<std::string, std::int64_t, bool>>& attributes,
+                     bool has_shape_rule) {
+  auto schema = std::make_shared<Schema>();
+  schema->domain = domain;
+  schema->name = name;
+  schema->module = module;
+  schema->inputs = ToParameters(inputs);
+  schema->outputs = ToParameters(outputs);
+  for (const auto& [allowed, is_tied] : types) schema->types.push_back({allowed, is_tied});
+  for (const auto& [attribute, type, is_required] : attributes) {
+    schema->attributes.push_back({attribute, type, is_required});
+  }
+  schema->has_shape_rule = has_shape_rule;
+  Declare(std::move(schema));
 }
 
 nb::object FindError(const std::string& text) {
@@ -58,7 +99,11 @@ NB_MODULE(_pyop, module) {
   ImportNumPy();
   module.attr(kBridgeAttribute) = nb::capsule(&kBridge, kBridgeCapsule);
   module.def("prepare", &Prepare, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
-             "(bytes, has external data, needs a file, [(node, module, class name)])");
+             nb::arg("allow"), nb::arg("environment"),
+             "(bytes, has external data, needs a file, [(node, module, class, operator)])");
+  module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
+             nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
+             nb::arg("has_shape_rule"));
   module.def(
       "find_error", &FindError, nb::arg("text"),
       "(error class, message, number of the exception or 0) in a text from ONNX Runtime, or None");

@@ -9,7 +9,6 @@
 
 #include "core/element_type.h"
 #include "core/text.h"
-#include "pyop/arguments.h"
 #include "pyop/arrays.h"
 #include "pyop/failure.h"
 
@@ -45,6 +44,12 @@ void CollectGarbage() {
   }
 }
 
+/// The names of keyword arguments in a call with `out`.
+PyObject* OutKeyword() {
+  static PyObject* const names = PyTuple_Pack(1, PyUnicode_InternFromString("out"));
+  return names;
+}
+
 /// Calls `body`, which returns a Status, with the GIL held and every C++ exception caught.
 template <class Body>
 Status WithGil(const Spec& spec, Body body) noexcept {
@@ -66,83 +71,21 @@ Status WithGil(const Spec& spec, Body body) noexcept {
 Status PythonOperator::Create(const Spec& spec, const Policy& policy,
                               std::unique_ptr<Operator>* made) {
   std::unique_ptr<PythonOperator> created(new PythonOperator(spec));
-  Status status = WithGil(spec, [&] { return created->MakeObject(policy); });
+  Status status = WithGil(spec, [&] { return MakeCallable(spec, policy, &created->callable_); });
   if (status.ok()) *made = std::move(created);
   return status;
 }
 
 PythonOperator::~PythonOperator() {
   if (Py_IsInitialized() == 0) {  // Python is gone before the session: there is nothing to release
-    compute_.release();
+    callable_.compute.release();
+    callable_.rule.release();
     for (nb::object& kept : kept_) kept.release();
     return;
   }
   const nb::gil_scoped_acquire gil;
-  compute_.reset();
+  callable_ = PythonCallable();
   kept_.clear();
-}
-
-Status PythonOperator::FindClass(const Policy& policy, nb::object* found) const {
-  *found = nb::steal(PyImport_ImportModule(spec_.module.c_str()));
-  if (!found->is_valid()) {
-    return Failure(/*keep_frames=*/true)
-        .ToStatus(spec_.Who() + ": the import of '" + spec_.module + "'", true, spec_.module);
-  }
-  for (std::size_t start = 0; start <= spec_.class_name.size();) {
-    const std::size_t dot = std::min(spec_.class_name.find('.', start), spec_.class_name.size());
-    const std::string name = spec_.class_name.substr(start, dot - start);
-    start = dot + 1;
-    const nb::object outer = *found;
-    *found = nb::steal(PyObject_GetAttrString(outer.ptr(), name.c_str()));
-    if (!found->is_valid()) {
-      return Failure(/*keep_frames=*/true)
-          .ToStatus(spec_.Who() + ": the look-up of class '" + spec_.class_name + "'", true, outer);
-    }
-    if (!PyType_Check(found->ptr())) {
-      return Status::PyOp(spec_.Who() + ": expected '" + name + "' to be a class, but it is " +
-                          Describe(found->ptr()));
-    }
-    // A module holds what it imports too, and allowing it does not allow those.
-    if (Status status = CheckHome(policy, *found); !status.ok()) return status;
-  }
-  return Status();
-}
-
-Status PythonOperator::CheckHome(const Policy& policy, const nb::object& object) const {
-  const std::string home = ToUtf8(nb::getattr(object, "__module__", nb::none()));
-  if (home == spec_.module || policy.Allows(home)) return Status();
-  if (!home.empty()) return policy.Refusal(spec_.Who(), home);
-  return Status::Policy(spec_.Who() + ": " + Describe(object.ptr()) +
-                        " does not say in '__module__' which module it is of, so that it cannot be "
-                        "allowed");
-}
-
-Status PythonOperator::MakeObject(const Policy& policy) {
-  nb::object type;
-  nb::dict arguments;
-  if (Status status = FindClass(policy, &type); !status.ok()) return status;
-  if (Status status = ReadArguments(spec_, &arguments); !status.ok()) return status;
-  const nb::tuple nothing;
-  const nb::object object = nb::steal(PyObject_Call(type.ptr(), nothing.ptr(), arguments.ptr()));
-  if (!object.is_valid()) {
-    return Failure(/*keep_frames=*/true).ToStatus(spec_.Who() + ": its __init__", true, arguments);
-  }
-  compute_ = nb::steal(PyObject_GetAttrString(object.ptr(), spec_.compute.c_str()));
-  if (!compute_.is_valid()) {
-    return Failure(/*keep_frames=*/true)
-        .ToStatus(spec_.Who() + ": the look-up of method '" + spec_.compute + "'", true, type);
-  }
-  if (PyCallable_Check(compute_.ptr()) == 0) {
-    return Status::PyOp(spec_.Who() + ": expected '" + spec_.compute +
-                        "' to be a method, but it is " + Describe(compute_.ptr()));
-  }
-  // The name is the model's choice. 'compute' is what a class offers to models; of its other
-  // methods only those, not what it inherits or imports from modules that are not allowed.
-  if (spec_.compute != Spec().compute) {
-    if (Status status = CheckHome(policy, compute_); !status.ok()) return status;
-  }
-  copy_inputs_ = nb::cast<bool>(nb::bool_(nb::getattr(type, "copy_inputs", nb::bool_(false))));
-  return Status();
 }
 
 Status PythonOperator::Compute(Call& call) noexcept {
@@ -157,20 +100,30 @@ Status PythonOperator::ComputeWithGil(Call& call) {
                         "handed to (in a notebook also by '_' and 'Out'). " +
                         kHowToKeep);
   }
+  if (callable_.rule.is_valid()) {
+    if (Status status = ApplyRule(call.inputs()); !status.ok()) return status;
+  }
+  const std::shared_ptr<const Inferred> inferred = inferred_;
   Arguments arguments;
   Status status = MakeArguments(call, &arguments);
   if (!status.ok()) return status;
-  // The slot before the first argument is free for a bound method to put its object into.
-  nb::object returned = nb::steal(
-      PyObject_Vectorcall(compute_.ptr(), arguments.data() + 1,
-                          (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  const std::size_t positional = arguments.size() - 1;
+  std::vector<OutArray> out;
+  if (callable_.takes_out) {
+    status = MakeOut(call, *inferred, &out, &arguments);
+    if (!status.ok()) {
+      Release(std::move(arguments));
+      return status;
+    }
+  }
+  nb::object returned = Invoke(positional, &arguments);
   if (!returned.is_valid()) {
-    const Failure failure(/*keep_frames=*/copy_inputs_);
+    const Failure failure(/*keep_frames=*/callable_.copy_inputs);
     // An exception that holds an argument is not kept: it would outlive the memory.
     const bool is_released = Release(std::move(arguments));
     return failure.ToStatus(spec_.Who() + ": " + spec_.compute, is_released);
   }
-  status = StoreOutputs(call, returned.ptr());
+  status = StoreOutputs(call, returned.ptr(), inferred.get(), out);
   returned.reset();
   if (!Release(std::move(arguments)) && status.ok()) {
     return Status::PyOp(spec_.Who() + ": " + spec_.compute +
@@ -179,6 +132,97 @@ Status PythonOperator::ComputeWithGil(Call& call) {
                         kHowToKeep);
   }
   return status;
+}
+
+nb::object PythonOperator::Invoke(std::size_t positional, Arguments* arguments) const {
+  // Of several outputs, `out` is a tuple. It stands where its arrays begin, during the call alone.
+  const auto out = arguments->begin() + static_cast<std::ptrdiff_t>(positional) + 1;
+  const std::size_t count = arguments->size() - positional - 1;
+  nb::object tuple;
+  std::ptrdiff_t inserted = 0;
+  if (callable_.takes_out && count != 1) {
+    tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+    if (!tuple.is_valid()) return {};
+    for (std::size_t i = 0; i < count; ++i) {
+      PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(*(out + i)));
+    }
+    inserted = arguments->insert(out, tuple.ptr()) - arguments->begin();
+  }
+  // The slot before the first argument is free for a bound method to put its object into.
+  nb::object returned = nb::steal(PyObject_Vectorcall(
+      callable_.compute.ptr(), arguments->data() + 1, positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
+      callable_.takes_out ? OutKeyword() : nullptr));
+  if (tuple.is_valid()) arguments->erase(arguments->begin() + inserted);
+  return returned;
+}
+
+Status PythonOperator::ApplyRule(std::span<const TensorView> inputs) {
+  const auto is_same = [](const TensorView& input, const InputShape& known) {
+    if ((input.data == nullptr) != !known) return false;
+    return !known ||
+           std::equal(input.shape.begin(), input.shape.end(), known->begin(), known->end());
+  };
+  if (inferred_ != nullptr && std::equal(inputs.begin(), inputs.end(), inferred_->inputs.begin(),
+                                         inferred_->inputs.end(), is_same)) {
+    return Status();
+  }
+  auto inferred = std::make_shared<Inferred>();
+  nb::list shapes;
+  for (const TensorView& input : inputs) {
+    InputShape& shape = inferred->inputs.emplace_back();
+    if (input.data == nullptr) {
+      shapes.append(nb::none());
+      continue;
+    }
+    shape.emplace(input.shape.begin(), input.shape.end());
+    nb::list dimensions;
+    for (const std::int64_t size : input.shape) dimensions.append(size);
+    shapes.append(nb::tuple(dimensions));
+  }
+  nb::object given;
+  try {
+    given = callable_.rule(shapes, spec_.output_types.size());
+    for (const nb::handle shape : given) {
+      DeclaredShape& output = inferred->outputs.emplace_back();
+      if (shape.is_none()) continue;
+      output.emplace();
+      for (const nb::handle size : shape) {
+        output->push_back(size.is_none() ? kUnknown : nb::cast<std::int64_t>(size));
+      }
+    }
+  } catch (nb::python_error& error) {
+    error.restore();
+    return Failure(/*keep_frames=*/true).ToStatus(spec_.Who() + ": its shape rule", true);
+  }
+  inferred_ = std::move(inferred);
+  return Status();
+}
+
+Status PythonOperator::MakeOut(Call& call, const Inferred& inferred, std::vector<OutArray>* out,
+                               Arguments* arguments) const {
+  for (std::size_t i = 0; i < spec_.output_types.size(); ++i) {
+    const DeclaredShape& shape = inferred.outputs[i];
+    if (!shape || std::find(shape->begin(), shape->end(), kUnknown) != shape->end()) {
+      return Status::PyOp(spec_.Who() +
+                          ": it takes 'out', but its shape rule does not tell the "
+                          "shape of output " +
+                          std::to_string(i));
+    }
+    if (Status status = CheckShape(i, *shape, nullptr, nullptr); !status.ok()) return status;
+    if (!HasViews(spec_.output_types[i])) {
+      return Status::PyOp(spec_.Who() + ": output " + std::to_string(i) + " is " +
+                          ElementTypeName(spec_.output_types[i]) +
+                          ", which cannot be written in place: do without the parameter 'out'");
+    }
+    void* memory = nullptr;
+    Status status = call.Allocate(i, *shape, &memory);
+    if (!status.ok()) return status;
+    PyObject* array = MakeOutArray({memory, spec_.output_types[i], *shape});
+    if (array == nullptr) return Failure(true).ToStatus(spec_.Who() + ": the array of 'out'", true);
+    out->push_back({array});
+    arguments->push_back(array);
+  }
+  return Status();
 }
 
 Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
@@ -194,7 +238,7 @@ Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
                              " is " + ElementTypeName(input.element_type) +
                              ", which a Python operator cannot take yet");
     } else {
-      argument = copy_inputs_ ? MakeCopy(input) : MakeView(input);
+      argument = callable_.copy_inputs ? MakeCopy(input) : MakeView(input);
     }
     if (argument == nullptr) {
       for (PyObject* made : *arguments) Py_XDECREF(made);
@@ -206,10 +250,16 @@ Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
   return Status();
 }
 
-Status PythonOperator::StoreOutputs(Call& call, PyObject* returned) const {
+Status PythonOperator::StoreOutputs(Call& call, PyObject* returned, const Inferred* inferred,
+                                    const std::vector<OutArray>& out) const {
   const std::size_t expected = spec_.output_types.size();
+  const auto store = [&](std::size_t index, PyObject* value, bool is_ours) {
+    return index < out.size() ? StoreIntoOut(index, value, out[index].array)
+                              : StoreOutput(call, index, value, is_ours, inferred);
+  };
   const bool is_tuple = PyTuple_Check(returned);
-  if (expected == 1 && !is_tuple) return StoreOutput(call, 0, returned, Py_REFCNT(returned) == 1);
+  if (!out.empty() && returned == Py_None) return Status();
+  if (expected == 1 && !is_tuple) return store(0, returned, Py_REFCNT(returned) == 1);
   if (expected == 0 && returned == Py_None) return Status();
   const bool is_sequence = is_tuple || PyList_Check(returned);
   if (!is_sequence || static_cast<std::size_t>(Py_SIZE(returned)) != expected) {
@@ -224,17 +274,53 @@ Status PythonOperator::StoreOutputs(Call& call, PyObject* returned) const {
   const bool is_list_ours = Py_REFCNT(returned) == 1;
   for (std::size_t i = 0; i < expected; ++i) {
     const nb::object output = nb::steal(PySequence_GetItem(returned, static_cast<Py_ssize_t>(i)));
-    Status status =
-        output.is_valid()
-            ? StoreOutput(call, i, output.ptr(), is_list_ours && Py_REFCNT(output.ptr()) == 2)
-            : Failure(copy_inputs_).ToStatus(spec_.Who() + ": its list", true);
+    Status status = output.is_valid()
+                        ? store(i, output.ptr(), is_list_ours && Py_REFCNT(output.ptr()) == 2)
+                        : Failure(callable_.copy_inputs).ToStatus(spec_.Who() + ": its list", true);
     if (!status.ok()) return status;
   }
   return Status();
 }
 
-Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* value,
-                                   bool is_ours) const {
+Status PythonOperator::StoreIntoOut(std::size_t index, PyObject* value, PyObject* out) const {
+  if (value == out) return Status();
+  ReturnedArray array;
+  const std::int64_t type = spec_.output_types[index];
+  const bool fits = array.Take(value) && array.HasType(type) && array.HasShapeOf(out);
+  if (!fits) {
+    return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) +
+                        ": expected None, 'out', or " + Describe(out) + ", but " + spec_.compute +
+                        " returned " + Describe(value));
+  }
+  if (array.CopyTo(out)) return Status();
+  return Failure(callable_.copy_inputs).ToStatus(spec_.Who() + ": the copy of an output", true);
+}
+
+Status PythonOperator::CheckShape(std::size_t index, std::span<const std::int64_t> shape,
+                                  const Inferred* inferred, PyObject* value) const {
+  const auto refuse = [&](const DeclaredShape& expected, const std::string& source,
+                          const std::string& mend) {
+    const std::string got = value != nullptr
+                                ? spec_.compute + " returned " + Describe(value)
+                                : "its shape rule gives (" + DimensionsText(shape) + ")";
+    return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) +
+                        ": expected an array of shape (" + DimensionsText(*expected) + "), as " +
+                        source + ", but " + got + ". To mend it: " + mend);
+  };
+  if (index < spec_.output_shapes.size()) {
+    const DeclaredShape& declared = spec_.output_shapes[index];
+    if (declared && !Fits(shape, *declared)) {
+      return refuse(declared, "the model declares",
+                    "return that shape, or declare another one in the model");
+    }
+  }
+  if (inferred == nullptr || !inferred->outputs[index]) return Status();
+  if (Fits(shape, *inferred->outputs[index])) return Status();
+  return refuse(inferred->outputs[index], "its shape rule says", "mend the rule or the operator");
+}
+
+Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* value, bool is_ours,
+                                   const Inferred* inferred) const {
   const std::int64_t type = spec_.output_types[index];
   const std::string_view type_name = FindElementType(type)->name;
   const auto unexpected = [&](const std::string& expected, const std::string& mend) {
@@ -249,14 +335,8 @@ Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* valu
     return unexpected(array_of_type, "return value.astype(numpy." + std::string(type_name) +
                                          "), or declare the other type in 'output_types'");
   }
-  if (index < spec_.output_shapes.size()) {
-    const DeclaredShape& declared = spec_.output_shapes[index];
-    if (declared && !Fits(array.shape(), *declared)) {
-      return unexpected(
-          "an array of shape (" + DimensionsText(*declared) + "), as the model declares",
-          "return that shape, or declare another one in the model");
-    }
-  }
+  if (Status status = CheckShape(index, array.shape(), inferred, value); !status.ok())
+    return status;
   void* memory = nullptr;
   Status status = call.Allocate(index, array.shape(), &memory);
   if (!status.ok()) {
@@ -272,14 +352,14 @@ Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* valu
   } else if (!block.empty()) {
     std::memcpy(memory, block.data(), block.size());
   } else if (!array.CopyTo(type, memory)) {
-    return Failure(copy_inputs_).ToStatus(spec_.Who() + ": the copy of an output", true);
+    return Failure(callable_.copy_inputs).ToStatus(spec_.Who() + ": the copy of an output", true);
   }
   return Status();
 }
 
 bool PythonOperator::Release(Arguments arguments) {
   const auto is_kept = [&](PyObject* argument) {
-    return argument != nullptr && argument != Py_None && !copy_inputs_ && Py_REFCNT(argument) > 1;
+    return argument != nullptr && IsLent(argument) && Py_REFCNT(argument) > 1;
   };
   const auto any_kept = [&] { return std::any_of(arguments.begin(), arguments.end(), is_kept); };
   for (int step = 0; step < kGraceSteps && any_kept(); ++step) {

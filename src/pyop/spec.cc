@@ -2,6 +2,7 @@
 #include "pyop/spec.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/element_type.h"
 #include "core/policy.h"
@@ -15,15 +16,14 @@ std::string QuotedOrMissing(std::string_view text) {
   return text.empty() ? "missing" : Quoted(text);
 }
 
-/// Whether `places` are 0, 1, 2 and so on up to `inputs`, with absent ones between them.
-bool NamesEachOnce(const std::vector<std::int64_t>& places, std::size_t inputs) {
-  std::size_t next = 0;
-  for (const std::int64_t place : places) {
-    if (place == kUnknown) continue;
-    if (place != static_cast<std::int64_t>(next)) return false;
-    ++next;
-  }
-  return next == inputs;
+/// Whether `places` name each of so many values once, in order or, where `in_any_order`, in any;
+/// absent ones may stand between them.
+bool NamesEachOnce(std::vector<std::int64_t> places, std::size_t values, bool in_any_order) {
+  std::erase(places, kUnknown);
+  if (in_any_order) std::sort(places.begin(), places.end());
+  std::vector<std::int64_t> all(values);
+  std::iota(all.begin(), all.end(), 0);
+  return places == all;
 }
 
 /// A name is taken from the model, so that special methods and what they reach are out of bounds.
@@ -39,6 +39,7 @@ Status CheckTypes(const Spec& spec, const std::string& attribute, const char* wh
                          std::to_string(expected) + ", one for each of the node's " + whose);
   }
   for (const std::int64_t type : types) {
+    if (type == 0 && spec.IsDeclared()) continue;
     const ElementType* known = FindElementType(type);
     if (known == nullptr || type == 0) {
       return Status::Model(spec.Who() + ": attribute '" + attribute + "' holds " +
@@ -59,6 +60,7 @@ Status CheckTypes(const Spec& spec, const std::string& attribute, const char* wh
 }  // namespace
 
 std::string Spec::Who() const {
+  if (IsDeclared()) return "node " + Quoted(node) + ", operator " + operator_name;
   return "node " + Quoted(node) + ", operator " + (module.empty() ? "?" : module) + "." +
          (class_name.empty() ? "?" : class_name);
 }
@@ -72,7 +74,11 @@ Status Check(const Spec& spec, std::size_t inputs, std::size_t outputs) {
     return Status::Model(spec.Who() + ": attribute 'module' is " + QuotedOrMissing(spec.module) +
                          ", expected an absolute module name such as 'package.module'");
   }
-  if (!IsPlainName(spec.class_name)) {
+  if (spec.IsDeclared() && spec.operator_name.find("::") == spec.operator_name.npos) {
+    return Status::Model(spec.Who() + ": attribute 'operator' is " + Quoted(spec.operator_name) +
+                         ", expected 'domain::Name'");
+  }
+  if (!spec.IsDeclared() && !IsPlainName(spec.class_name)) {
     return Status::Model(spec.Who() + ": attribute 'class_name' is " +
                          QuotedOrMissing(spec.class_name) +
                          ", expected the name of a class, without leading '__'");
@@ -81,14 +87,25 @@ Status Check(const Spec& spec, std::size_t inputs, std::size_t outputs) {
     return Status::Model(spec.Who() + ": attribute 'compute' is " + Quoted(spec.compute) +
                          ", expected the name of a method, without leading '__'");
   }
-  if (!spec.input_places.empty() && !NamesEachOnce(spec.input_places, inputs)) {
+  if (!spec.input_places.empty() && !NamesEachOnce(spec.input_places, inputs, spec.IsDeclared())) {
     return Status::Model(spec.Who() + ": attribute 'input_places' does not name each of the " +
-                         std::to_string(inputs) + " inputs once, in order");
+                         std::to_string(inputs) + " inputs once" +
+                         (spec.IsDeclared() ? "" : ", in order"));
+  }
+  if (!spec.output_places.empty() && !NamesEachOnce(spec.output_places, outputs, true)) {
+    return Status::Model(spec.Who() + ": attribute 'output_places' does not name each of the " +
+                         std::to_string(outputs) + " outputs once");
   }
   if (!spec.input_types.empty()) {
     Status status =
         CheckTypes(spec, attribute::kInputTypes, "inputs", spec.input_types, spec.Places(inputs));
     if (!status.ok()) return status;
+  }
+  const bool follows_input =
+      std::find(spec.output_types.begin(), spec.output_types.end(), 0) != spec.output_types.end();
+  if (follows_input && inputs == 0) {
+    return Status::Model(spec.Who() +
+                         ": an output has the type of the first input, but there is none");
   }
   if (outputs > 0 && spec.output_types.empty()) {
     return Status::Model(spec.Who() + ": attribute 'output_types' is missing; expected " +

@@ -14,7 +14,12 @@ namespace opgraft::pyop {
 
 inline constexpr char kDomain[] = "ai.opgraft";
 inline constexpr char kOpType[] = "PyOp";
-inline constexpr std::int64_t kFormat = 1;
+/// Like PyOp, but all outputs have the type of the first input; with a number behind it, so many of
+/// the first outputs have. So the runtime finds the types by itself where the model says nothing.
+inline constexpr char kLikeOpType[] = "PyOpLike";
+inline constexpr std::size_t kMostLeading = 2;
+inline constexpr std::int64_t kFormat = 1;          ///< of a node that runs a class
+inline constexpr std::int64_t kDeclaredFormat = 2;  ///< of a node that runs a declared operator
 
 /// The attributes of a canonical node.
 namespace attribute {
@@ -27,6 +32,8 @@ inline constexpr char kOutputTypes[] = "output_types";
 inline constexpr char kInputPlaces[] = "input_places";
 inline constexpr char kOutputShapes[] = "output_shapes";
 inline constexpr char kArguments[] = "arguments";
+inline constexpr char kOperator[] = "operator";
+inline constexpr char kOutputPlaces[] = "output_places";
 }  // namespace attribute
 
 /// A dimension, or an input, that is not there or not known.
@@ -38,20 +45,30 @@ using DeclaredShape = std::optional<std::vector<std::int64_t>>;
 struct Spec {
   std::string node;  ///< the node's name
   std::string module;
+  std::string operator_name;  ///< "domain::Name" of a declared operator; empty for a class
   std::string class_name;
   std::string compute = "compute";
-  std::vector<std::int64_t> input_types;   ///< one for each place; empty: any types
-  std::vector<std::int64_t> output_types;  ///< one for each output
+  std::vector<std::int64_t> input_types;  ///< one for each place; empty: any types
+  /// One for each output; 0 in the node of a declared operator: that of the node's first input.
+  std::vector<std::int64_t> output_types;
   /// For each argument of the method, which of the node's inputs it is, or kUnknown for None;
   /// empty: all inputs, in order.
   std::vector<std::int64_t> input_places;
+  /// For each output of the operator, which of the node's it is; empty: all, in order.
+  std::vector<std::int64_t> output_places;
   std::vector<DeclaredShape> output_shapes;  ///< one for each output, or empty
   std::string arguments;  ///< a NodeProto in bytes, whose attributes are for __init__
 
-  /// "node 'n', operator module.Class", with which every message begins.
+  bool IsDeclared() const { return !operator_name.empty(); }
+
+  /// "node 'n', operator module.Class" or "domain::Name", with which every message begins.
   std::string Who() const;
   /// The number of arguments of the method for a node with `inputs` inputs.
   std::size_t Places(std::size_t inputs) const;
+  /// Which of the node's outputs is output `index` of the operator.
+  std::size_t OutputPlace(std::size_t index) const {
+    return output_places.empty() ? index : static_cast<std::size_t>(output_places[index]);
+  }
 };
 
 /// Whether a node with so many inputs and outputs can be run by `spec`; a ModelError if not.

@@ -1,0 +1,280 @@
+"""`@opgraft.op`: an operator declared in Python, once, for every host."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from opgraft import _signature
+from opgraft._errors import Error
+from opgraft._shapes import Known, Rule
+from opgraft._when_imported import when_imported
+
+_Declared = TypeVar("_Declared", bound=Callable[..., Any])
+
+_NAME = re.compile(r"(?P<domain>[^\s:]*)::(?P<name>\w+)")
+_OUR_DOMAIN = "ai.opgraft"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A declared operator: the one statement that all hosts derive theirs from."""
+
+    domain: str
+    name: str
+    module: str
+    documentation: str
+    signature: _signature.Signature
+    rule: Rule | None
+    copy_inputs: bool
+    implementation: Callable[..., Any]  # the function, or the class
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.domain}::{self.name}"
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All attributes as Python values: those given in the model, and the other's defaults."""
+        return {
+            one.name: one.convert(given[one.name]) if one.name in given else one.default
+            for one in self.signature.attributes
+            if one.name in given or not one.is_required
+        }
+
+    def make(self, given: Mapping[str, Any]) -> Callable[..., Any]:
+        """What is called in each run, for a node with these attributes."""
+        arguments = self.arguments(given)
+        if isinstance(self.implementation, type):
+            compute: Callable[..., Any] = self.implementation(**arguments).compute
+            return compute
+        if not arguments:
+            return self.implementation
+        return functools.partial(self.implementation, **arguments)
+
+    def run(self, inputs: Sequence[Any], given: Mapping[str, Any], outputs: int) -> tuple[Any, ...]:
+        """Runs it on arrays, without a runtime; an input that is absent is None."""
+        absent = [None] * (_required(self.signature.inputs) - len(inputs))
+        inputs = [*inputs, *absent]
+        extra: dict[str, Any] = {}
+        if self.rule is not None and self.signature.takes_out:
+            shapes = [None if one is None else one.shape for one in inputs]
+            total = max(outputs, _required(self.signature.outputs))
+            sizes = self.rule.apply(shapes, self.arguments(given), total)
+            out = tuple(
+                np.empty(size, self._output_dtype(index, inputs))  # type: ignore[arg-type]
+                for index, size in enumerate(sizes)
+            )
+            extra["out"] = out[0] if len(out) == 1 else out
+        result = self.make(given)(*inputs, **extra)
+        if result is None and extra:
+            result = extra["out"]
+        if result is None:
+            return ()
+        return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+    def _output_dtype(self, index: int, inputs: Sequence[Any]) -> Any:
+        parameter = self.signature.outputs[min(index, len(self.signature.outputs) - 1)]
+        allowed, _ = self.signature.types[parameter.type]
+        if len(allowed) == 1:
+            return _signature.dtype_of(allowed[0])
+        for place, value in enumerate(inputs):
+            source = self.signature.inputs[min(place, len(self.signature.inputs) - 1)]
+            if source.type == parameter.type and value is not None:
+                return value.dtype
+        raise Error(f"{self.full_name}: output {index} has the type of an input that is absent")
+
+
+def _required(parameters: Sequence[_signature.Parameter]) -> int:
+    """How many values there are at least, absent ones included."""
+    return len(parameters) - sum(one.occurrence == _signature.VARIADIC for one in parameters)
+
+
+_operators: dict[str, Operator] = {}
+
+
+def op(
+    name: str,
+    *,
+    shape: Callable[..., Any] | None = None,
+    copy_inputs: bool = False,
+) -> Callable[[_Declared], _Declared]:
+    """Declares a function, or a class with a method `compute`, as the operator `domain::Name`.
+
+    The signature is the schema: positional parameters are inputs, keyword-only ones (for a class
+    the parameters of `__init__`) are attributes, the return annotation is the outputs.
+    `numpy.ndarray` takes any type, and as an output has the type of the first input;
+    `numpy.typing.NDArray[numpy.int64]` is of one type; a TypeVar ties types together.
+
+    `shape` is a function from the shapes of the inputs (and attributes, by keyword) to that of the
+    output, or to a tuple of them. With it the function may have a keyword parameter `out`, and
+    write its result straight into the runtime's memory. `copy_inputs` makes every input a copy that
+    may be kept and written to.
+
+    >>> @opgraft.op("mylibrary::AddAndRound", shape=lambda x: x)
+    ... def add_and_round(x: np.ndarray) -> np.ndarray:
+    ...     return np.round(x + x)
+    """
+    if not isinstance(name, str) or not (parts := _NAME.fullmatch(name)):
+        raise Error(f"expected the operator's name as 'domain::Name', not {name!r}")
+    domain = "" if parts["domain"] == "ai.onnx" else parts["domain"]
+    if domain == _OUR_DOMAIN:
+        raise Error(f"{name} cannot be declared: the domain {_OUR_DOMAIN} is Opgraft's own")
+    # Annotations may name what is local to the function that declares.
+    scope = sys._getframe(1).f_locals
+
+    def declare(implementation: _Declared) -> _Declared:
+        signature = _read(implementation, name, scope)
+        rule = None
+        if shape is not None:
+            rule = Rule(
+                shape, name, _rule_attributes(shape, name, signature), count_outputs(signature)
+            )
+        elif signature.takes_out:
+            raise Error(
+                f"{name} cannot be declared: it takes 'out', which needs a shape rule (shape=...)"
+            )
+        operator = Operator(
+            domain=domain,
+            name=parts["name"],
+            module=implementation.__module__,
+            documentation=inspect.cleandoc(implementation.__doc__ or ""),
+            signature=signature,
+            rule=rule,
+            copy_inputs=copy_inputs,
+            implementation=implementation,
+        )
+        _register(operator)
+        return implementation
+
+    return declare
+
+
+def _read(
+    implementation: Callable[..., Any], name: str, scope: Mapping[str, Any]
+) -> _signature.Signature:
+    if not isinstance(implementation, type):
+        if not callable(implementation):
+            raise Error(f"{name}: expected a function or a class, not {implementation!r}")
+        return _signature.read(implementation, name, scope, is_method=False)
+    compute = getattr(implementation, "compute", None)
+    if not callable(compute):
+        raise Error(f"{name}: the class {implementation.__name__} has no method 'compute'")
+    signature = _signature.read(compute, name, scope, is_method=True)
+    if signature.attributes:
+        raise Error(
+            f"{name}: '{signature.attributes[0].name}' is a keyword-only parameter of compute; "
+            "the attributes of a class are parameters of its __init__"
+        )
+    if implementation.__init__ is not object.__init__:
+        signature.attributes = _signature.read_attributes(implementation.__init__, name, scope)
+    return signature
+
+
+def _rule_attributes(
+    shape: Callable[..., Any], name: str, signature: _signature.Signature
+) -> list[str]:
+    """The attributes that a shape rule takes; an error where it does not fit the operator."""
+    parameters = inspect.signature(shape).parameters.values()
+    names = [one.name for one in signature.attributes]
+    taken = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        taken = names
+    unknown = [one for one in taken if one not in names]
+    if unknown:
+        raise Error(f"{name}: its shape rule takes '{unknown[0]}', which is none of its attributes")
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    is_open = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    inputs = signature.inputs
+    is_variadic = bool(inputs) and inputs[-1].occurrence == _signature.VARIADIC
+    expected = len(inputs) - is_variadic
+    required = sum(p.default is p.empty for p in positional)
+    if (
+        required > expected
+        or (len(positional) < expected and not is_open)
+        or (is_variadic and not is_open)
+    ):
+        raise Error(
+            f"{name}: its shape rule must take {len(inputs)} shapes, one for each input, in order"
+            + (", '*' for the last ones" if is_variadic else "")
+        )
+    return taken
+
+
+def count_outputs(signature: _signature.Signature) -> int:
+    """-1 where the number is the node's choice."""
+    outputs = signature.outputs
+    is_variadic = bool(outputs) and outputs[-1].occurrence == _signature.VARIADIC
+    return -1 if is_variadic else len(outputs)
+
+
+def _register(operator: Operator) -> None:
+    from opgraft import _pyop
+
+    signature = operator.signature
+    _operators[operator.full_name] = operator
+    _pyop.declare(
+        domain=operator.domain,
+        name=operator.name,
+        module=operator.module,
+        inputs=[(one.name, one.occurrence, one.type) for one in signature.inputs],
+        outputs=[(one.name, one.occurrence, one.type) for one in signature.outputs],
+        types=signature.types,
+        attributes=[(one.name, one.kind, one.is_required) for one in signature.attributes],
+        has_shape_rule=operator.rule is not None,
+    )
+    when_imported("onnx", _register_schemas)
+    when_imported("onnx.reference", _teach_reference)
+
+
+def _register_schemas() -> None:
+    from opgraft import _onnx
+
+    _onnx.register_schemas()
+
+
+def _teach_reference() -> None:
+    from opgraft import _onnx
+
+    _onnx.teach_reference()
+
+
+def find(full_name: str) -> Operator:
+    return _operators[full_name]
+
+
+def operators() -> list[Operator]:
+    return list(_operators.values())
+
+
+def make(
+    full_name: str, given: Mapping[str, Any]
+) -> tuple[Callable[..., Any], bool, Callable[..., Any] | None, bool]:
+    """What the bridge runs for a node: the callable, whether inputs are copied, the shape rule for
+    these attributes, whether it takes `out`."""
+    operator = _operators[full_name]
+    rule = None
+    if operator.rule is not None:
+        arguments = operator.arguments(given)
+        apply = operator.rule.apply
+
+        def rule(shapes: Sequence[Any], outputs: int) -> list[Any]:
+            return apply(shapes, arguments, outputs)
+
+    return operator.make(given), operator.copy_inputs, rule, operator.signature.takes_out
+
+
+def infer(
+    full_name: str, shapes: Sequence[Known], given: Mapping[str, Any], outputs: int
+) -> list[Known]:
+    """What the shape rule says of inputs whose shapes need not be known."""
+    operator = _operators[full_name]
+    if operator.rule is None:
+        return [None] * outputs
+    return operator.rule.infer(shapes, operator.arguments(given), outputs)

@@ -1,0 +1,200 @@
+"""Declared operators in the package onnx: schema, shape inference, reference evaluation.
+
+Imported once onnx is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TypeProto, helper, numpy_helper
+from onnx.defs import OpSchema
+
+from opgraft import _declare, _signature
+from opgraft._declare import Operator
+
+_registered: dict[str, Operator] = {}
+
+_OPTIONS = {
+    _signature.REQUIRED: OpSchema.FormalParameterOption.Single,
+    _signature.OPTIONAL: OpSchema.FormalParameterOption.Optional,
+    _signature.VARIADIC: OpSchema.FormalParameterOption.Variadic,
+}
+
+
+def register_schemas() -> None:
+    """Gives onnx the schemas of all operators that it has not got yet, or got otherwise."""
+    for operator in _declare.operators():
+        known = _registered.get(operator.full_name)
+        if known is operator:
+            continue
+        if known is not None:
+            onnx.defs.deregister_schema(operator.name, 1, operator.domain)
+        elif onnx.defs.has(operator.name, operator.domain):
+            continue  # onnx's own, or someone else's: theirs to keep
+        onnx.defs.register_schema(_schema(operator))
+        _registered[operator.full_name] = operator
+
+
+def _schema(operator: Operator) -> OpSchema:
+    signature = operator.signature
+    schema = OpSchema(
+        operator.name,
+        operator.domain,
+        1,
+        operator.documentation,
+        inputs=[_parameter(operator, one) for one in signature.inputs],
+        outputs=[_parameter(operator, one) for one in signature.outputs],
+        type_constraints=[
+            (f"T{index}", [_type_name(n) for n in allowed or _all_types()], "")
+            for index, (allowed, _) in enumerate(signature.types)
+            if any(one.type == index for one in (*signature.inputs, *signature.outputs))
+        ],
+        attributes=[_attribute(one) for one in signature.attributes],
+    )
+    schema.set_type_and_shape_inference_function(functools.partial(_infer, operator))
+    return schema
+
+
+def _all_types() -> Sequence[int]:
+    return list(_signature.ELEMENT_TYPES.values())
+
+
+def _type_name(number: int) -> str:
+    names = {"FLOAT": "float", "DOUBLE": "double"}
+    name = helper.tensor_dtype_to_string(number).removeprefix("TensorProto.")
+    return f"tensor({names.get(name, name.lower())})"
+
+
+def _parameter(operator: Operator, parameter: _signature.Parameter) -> OpSchema.FormalParameter:
+    _, is_tied = operator.signature.types[parameter.type]
+    return OpSchema.FormalParameter(
+        parameter.name,
+        f"T{parameter.type}",
+        "",
+        param_option=_OPTIONS[parameter.occurrence],
+        is_homogeneous=is_tied,
+        min_arity=0 if parameter.occurrence == _signature.VARIADIC else 1,
+    )
+
+
+def _attribute(attribute: _signature.Attribute) -> OpSchema.Attribute:
+    if attribute.is_required or attribute.default is None:
+        kind = OpSchema.AttrType(attribute.kind)
+        return OpSchema.Attribute(attribute.name, kind, "", required=attribute.is_required)
+    default = attribute.default
+    if attribute.kind == _signature.TENSOR:
+        default = numpy_helper.from_array(np.asarray(default))
+    elif attribute.kind == _signature.INT:
+        default = int(default)
+    elif attribute.kind == _signature.FLOAT:
+        default = float(default)
+    value = helper.make_attribute(attribute.name, default, attr_type=attribute.kind)
+    return OpSchema.Attribute(attribute.name, value, "")
+
+
+def _infer(operator: Operator, context: Any) -> None:
+    """Types by the signature, shapes by the rule."""
+    signature = operator.signature
+    types: dict[int, int] = {}  # by type variable, of the first value that has it
+    shapes: list[Any] = []
+    for index in range(context.get_num_inputs()):
+        parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
+        value = context.get_input_type(index) if context.has_input(index) else None
+        if value is None or not value.HasField("tensor_type"):
+            shapes.append(None if value is None else ...)
+            continue
+        types.setdefault(parameter.type, value.tensor_type.elem_type)
+        has_shape = value.tensor_type.HasField("shape")
+        shapes.append(_known(value.tensor_type.shape) if has_shape else ...)
+    count = context.get_num_outputs()
+    inferred: list[Any] = [None] * count
+    if operator.rule is not None:
+        shapes += [None] * (len(signature.inputs) - len(shapes))
+        if signature.inputs and signature.inputs[-1].occurrence == _signature.VARIADIC:
+            shapes = shapes[: max(context.get_num_inputs(), len(signature.inputs) - 1)]
+        total = count if _declare.count_outputs(signature) < 0 else len(signature.outputs)
+        inferred = _declare.infer(operator.full_name, shapes, _given(operator, context), total)
+    for index in range(count):
+        parameter = signature.outputs[min(index, len(signature.outputs) - 1)]
+        allowed, _ = signature.types[parameter.type]
+        element_type = allowed[0] if len(allowed) == 1 else types.get(parameter.type)
+        if element_type is None:
+            continue
+        output = TypeProto()
+        output.tensor_type.elem_type = element_type
+        if inferred[index] is not None:
+            output.tensor_type.shape.SetInParent()
+            for size in inferred[index]:
+                dimension = output.tensor_type.shape.dim.add()
+                if isinstance(size, int):
+                    dimension.dim_value = size
+                elif size is not None:
+                    dimension.dim_param = size
+        context.set_output_type(index, output)
+
+
+def _known(shape: onnx.TensorShapeProto) -> tuple[int | str | None, ...]:
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in shape.dim
+    )
+
+
+def _given(operator: Operator, context: Any) -> dict[str, Any]:
+    given = {}
+    for attribute in operator.signature.attributes:
+        value: AttributeProto | None = context.get_attribute(attribute.name)
+        if value is not None:
+            given[attribute.name] = _attribute_value(value)
+    return given
+
+
+def _attribute_value(attribute: AttributeProto) -> Any:
+    value = helper.get_attribute_value(attribute)
+    return numpy_helper.to_array(value) if attribute.type == AttributeProto.TENSOR else value
+
+
+def reference_operators() -> list[type]:
+    """For `onnx.reference.ReferenceEvaluator(model, new_ops=...)`."""
+    from onnx.reference.op_run import OpRun
+
+    def run(self: Any, *inputs: Any, operator: Operator, **given: Any) -> tuple[Any, ...]:
+        return operator.run(inputs, given, len(self.onnx_node.output))
+
+    return [
+        type(
+            operator.name,
+            (OpRun,),
+            {"op_domain": operator.domain, "_run": functools.partialmethod(run, operator=operator)},
+        )
+        for operator in _declare.operators()
+    ]
+
+
+def teach_reference() -> None:
+    """Lets onnx's reference evaluator know declared operators without being given them."""
+    from onnx.reference import ReferenceEvaluator
+
+    original: Callable[..., None] = ReferenceEvaluator.__init__
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def init(
+        self: Any, *arguments: Any, new_ops: Sequence[type] | None = None, **more: Any
+    ) -> None:
+        given: Mapping[tuple[str, str], type] = {
+            (getattr(one, "op_domain", ""), one.__name__): one for one in new_ops or ()
+        }
+        own = [
+            one
+            for one in reference_operators()
+            if (one.op_domain, one.__name__) not in given  # type: ignore[attr-defined]
+        ]
+        original(self, *arguments, new_ops=[*(new_ops or ()), *own], **more)
+
+    ReferenceEvaluator.__init__ = init

@@ -1,0 +1,267 @@
+"""Shapes whose sizes need not be known, and the shape rules of operators on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import EllipsisType
+from typing import Any, Union
+
+from opgraft._errors import Error
+
+#: What a shape rule computes with: a size, or a symbol standing for one.
+Size = Union[int, "Symbol"]
+#: A shape as hosts hand it over: sizes, names of symbols, None for what is open. As a whole None for
+#: an input that is absent and an output that is open, `...` for an input of unknown rank.
+Known = Union[Sequence[int | str | None], None, "EllipsisType"]
+
+
+class Undecided(Exception):
+    """Raised where a rule needs to know what is not known; the shape is then left open."""
+
+
+class Symbol:
+    """A size that is not known yet: a sum of products of names, such as `2*n + 1`.
+
+    Symbols can be added, subtracted, multiplied, divided by `//` and `%`, and compared: with what
+    is certainly equal or certainly different. Any other question raises Undecided.
+    """
+
+    __slots__ = ("_terms",)
+
+    # From sorted names of factors to the integer before them: {("n",): 2, (): 1} is 2*n + 1.
+    _terms: dict[tuple[str, ...], int]
+
+    def __init__(self, terms: Mapping[tuple[str, ...], int]) -> None:
+        self._terms = {names: factor for names, factor in terms.items() if factor != 0}
+
+    @classmethod
+    def named(cls, name: str) -> Symbol:
+        return cls({(name,): 1})
+
+    def __repr__(self) -> str:
+        text = ""
+        for names, factor in sorted(self._terms.items(), key=lambda term: (not term[0], term[0])):
+            sign = " - " if factor < 0 else " + "
+            parts = [str(abs(factor))] if abs(factor) != 1 or not names else []
+            text += (sign if text or factor < 0 else "") + "*".join([*parts, *names])
+        return text.strip() or "0"
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._terms.items()))
+
+    def _compare(self, other: object) -> int:
+        """The difference, where it is certain."""
+        difference = self - other  # type: ignore[operator]
+        if isinstance(difference, int):
+            return difference
+        raise Undecided(f"whether {self} is {other} cannot be told")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (int, Symbol)) and self._compare(other) == 0
+
+    def __lt__(self, other: Size) -> bool:
+        return self._compare(other) < 0
+
+    def __le__(self, other: Size) -> bool:
+        return self._compare(other) <= 0
+
+    def __gt__(self, other: Size) -> bool:
+        return self._compare(other) > 0
+
+    def __ge__(self, other: Size) -> bool:
+        return self._compare(other) >= 0
+
+    def __add__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Symbol)):
+            return NotImplemented
+        terms = dict(self._terms)
+        for names, factor in _terms(other).items():
+            terms[names] = terms.get(names, 0) + factor
+        return _simplest(terms)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Symbol)):
+            return NotImplemented
+        return self + other * -1
+
+    def __rsub__(self, other: Size) -> Size:
+        return -self + other
+
+    def __mul__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Symbol)):
+            return NotImplemented
+        terms: dict[tuple[str, ...], int] = {}
+        for left, left_factor in self._terms.items():
+            for right, right_factor in _terms(other).items():
+                names = tuple(sorted(left + right))
+                terms[names] = terms.get(names, 0) + left_factor * right_factor
+        return _simplest(terms)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Size) -> Size:
+        if other == 1:
+            return self
+        if isinstance(other, int) and other and not any(f % other for f in self._terms.values()):
+            return _simplest({names: factor // other for names, factor in self._terms.items()})
+        return Symbol.named(f"({self})//({other})")
+
+    def __rfloordiv__(self, other: Size) -> Size:
+        return Symbol.named(f"({other})//({self})")
+
+    def __mod__(self, other: Size) -> Size:
+        if isinstance(other, int) and other and not any(f % other for f in self._terms.values()):
+            return 0
+        return Symbol.named(f"({self})%({other})")
+
+    def __rmod__(self, other: Size) -> Size:
+        return Symbol.named(f"({other})%({self})")
+
+    def __bool__(self) -> bool:
+        raise Undecided(f"whether {self} is zero cannot be told")
+
+    def __index__(self) -> int:
+        raise Undecided(f"{self} is no number yet")
+
+    __int__ = __index__
+
+
+def _terms(size: Size) -> Mapping[tuple[str, ...], int]:
+    return size._terms if isinstance(size, Symbol) else {(): size}
+
+
+def _simplest(terms: Mapping[tuple[str, ...], int]) -> Size:
+    symbol = Symbol(terms)
+    if not symbol._terms:
+        return 0
+    return symbol._terms[()] if set(symbol._terms) == {()} else symbol
+
+
+class _UnknownShape(tuple[Any, ...]):
+    """The shape of an input whose rank is not known: any look at it raises Undecided."""
+
+    def _refuse(self, *arguments: object) -> Any:
+        raise Undecided("the rank of an input is not known")
+
+    __len__ = __iter__ = __getitem__ = __eq__ = __add__ = __mul__ = __contains__ = _refuse
+    __bool__ = __reversed__ = __hash__ = __ne__ = _refuse
+
+
+_UNKNOWN = _UnknownShape()
+
+
+def broadcast_shapes(*shapes: Sequence[Size]) -> tuple[Size, ...]:
+    """The shape that arrays of these shapes broadcast to, as `numpy.broadcast_shapes`, for shape
+    rules: sizes may be symbols.
+
+    >>> opgraft.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    result: list[Size] = []
+    for position in range(1, 1 + max((len(shape) for shape in shapes), default=0)):
+        size: Size = 1
+        for shape in shapes:
+            other = shape[-position] if position <= len(shape) else 1
+            if isinstance(other, int) and other == 1:
+                continue
+            if isinstance(size, int) and size == 1:
+                size = other
+            elif isinstance(size, Symbol) and isinstance(other, int):
+                size = other  # what is not 1 wins
+            elif not (isinstance(size, int) and isinstance(other, Symbol)) and size != other:
+                raise ValueError(f"shapes {shapes} cannot be broadcast together")
+        result.insert(0, size)
+    return tuple(result)
+
+
+class Rule:
+    """The shape rule of an operator, called with the inputs' shapes and the attributes it names."""
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, attributes: Sequence[str], outputs: int
+    ) -> None:
+        self._function = function
+        self._name = name
+        self._attributes = attributes  # those that the function takes
+        self._outputs = outputs  # how many the operator has; -1 where that is the node's choice
+
+    def infer(
+        self, shapes: Sequence[Known], attributes: Mapping[str, Any], outputs: int
+    ) -> list[Known]:
+        """The outputs' shapes, open where they depend on what is not known."""
+        count = 0
+
+        def size(known: int | str | None) -> Size:
+            nonlocal count
+            if isinstance(known, int):
+                return known
+            count += known is None
+            return Symbol.named(known or f"?{count}")
+
+        given = [
+            _UNKNOWN
+            if isinstance(shape, EllipsisType)
+            else None
+            if shape is None
+            else tuple(map(size, shape))
+            for shape in shapes
+        ]
+        try:
+            inferred = self._call(given, attributes, outputs)
+        except Undecided:
+            return [None] * outputs
+        return [None if shape is None else [_known(size) for size in shape] for shape in inferred]
+
+    def apply(
+        self, shapes: Sequence[tuple[int, ...] | None], attributes: Mapping[str, Any], outputs: int
+    ) -> list[tuple[int, ...] | None]:
+        """The outputs' shapes for inputs of these, None for one that is absent."""
+        inferred = self._call(shapes, attributes, outputs)
+        return [None if shape is None else tuple(map(int, shape)) for shape in inferred]
+
+    def _call(
+        self, shapes: Sequence[Any], attributes: Mapping[str, Any], outputs: int
+    ) -> list[Sequence[Size] | None]:
+        chosen = {name: attributes[name] for name in self._attributes}
+        result = self._function(*shapes, **chosen)
+        if self._outputs == 1:
+            result = (result,)
+        if isinstance(result, _UnknownShape):
+            raise Undecided("the shapes are those of an input that is not known")
+        if not isinstance(result, (tuple, list)) or len(result) != outputs:
+            raise Error(
+                f"the shape rule of {self._name} must return {outputs} shapes, one for each "
+                f"output, but it returned {result!r}"
+            )
+        return [self._checked(shape) for shape in result]
+
+    def _checked(self, shape: Any) -> Sequence[Size] | None:
+        if shape is None or isinstance(shape, _UnknownShape):
+            return None
+        if isinstance(shape, (tuple, list)):
+            sizes = [s if isinstance(s, Symbol) else _integer(s) for s in shape]
+            if all(size is not None and (isinstance(size, Symbol) or size >= 0) for size in sizes):
+                return sizes  # type: ignore[return-value]
+        raise Error(
+            f"the shape rule of {self._name} must return a shape such as (2, 3), a tuple of "
+            f"sizes, for each output, but it returned {shape!r}"
+        )
+
+
+def _integer(size: Any) -> int | None:
+    try:
+        return None if isinstance(size, (bool, float)) else size.__index__()
+    except (AttributeError, TypeError):
+        return None
+
+
+def _known(size: Size) -> int | str | None:
+    if isinstance(size, int):
+        return size
+    text = repr(size)
+    return None if "?" in text else text

@@ -1,0 +1,345 @@
+"""From the signature of a Python function to the schema of an operator."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, Union
+
+import numpy as np
+
+from opgraft._errors import Error
+
+REQUIRED, OPTIONAL, VARIADIC = range(3)  # opgraft::Occurrence
+
+#: ONNX's numbers of the element types that ONNX Runtime carries, by their names in NumPy and
+#: ml_dtypes.
+ELEMENT_TYPES = {
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "string": 8,
+    "bool": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+    "bfloat16": 16,
+    "float8_e4m3fn": 17,
+    "float8_e4m3fnuz": 18,
+    "float8_e5m2": 19,
+    "float8_e5m2fnuz": 20,
+    "uint4": 21,
+    "int4": 22,
+}
+
+# AttributeProto.AttributeType, by the Python type that stands for it.
+FLOAT, INT, STRING, TENSOR, FLOATS, INTS, STRINGS = 1, 2, 3, 4, 6, 7, 8
+_SCALARS = {bool: INT, int: INT, float: FLOAT, str: STRING, bytes: STRING}
+_LISTS = {bool: INTS, int: INTS, float: FLOATS, str: STRINGS, bytes: STRINGS}
+_EXPECTED = "int, float, bool, str, bytes, a list or tuple of these, or numpy.ndarray"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An input or output; `type` is an index into the signature's types."""
+
+    name: str
+    occurrence: int
+    type: int
+
+
+@dataclass(frozen=True)
+class Attribute:
+    name: str
+    kind: int  # a number of AttributeProto.AttributeType
+    #: Makes of the value in the model the one that the annotation asks for.
+    convert: Callable[[Any], Any]
+    default: Any = inspect.Parameter.empty
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+
+@dataclass
+class Signature:
+    inputs: list[Parameter] = field(default_factory=list)
+    outputs: list[Parameter] = field(default_factory=list)
+    #: The element types: which are allowed (none: any), and whether all values have the same.
+    types: list[tuple[list[int], bool]] = field(default_factory=list)
+    attributes: list[Attribute] = field(default_factory=list)
+    takes_out: bool = False
+
+
+class _Reader:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.signature = Signature()
+        self._variables: dict[TypeVar, int] = {}
+
+    def refuse(self, what: str) -> Error:
+        return Error(f"{self.name} cannot be declared: {what}")
+
+    def add_type(self, allowed: list[int], is_tied: bool) -> int:
+        self.signature.types.append((allowed, is_tied))
+        return len(self.signature.types) - 1
+
+    # Arrays.
+
+    def element_types(self, scalar: Any, where: str) -> list[int]:
+        """The element types that a NumPy scalar type stands for, an abstract one for several."""
+        if scalar in (Any, np.generic):
+            return []
+        if _is_union(scalar):
+            return [n for one in typing.get_args(scalar) for n in self.element_types(one, where)]
+        if scalar in (np.str_, np.object_, str):
+            return [ELEMENT_TYPES["string"]]
+        if not isinstance(scalar, type):
+            raise self.refuse(
+                f"{where} is an array of {scalar!r}, expected a type such as np.int64"
+            )
+        if scalar in (np.number, np.integer, np.signedinteger, np.unsignedinteger, np.floating):
+            concrete = [np.dtype(code).type for code in "bBhHiIlLqQefd"]
+            found = {np.dtype(one).name for one in concrete if issubclass(one, scalar)}
+            return [number for name, number in ELEMENT_TYPES.items() if name in found]
+        try:
+            name = np.dtype(scalar).name
+        except TypeError:
+            name = getattr(scalar, "__name__", repr(scalar))
+        if name not in ELEMENT_TYPES:
+            raise self.refuse(
+                f"{where} is an array of {name}, which ONNX Runtime cannot carry; expected one of "
+                f"{', '.join(ELEMENT_TYPES)}"
+            )
+        return [ELEMENT_TYPES[name]]
+
+    def variable(self, variable: TypeVar, where: str) -> int:
+        if variable not in self._variables:
+            options = variable.__constraints__ or (variable.__bound__ or np.generic,)
+            allowed: list[int] = []
+            for option in options:
+                inner = _scalar_of(option)
+                found = self.element_types(option if inner is None else inner, where)
+                if not found:
+                    allowed = []
+                    break
+                allowed += found
+            self._variables[variable] = self.add_type(list(dict.fromkeys(allowed)), True)
+        return self._variables[variable]
+
+    def array(self, annotation: Any, where: str) -> int | None:
+        """The index of the type of an annotated array; None for one of any type."""
+        if annotation in (inspect.Parameter.empty, np.ndarray, Any):
+            return None
+        if isinstance(annotation, TypeVar):
+            return self.variable(annotation, where)
+        scalar = _scalar_of(annotation)
+        if scalar is None:
+            raise self.refuse(
+                f"{where} is annotated as {_text(annotation)}, expected numpy.ndarray or "
+                "numpy.typing.NDArray[...]"
+            )
+        if isinstance(scalar, TypeVar):
+            return self.variable(scalar, where)
+        allowed = self.element_types(scalar, where)
+        # One type is the same wherever it stands; of several, each array may have its own.
+        return self.add_type(allowed, len(allowed) == 1) if allowed else None
+
+    # Parameters.
+
+    def input(self, parameter: inspect.Parameter, annotation: Any) -> None:
+        where = f"input '{parameter.name}'"
+        occurrence = REQUIRED
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            occurrence = VARIADIC
+        elif _is_union(annotation) and type(None) in typing.get_args(annotation):
+            occurrence = OPTIONAL
+            annotation = _without_none(annotation)
+            if parameter.default is not None:
+                raise self.refuse(f"{where} is optional, and must have the default None")
+        elif parameter.default is None:
+            occurrence = OPTIONAL
+        elif parameter.default is not inspect.Parameter.empty:
+            raise self.refuse(
+                f"{where} has the default {parameter.default!r}; expected no default, or None. Is "
+                f"'{parameter.name}' an attribute? Then write it after a '*', as a keyword-only "
+                "parameter"
+            )
+        if annotation in (*_SCALARS, list, tuple) or typing.get_origin(annotation) in (list, tuple):
+            raise self.refuse(
+                f"{where} is annotated as {_text(annotation)}, expected numpy.ndarray. For an "
+                "attribute write it after a '*', as a keyword-only parameter"
+            )
+        type_index = self.array(annotation, where)
+        if type_index is None:
+            type_index = self.add_type([], False)
+        self.signature.inputs.append(Parameter(parameter.name, occurrence, type_index))
+
+    def output(self, name: str, annotation: Any, occurrence: int) -> None:
+        where = f"output '{name}'"
+        inputs = self.signature.inputs
+        type_index = self.array(annotation, where)
+        if type_index is None:
+            if not inputs:
+                raise self.refuse(
+                    f"{where} is a bare numpy.ndarray, which has the type of the first input, but "
+                    "there is none; write its type, as in numpy.typing.NDArray[numpy.float32]"
+                )
+            type_index = inputs[0].type
+        allowed, _ = self.signature.types[type_index]
+        if len(allowed) != 1 and not any(one.type == type_index for one in inputs):
+            raise self.refuse(
+                f"{where} is annotated as {_text(annotation)}, which does not say which type it "
+                "has: use one type, or a TypeVar that an input has as well"
+            )
+        self.signature.outputs.append(Parameter(name, occurrence, type_index))
+
+    def outputs(self, annotation: Any) -> None:
+        if annotation in (None, type(None)):
+            return
+        if typing.get_origin(annotation) is not tuple:
+            if annotation is tuple:
+                raise self.refuse("it returns a tuple; say of what: tuple[np.ndarray, np.ndarray]")
+            return self.output("y", annotation, REQUIRED)
+        parts = typing.get_args(annotation)
+        if len(parts) == 2 and parts[1] is Ellipsis:
+            return self.output("y", parts[0], VARIADIC)
+        for index, part in enumerate(parts):
+            self.output(f"y{index}", part, REQUIRED)
+
+    def attribute(self, parameter: inspect.Parameter, annotation: Any) -> None:
+        where = f"attribute '{parameter.name}'"
+        default = parameter.default
+        if annotation is inspect.Parameter.empty:
+            if default in (None, inspect.Parameter.empty):
+                raise self.refuse(f"{where} has no annotation; expected {_EXPECTED}")
+            annotation = type(default)
+            if annotation in (list, tuple) and len({type(one) for one in default}) == 1:
+                annotation = annotation[type(default[0])]
+        if _is_union(annotation) and type(None) in typing.get_args(annotation):
+            annotation = _without_none(annotation)
+            if default is inspect.Parameter.empty:
+                raise self.refuse(f"{where} may be None, and must have the default None")
+        kind, convert = self._attribute_kind(annotation, where)
+        self.signature.attributes.append(Attribute(parameter.name, kind, convert, default))
+
+    def _attribute_kind(self, annotation: Any, where: str) -> tuple[int, Callable[[Any], Any]]:
+        if annotation in _SCALARS:
+            return _SCALARS[annotation], _converter(annotation)
+        if annotation is np.ndarray or _scalar_of(annotation) is not None:
+            return TENSOR, lambda value: value
+        origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+        is_list = isinstance(origin, type) and issubclass(origin, (list, tuple, typing.Sequence))
+        if is_list and parts and parts[0] in _LISTS and set(parts[1:]) <= {Ellipsis, parts[0]}:
+            convert = _converter(parts[0])
+            container = tuple if origin is tuple else list
+            return _LISTS[parts[0]], lambda values: container(map(convert, values))
+        raise self.refuse(f"{where} is annotated as {_text(annotation)}, expected {_EXPECTED}")
+
+
+def read(
+    function: Callable[..., Any], name: str, scope: Mapping[str, Any], *, is_method: bool
+) -> Signature:
+    """The schema in the signature of a function, or of a method's other parameters than self.
+
+    `scope` is where the names in its annotations are looked for beside the function's module.
+    """
+    reader = _Reader(name)
+    parameters, annotations = _parameters(reader, function, scope, is_method)
+    for parameter in parameters:
+        annotation = annotations.get(parameter.name, inspect.Parameter.empty)
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            raise reader.refuse(
+                f"'**{parameter.name}' takes attributes of any name; an operator names each"
+            )
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            reader.input(parameter, annotation)
+        elif parameter.name == "out":
+            reader.signature.takes_out = True
+        else:
+            reader.attribute(parameter, annotation)
+    inputs = reader.signature.inputs
+    occurrences = [one.occurrence for one in inputs]
+    if OPTIONAL in occurrences and VARIADIC in occurrences:
+        raise reader.refuse("it has both optional inputs and '*' ones, which cannot be told apart")
+    reader.outputs(annotations.get("return", inspect.Parameter.empty))
+    return reader.signature
+
+
+def read_attributes(
+    function: Callable[..., Any], name: str, scope: Mapping[str, Any]
+) -> list[Attribute]:
+    """The attributes that are the parameters of a class's __init__."""
+    reader = _Reader(name)
+    parameters, annotations = _parameters(reader, function, scope, True)
+    for parameter in parameters:
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            raise reader.refuse(f"'{parameter}' of __init__ takes anything; name each attribute")
+        reader.attribute(parameter, annotations.get(parameter.name, inspect.Parameter.empty))
+    return reader.signature.attributes
+
+
+def _parameters(
+    reader: _Reader, function: Callable[..., Any], scope: Mapping[str, Any], is_method: bool
+) -> tuple[list[inspect.Parameter], dict[str, Any]]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise reader.refuse(f"{function!r} has no signature: wrap it in a function") from error
+    try:
+        annotations = typing.get_type_hints(function, localns=dict(scope))
+    except Exception as error:
+        raise reader.refuse(f"its annotations cannot be read: {error}") from error
+    return parameters[1:] if is_method else parameters, annotations
+
+
+def dtype_of(element_type: int) -> np.dtype[Any]:
+    """The dtype of arrays of ONNX's element type."""
+    name = next(name for name, number in ELEMENT_TYPES.items() if number == element_type)
+    if name == "string":
+        return np.dtype(object)
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+def _is_union(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (Union, types.UnionType)
+
+
+def _without_none(annotation: Any) -> Any:
+    parts = tuple(part for part in typing.get_args(annotation) if part is not type(None))
+    return Union[parts]  # noqa: UP007 - made at run time
+
+
+def _scalar_of(annotation: Any) -> Any:
+    """The scalar type of `NDArray[scalar]`; None for what is no such annotation."""
+    if typing.get_origin(annotation) is not np.ndarray:
+        return None
+    dtype = typing.get_args(annotation)[-1]
+    if typing.get_origin(dtype) is np.dtype:
+        return typing.get_args(dtype)[0]
+    return dtype if isinstance(dtype, TypeVar) else np.generic
+
+
+def _converter(scalar: type) -> Callable[[Any], Any]:
+    if scalar is bytes:
+        return lambda value: value.encode() if isinstance(value, str) else value
+    if scalar is str:
+        return lambda value: value.decode() if isinstance(value, bytes) else value
+    return scalar
+
+
+def _text(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -1,0 +1,80 @@
+// What an operator takes and gives: the one statement from which every host derives the rest.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opgraft/status.h"
+
+namespace opgraft {
+
+/// One dimension of a shape that need not be known: a size, a symbol such as "n" or "2*n", or,
+/// where both are left open, nothing.
+struct Dimension {
+  std::int64_t size = -1;
+  std::string symbol;
+};
+
+/// nullopt where not even the rank is known.
+using SymbolicShape = std::optional<std::vector<Dimension>>;
+
+enum class Occurrence : std::uint8_t {
+  kRequired = 0,
+  kOptional = 1,
+  kVariadic = 2,  ///< any number of them; the last parameter only
+};
+
+/// An input or output.
+struct Parameter {
+  std::string name;
+  Occurrence occurrence = Occurrence::kRequired;
+  std::size_t type = 0;  ///< which of the schema's types
+};
+
+/// The element type of one or more parameters.
+struct TypeVariable {
+  std::vector<std::int64_t> allowed;  ///< numbers of ONNX's element types; empty: any
+  /// All values of it have the same type. If not, each has its own, and an output takes that of the
+  /// first input.
+  bool is_tied = true;
+
+  bool Allows(std::int64_t element_type) const;
+};
+
+struct AttributeParameter {
+  std::string name;
+  std::int64_t type = 0;  ///< a number of AttributeProto.AttributeType
+  bool is_required = false;
+};
+
+struct Schema {
+  std::string domain;
+  std::string name;
+  std::string module;  ///< the Python module that declares it
+  std::vector<Parameter> inputs;
+  std::vector<Parameter> outputs;
+  std::vector<TypeVariable> types;
+  std::vector<AttributeParameter> attributes;
+  bool has_shape_rule = false;
+
+  /// "domain::Name".
+  std::string FullName() const { return domain + "::" + name; }
+  /// Whether inputs and outputs of these types fit, 0 for what is absent or not known; a ModelError
+  /// that begins with `who` if not. The counts have been let through.
+  Status CheckTypes(std::string_view who, const std::vector<std::int64_t>& input_types,
+                    const std::vector<std::int64_t>& output_types) const;
+
+  /// "2 inputs", "1 to 3 outputs", "at least 1 input": what a message calls the number expected.
+  static std::string CountText(const std::vector<Parameter>& parameters, std::string_view what);
+  static bool TakesCount(const std::vector<Parameter>& parameters, std::size_t count);
+  /// The parameter of value `index`, which TakesCount has let through.
+  static const Parameter& At(const std::vector<Parameter>& parameters, std::size_t index) {
+    return parameters[index < parameters.size() ? index : parameters.size() - 1];
+  }
+};
+
+}  // namespace opgraft

@@ -1,0 +1,273 @@
+// Matching of a node against the schema of its operator.
+#include "model/declared_node.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/element_type.h"
+#include "model/fields.h"
+#include "model/onnx_tags.h"
+
+namespace opgraft::model {
+namespace {
+
+std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+std::string NodeName(std::string_view node, const NodeHead& head) {
+  if (!head.name.empty()) return std::string(head.name);
+  for (FieldReader reader(node); reader.Next();) {
+    if (reader.field().tag() != tag::kNodeOutput) continue;
+    return std::string(head.op_type) + "_" + std::string(reader.field().Bytes());
+  }
+  return std::string(head.op_type);
+}
+
+class Matcher {
+ public:
+  Matcher(const Schema& schema, const DeclaredValues& declared, PyOpNode* node)
+      : schema_(schema), declared_(declared), node_(node), who_(node->spec.Who()) {}
+
+  Status Match(const std::vector<Field>& attributes) {
+    if (Status status = CheckCounts(); !status.ok()) return status;
+    if (Status status = TakeAttributes(attributes); !status.ok()) return status;
+    if (Status status = CheckInputTypes(); !status.ok()) return status;
+    if (Status status = FindOutputTypes(); !status.ok()) return status;
+    Arrange();
+    return Status();
+  }
+
+ private:
+  /// An output's type: a fixed one, or that of an input.
+  struct OutputType {
+    std::int64_t fixed = 0;
+    std::size_t source = 0;
+  };
+
+  std::vector<std::string_view>& inputs() { return node_->inputs; }
+  std::vector<std::string_view>& outputs() { return node_->outputs; }
+  const TypeVariable& TypeOfInput(std::size_t index) const {
+    return schema_.types[Schema::At(schema_.inputs, index).type];
+  }
+
+  /// 0 where the model does not say.
+  std::int64_t DeclaredType(std::string_view value) const {
+    const auto found = declared_.find(value);
+    return found != declared_.end() ? found->second.element_type : 0;
+  }
+
+  Status CheckCounts() {
+    while (!inputs().empty() && inputs().back().empty()) inputs().pop_back();
+    if (!Schema::TakesCount(schema_.inputs, inputs().size())) {
+      return Status::Model(who_ + ": expected " + Schema::CountText(schema_.inputs, "input") +
+                           ", but the node has " + std::to_string(inputs().size()));
+    }
+    for (std::size_t i = 0; i < inputs().size(); ++i) {
+      const Parameter& parameter = Schema::At(schema_.inputs, i);
+      if (!inputs()[i].empty() || parameter.occurrence == Occurrence::kOptional) continue;
+      return Status::Model(who_ + ": input " + std::to_string(i) + ", " + Quoted(parameter.name) +
+                           ", is absent, but it is not optional");
+    }
+    // An operator gives all its outputs, wanted or not.
+    if (outputs().size() < schema_.outputs.size()) {
+      const bool is_variadic = schema_.outputs.back().occurrence == Occurrence::kVariadic;
+      outputs().resize(schema_.outputs.size() - (is_variadic ? 1 : 0));
+    }
+    if (!Schema::TakesCount(schema_.outputs, outputs().size())) {
+      return Status::Model(who_ + ": expected " + Schema::CountText(schema_.outputs, "output") +
+                           ", but the node has " + std::to_string(outputs().size()));
+    }
+    return Status();
+  }
+
+  Status TakeAttributes(const std::vector<Field>& attributes) {
+    std::vector<std::string_view> given;
+    for (const Field& attribute : attributes) {
+      std::string_view name;
+      std::int64_t type = 0;
+      for (FieldReader reader(attribute.Bytes()); reader.Next();) {
+        if (reader.field().tag() == tag::kAttributeName) name = reader.field().Bytes();
+        if (reader.field().tag() == tag::kAttributeType) type = reader.field().Integer();
+      }
+      const auto known = std::find_if(schema_.attributes.begin(), schema_.attributes.end(),
+                                      [&](const auto& known) { return known.name == name; });
+      if (known == schema_.attributes.end()) {
+        return Status::Model(who_ + ": it has no attribute " + Quoted(name) + "; it has " +
+                             AttributeNames());
+      }
+      if (known->type != type) {
+        return Status::Model(who_ + ": attribute " + Quoted(name) + " is of ONNX's kind " +
+                             tag::AttributeTypeName(type) + ", expected " +
+                             tag::AttributeTypeName(known->type));
+      }
+      given.push_back(name);
+      node_->spec.arguments += attribute.slice();
+    }
+    for (const AttributeParameter& known : schema_.attributes) {
+      const bool is_given = std::find(given.begin(), given.end(), known.name) != given.end();
+      if (is_given || !known.is_required) continue;
+      return Status::Model(who_ + ": attribute " + Quoted(known.name) +
+                           " is missing, and it has no default");
+    }
+    return Status();
+  }
+
+  std::string AttributeNames() const {
+    std::string names;
+    for (const AttributeParameter& known : schema_.attributes) {
+      names += (names.empty() ? "" : ", ") + known.name;
+    }
+    return names.empty() ? "none" : names;
+  }
+
+  Status CheckInputTypes() {
+    std::vector<std::int64_t> types;
+    for (const std::string_view input : inputs()) {
+      types.push_back(input.empty() ? 0 : DeclaredType(input));
+    }
+    return schema_.CheckTypes(who_, types, {});
+  }
+
+  /// The first input that is there and has the type variable, if any.
+  std::optional<std::size_t> SourceOf(std::size_t variable) {
+    for (std::size_t i = 0; i < inputs().size(); ++i) {
+      if (!inputs()[i].empty() && Schema::At(schema_.inputs, i).type == variable) return i;
+    }
+    return std::nullopt;
+  }
+
+  Status FindOutputTypes() {
+    std::optional<std::size_t> leading;
+    for (std::size_t i = 0; i < outputs().size(); ++i) {
+      const Parameter& parameter = Schema::At(schema_.outputs, i);
+      const TypeVariable& variable = schema_.types[parameter.type];
+      OutputType& type = output_types_.emplace_back();
+      if (variable.allowed.size() == 1) {
+        type.fixed = variable.allowed[0];
+        continue;
+      }
+      const std::optional<std::size_t> source = SourceOf(parameter.type);
+      if (!source) {
+        return Status::Model(who_ + ": output " + Quoted(parameter.name) +
+                             " has the type of an input that is absent");
+      }
+      type.source = *source;
+      if (!leading) leading = source;
+      // Only one input can give types while the runtime loads the model.
+      if (*leading != *source) {
+        type.fixed = DeclaredType(inputs()[*source]);
+        if (type.fixed == 0) {
+          return Status::Model(who_ + ": output " + Quoted(parameter.name) + " has the type of " +
+                               Quoted(inputs()[*source]) +
+                               ", which the model does not declare. Let onnx do so first: model = "
+                               "onnx.shape_inference.infer_shapes(model)");
+        }
+      }
+    }
+    return LimitLeading();
+  }
+
+  /// Where too few outputs follow the first input for PyOpLike and too many for PyOpLike2, the rest
+  /// must be declared.
+  Status LimitLeading() {
+    const auto follows = [](const OutputType& type) { return type.fixed == 0; };
+    const auto count = std::count_if(output_types_.begin(), output_types_.end(), follows);
+    if (count == static_cast<std::ptrdiff_t>(output_types_.size())) return Status();
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < output_types_.size(); ++i) {
+      OutputType& type = output_types_[i];
+      if (!follows(type) || ++kept <= pyop::kMostLeading) continue;
+      type.fixed = DeclaredType(inputs()[type.source]);
+      if (type.fixed != 0) continue;
+      return Status::Model(who_ + ": the type of " + Quoted(inputs()[type.source]) +
+                           " must be declared. Let onnx do so first: model = "
+                           "onnx.shape_inference.infer_shapes(model)");
+    }
+    return Status();
+  }
+
+  /// Puts the input that gives the type first, and the outputs that take it before the others.
+  void Arrange() {
+    pyop::Spec& spec = node_->spec;
+    std::vector<std::size_t> input_order;
+    std::vector<std::size_t> output_order;
+    for (std::size_t i = 0; i < output_types_.size(); ++i) {
+      spec.output_types.push_back(output_types_[i].fixed);
+      const auto shape = declared_.find(outputs()[i]);
+      spec.output_shapes.push_back(shape != declared_.end() ? shape->second.shape : std::nullopt);
+      if (output_types_[i].fixed != 0) continue;
+      output_order.push_back(i);
+      input_order = {output_types_[i].source};
+    }
+    const std::size_t leading = output_order.size();
+    if (leading > 0) {
+      node_->op_type = pyop::kLikeOpType;
+      if (leading < outputs().size()) node_->op_type += std::to_string(leading);
+    }
+    for (std::size_t i = 0; i < outputs().size(); ++i) {
+      if (output_types_[i].fixed != 0) output_order.push_back(i);
+    }
+    for (std::size_t i = 0; i < inputs().size(); ++i) {
+      const bool is_first = !input_order.empty() && input_order[0] == i;
+      if (!inputs()[i].empty() && !is_first) input_order.push_back(i);
+    }
+    spec.input_places = Reorder(input_order, &inputs());
+    spec.output_places = Reorder(output_order, &outputs());
+  }
+
+  /// Brings `values` into `order` and returns where each one is now; empty where all stand as
+  /// before.
+  static std::vector<std::int64_t> Reorder(const std::vector<std::size_t>& order,
+                                           std::vector<std::string_view>* values) {
+    std::vector<std::int64_t> places(values->size(), pyop::kUnknown);
+    std::vector<std::string_view> ordered;
+    for (const std::size_t index : order) {
+      places[index] = static_cast<std::int64_t>(ordered.size());
+      ordered.push_back((*values)[index]);
+    }
+    bool is_changed = ordered.size() != values->size();
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      is_changed |= places[i] != static_cast<std::int64_t>(i);
+    }
+    *values = std::move(ordered);
+    return is_changed ? places : std::vector<std::int64_t>();
+  }
+
+  const Schema& schema_;
+  const DeclaredValues& declared_;
+  PyOpNode* const node_;
+  const std::string who_;
+  std::vector<OutputType> output_types_;
+};
+
+}  // namespace
+
+std::string DeclaredWho(std::string_view node, const NodeHead& head) {
+  return "node " + Quoted(NodeName(node, head)) + ", operator " + std::string(head.domain) +
+         "::" + std::string(head.op_type);
+}
+
+Status ReadDeclared(std::string_view node, const Schema& schema, const DeclaredValues& declared,
+                    PyOpNode* read) {
+  const NodeHead head = ReadHead(node);
+  std::vector<Field> attributes;
+  for (FieldReader reader(node); reader.Next();) {
+    const Field& field = reader.field();
+    switch (field.tag()) {
+      case tag::kNodeInput: read->inputs.push_back(field.Bytes()); break;
+      case tag::kNodeOutput: read->outputs.push_back(field.Bytes()); break;
+      case tag::kNodeAttribute: attributes.push_back(field); break;
+      case tag::kNodeName:
+      case tag::kNodeOpType:
+      case tag::kNodeOverload:
+      case tag::kNodeDomain: break;
+      default: read->rest.Borrow(field.slice());
+    }
+  }
+  read->spec.node = NodeName(node, head);
+  read->spec.operator_name = schema.FullName();
+  read->spec.module = schema.module;
+  return Matcher(schema, declared, read).Match(attributes);
+}
+
+}  // namespace opgraft::model

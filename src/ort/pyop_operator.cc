@@ -1,0 +1,188 @@
+// How the operators present themselves, and how they infer shapes.
+#include "ort/pyop_operator.h"
+
+#include <atomic>
+#include <climits>
+#include <utility>
+
+#include "ort/attributes.h"
+#include "ort/calls.h"
+#include "ort/pyop_kernel.h"
+#include "pyop/interpreter.h"
+
+namespace opgraft::ort {
+namespace {
+
+/// The element types that every runtime from 1.19 on carries: ONNX's numbers 1 to 22, without the
+/// complex ones.
+constexpr int kTypes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 18, 19, 20, 21, 22};
+
+const PyOp& Self(const OrtCustomOp* self) { return *reinterpret_cast<const PyOp*>(self); }
+
+/// Input 0 gives the type, the others are of any; so with the leading outputs.
+std::size_t InputCount(const OrtCustomOp* self) { return Self(self).type == 0 ? 1 : 2; }
+int InputType(const OrtCustomOp* self, std::size_t index) {
+  return index == 0 ? Self(self).type : 0;
+}
+int InputCharacteristic(const OrtCustomOp* self, std::size_t index) {
+  return index + 1 == InputCount(self) ? kVariadic : kRequired;
+}
+std::size_t OutputCount(const OrtCustomOp* self) { return Self(self).leading + 1; }
+int OutputType(const OrtCustomOp* self, std::size_t index) {
+  const bool has_type = Self(self).leading == 0 || index < Self(self).leading;
+  return has_type ? Self(self).type : 0;
+}
+int OutputCharacteristic(const OrtCustomOp* self, std::size_t index) {
+  return index + 1 == OutputCount(self) ? kVariadic : kOptional;
+}
+int OutputHomogeneity(const OrtCustomOp* self) {
+  return Self(self).type != 0 && Self(self).leading == 0 ? 1 : 0;
+}
+
+OrtStatus* MakeKernel(const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info,
+                      void** kernel) {
+  return Guarded(api, [&] {
+    std::unique_ptr<PyOpKernel> made;
+    Status status = PyOpKernel::Create(Self(self).runtime, info, *Self(self).policy, &made);
+    *kernel = made.release();
+    return status;
+  });
+}
+
+/// A shape without dimensions may be a scalar's, or not known at all: the runtime does not say.
+Status ReadShape(const OrtApi* api, OrtShapeInferContext* context, std::size_t index, int* type,
+                 SymbolicShape* shape) {
+  OrtTensorTypeAndShapeInfo* info = nullptr;  // the context's
+  Status status = FromRuntime(api, ShapeInferContext_GetInputTypeShape(api, context, index, &info));
+  std::size_t rank = 0;
+  if (status.ok()) status = FromRuntime(api, GetTensorElementType(api, info, type));
+  if (status.ok()) status = FromRuntime(api, GetDimensionsCount(api, info, &rank));
+  if (!status.ok() || rank == 0) return status;
+  std::vector<std::int64_t> sizes(rank);
+  std::vector<const char*> symbols(rank, "");
+  status = FromRuntime(api, GetDimensions(api, info, sizes.data(), rank));
+  if (status.ok()) {
+    status = FromRuntime(api, GetSymbolicDimensions(api, info, symbols.data(), rank));
+  }
+  shape->emplace();
+  for (std::size_t i = 0; i < rank; ++i) (*shape)->push_back({sizes[i], symbols[i]});
+  return status;
+}
+
+/// A dimension that the rule leaves open gets a name of its own: a rank must be complete.
+Status WriteShape(const OrtApi* api, OrtShapeInferContext* context, const std::string& unknown,
+                  std::size_t index, int type, const std::vector<Dimension>& shape) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> symbols;
+  std::vector<const char*> names;
+  for (const Dimension& dimension : shape) {
+    sizes.push_back(dimension.size);
+    symbols.push_back(dimension.size >= 0 ? "" : dimension.symbol);
+    if (dimension.size < 0 && dimension.symbol.empty()) {
+      symbols.back() = unknown + "_" + std::to_string(symbols.size());
+    }
+  }
+  for (const std::string& symbol : symbols) names.push_back(symbol.c_str());
+  OrtTensorTypeAndShapeInfo* info = nullptr;
+  Status status = FromRuntime(api, CreateTensorTypeAndShapeInfo(api, &info));
+  if (!status.ok()) return status;
+  status = FromRuntime(api, SetTensorElementType(api, info, type));
+  if (status.ok()) status = FromRuntime(api, SetDimensions(api, info, sizes.data(), sizes.size()));
+  if (status.ok()) {
+    status = FromRuntime(api, SetSymbolicDimensions(api, info, names.data(), names.size()));
+  }
+  if (status.ok()) {
+    status = FromRuntime(api, ShapeInferContext_SetOutputTypeShape(api, context, index, info));
+  }
+  ReleaseTensorTypeAndShapeInfo(api, info);
+  return status;
+}
+
+/// Tells the runtime what the shape rule says, where it gives at least a rank. The runtime drops an
+/// error: what is wrong is said again when the kernel is made.
+Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
+  const OrtApi* const api = self.runtime.api;
+  pyop::Spec spec;
+  std::size_t inputs = 0;
+  Status status = ReadSpec(InferenceAttributes(api, context), &spec);
+  if (!status.ok() || !spec.IsDeclared()) return status;
+  status = FromRuntime(api, ShapeInferContext_GetInputCount(api, context, &inputs));
+  if (status.ok()) status = Check(spec, inputs, spec.output_types.size());
+  if (!status.ok()) return status;
+  if (!pyop::IsPythonRunning() && !self.policy->Allows(spec.module)) return Status();
+
+  std::vector<SymbolicShape> shapes(spec.Places(inputs));
+  int first = 0;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const std::int64_t place =
+        spec.input_places.empty() ? static_cast<std::int64_t>(i) : spec.input_places[i];
+    if (place == pyop::kUnknown) continue;
+    int type = 0;
+    status = ReadShape(api, context, static_cast<std::size_t>(place), &type, &shapes[i]);
+    if (!status.ok()) return status;
+    if (place == 0) first = type;
+  }
+  const pyop::Bridge* bridge = nullptr;
+  std::vector<SymbolicShape> outputs;
+  status = pyop::GetBridge(&bridge);
+  if (status.ok()) status = bridge->infer_shapes(spec, *self.policy, shapes, &outputs);
+  for (std::size_t i = 0; i < outputs.size() && status.ok(); ++i) {
+    if (!outputs[i] || outputs[i]->empty()) continue;
+    const int type = spec.output_types[i] != 0 ? static_cast<int>(spec.output_types[i]) : first;
+    static std::atomic<std::uint64_t> count = 0;  // no two dimensions may seem to be the same
+    const std::string unknown = spec.operator_name + "_" + std::to_string(++count);
+    status = WriteShape(api, context, unknown, spec.OutputPlace(i), type, *outputs[i]);
+  }
+  return status;
+}
+
+}  // namespace
+
+PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed, std::string called,
+           int of_type, std::size_t leads)
+    : runtime(host),
+      policy(std::move(allowed)),
+      name(std::move(called)),
+      type(of_type),
+      leading(leads) {
+  GetName = [](const OrtCustomOp* self) { return Self(self).name.c_str(); };
+  GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
+  GetInputType = InputType;
+  GetInputTypeCount = InputCount;
+  GetInputCharacteristic = InputCharacteristic;
+  GetOutputType = OutputType;
+  GetOutputTypeCount = OutputCount;
+  GetOutputCharacteristic = OutputCharacteristic;
+  GetInputMemoryType = [](const OrtCustomOp*, std::size_t) { return 0; };
+  GetVariadicInputMinArity = GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 0; };
+  GetVariadicInputHomogeneity = [](const OrtCustomOp*) { return 0; };
+  GetVariadicOutputHomogeneity = OutputHomogeneity;
+  GetStartVersion = [](const OrtCustomOp*) { return 1; };
+  GetEndVersion = [](const OrtCustomOp*) { return INT_MAX; };
+  CreateKernelV2 = MakeKernel;
+  KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
+    const auto* pyop_kernel = static_cast<const PyOpKernel*>(kernel);
+    return Guarded(pyop_kernel->api(), [&] { return pyop_kernel->Compute(context); });
+  };
+  KernelDestroy = [](void* kernel) { delete static_cast<PyOpKernel*>(kernel); };
+  if (runtime.InfersShapes()) {
+    InferOutputShapeFn = [](const OrtCustomOp* self, OrtShapeInferContext* context) {
+      return Guarded(Self(self).runtime.api, [&] { return InferShapes(Self(self), context); });
+    };
+  }
+}
+
+PyOpFamily MakePyOpFamily(const Runtime& runtime, const std::shared_ptr<const Policy>& policy) {
+  PyOpFamily family;
+  family.push_back(std::make_unique<PyOp>(runtime, policy, pyop::kOpType, 0, 0));
+  for (const int type : kTypes) {
+    for (std::size_t leading = 0; leading <= pyop::kMostLeading; ++leading) {
+      const std::string number = leading > 0 ? std::to_string(leading) : "";
+      family.push_back(
+          std::make_unique<PyOp>(runtime, policy, pyop::kLikeOpType + number, type, leading));
+    }
+  }
+  return family;
+}
+
+}  // namespace opgraft::ort

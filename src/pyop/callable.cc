@@ -1,0 +1,122 @@
+// Classes by their module and name, declared operators by theirs.
+#include "pyop/callable.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "pyop/arguments.h"
+#include "pyop/arrays.h"
+#include "pyop/declarations.h"
+#include "pyop/failure.h"
+
+namespace nb = nanobind;
+
+namespace opgraft::pyop {
+namespace {
+
+/// Whether the class or function `object` is of a module that may be run.
+Status CheckHome(const Spec& spec, const Policy& policy, const nb::object& object) {
+  const std::string home = ToUtf8(nb::getattr(object, "__module__", nb::none()));
+  if (home == spec.module || policy.Allows(home)) return Status();
+  if (!home.empty()) return policy.Refusal(spec.Who(), home);
+  return Status::Policy(spec.Who() + ": " + Describe(object.ptr()) +
+                        " does not say in '__module__' which module it is of, so that it cannot be "
+                        "allowed");
+}
+
+Status FindClass(const Spec& spec, const Policy& policy, nb::object* found) {
+  *found = nb::steal(PyImport_ImportModule(spec.module.c_str()));
+  if (!found->is_valid()) {
+    return Failure(/*keep_frames=*/true)
+        .ToStatus(spec.Who() + ": the import of '" + spec.module + "'", true, spec.module);
+  }
+  for (std::size_t start = 0; start <= spec.class_name.size();) {
+    const std::size_t dot = std::min(spec.class_name.find('.', start), spec.class_name.size());
+    const std::string name = spec.class_name.substr(start, dot - start);
+    start = dot + 1;
+    const nb::object outer = *found;
+    *found = nb::steal(PyObject_GetAttrString(outer.ptr(), name.c_str()));
+    if (!found->is_valid()) {
+      return Failure(/*keep_frames=*/true)
+          .ToStatus(spec.Who() + ": the look-up of class '" + spec.class_name + "'", true, outer);
+    }
+    if (!PyType_Check(found->ptr())) {
+      return Status::PyOp(spec.Who() + ": expected '" + name + "' to be a class, but it is " +
+                          Describe(found->ptr()));
+    }
+    // A module holds what it imports too, and allowing it does not allow those.
+    if (Status status = CheckHome(spec, policy, *found); !status.ok()) return status;
+  }
+  return Status();
+}
+
+Status MakeFromClass(const Spec& spec, const Policy& policy, PythonCallable* made) {
+  nb::object type;
+  nb::dict arguments;
+  if (Status status = FindClass(spec, policy, &type); !status.ok()) return status;
+  if (Status status = ReadArguments(spec, &arguments); !status.ok()) return status;
+  const nb::tuple nothing;
+  const nb::object object = nb::steal(PyObject_Call(type.ptr(), nothing.ptr(), arguments.ptr()));
+  if (!object.is_valid()) {
+    return Failure(/*keep_frames=*/true).ToStatus(spec.Who() + ": its __init__", true, arguments);
+  }
+  made->compute = nb::steal(PyObject_GetAttrString(object.ptr(), spec.compute.c_str()));
+  if (!made->compute.is_valid()) {
+    return Failure(/*keep_frames=*/true)
+        .ToStatus(spec.Who() + ": the look-up of method '" + spec.compute + "'", true, type);
+  }
+  if (PyCallable_Check(made->compute.ptr()) == 0) {
+    return Status::PyOp(spec.Who() + ": expected '" + spec.compute +
+                        "' to be a method, but it is " + Describe(made->compute.ptr()));
+  }
+  // The name is the model's choice. 'compute' is what a class offers to models; of its other
+  // methods only those, not what it inherits or imports from modules that are not allowed.
+  if (spec.compute != Spec().compute) {
+    if (Status status = CheckHome(spec, policy, made->compute); !status.ok()) return status;
+  }
+  made->copy_inputs = nb::cast<bool>(nb::bool_(nb::getattr(type, "copy_inputs", nb::bool_(false))));
+  return Status();
+}
+
+Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallable* made) {
+  const std::size_t colon = spec.operator_name.find("::");
+  std::shared_ptr<const Schema> schema;
+  Status status = FindSchema(spec.Who(), spec.operator_name.substr(0, colon),
+                             spec.operator_name.substr(colon + 2), spec.module, policy, &schema);
+  if (!status.ok()) return status;
+  const bool fits = Schema::TakesCount(schema->inputs, spec.input_types.size()) &&
+                    Schema::TakesCount(schema->outputs, spec.output_types.size());
+  if (!fits) {
+    return Status::Model(spec.Who() + ": expected " + Schema::CountText(schema->inputs, "input") +
+                         " and " + Schema::CountText(schema->outputs, "output") +
+                         ", but the node has " + std::to_string(spec.input_types.size()) + " and " +
+                         std::to_string(spec.output_types.size()) +
+                         "; prepare the model again from its original");
+  }
+  status = schema->CheckTypes(spec.Who(), spec.input_types, spec.output_types);
+  nb::dict arguments;
+  if (status.ok()) status = ReadArguments(spec, &arguments);
+  if (!status.ok()) return status;
+  try {
+    const nb::object parts = nb::module_::import_("opgraft._declare")
+                                 .attr("make")(spec.operator_name.c_str(), arguments);
+    made->compute = parts[0];
+    made->copy_inputs = nb::cast<bool>(parts[1]);
+    if (!nb::object(parts[2]).is_none()) made->rule = parts[2];
+    made->takes_out = nb::cast<bool>(parts[3]);
+  } catch (nb::python_error& error) {
+    error.restore();
+    return Failure(/*keep_frames=*/true).ToStatus(spec.Who() + ": making it", true, arguments);
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status MakeCallable(const Spec& spec, const Policy& policy, PythonCallable* made) {
+  return spec.IsDeclared() ? MakeFromDeclaration(spec, policy, made)
+                           : MakeFromClass(spec, policy, made);
+}
+
+}  // namespace opgraft::pyop

@@ -1,0 +1,129 @@
+// The schemas are kept here, where no GIL is needed; the Python objects in opgraft._declare.
+#include "pyop/declarations.h"
+
+#include <nanobind/nanobind.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "pyop/arguments.h"
+#include "pyop/failure.h"
+
+namespace nb = nanobind;
+
+namespace opgraft::pyop {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const Schema>, std::less<>> schemas;
+};
+
+Registry& TheRegistry() {
+  static auto* const registry = new Registry;  // sessions may outlive every static object
+  return *registry;
+}
+
+/// A dimension as opgraft._shapes takes it: int, str or None.
+nb::object ToPython(const Dimension& dimension) {
+  if (dimension.size >= 0) return nb::int_(dimension.size);
+  if (dimension.symbol.empty()) return nb::none();
+  return nb::str(dimension.symbol.c_str(), dimension.symbol.size());
+}
+
+nb::object ToPython(const SymbolicShape& shape) {
+  if (!shape) return nb::borrow(Py_Ellipsis);
+  nb::list dimensions;
+  for (const Dimension& dimension : *shape) dimensions.append(ToPython(dimension));
+  return nb::tuple(dimensions);
+}
+
+SymbolicShape ToShape(const nb::handle& shape) {
+  if (shape.is_none()) return std::nullopt;
+  std::vector<Dimension> dimensions;
+  for (const nb::handle dimension : shape) {
+    Dimension& read = dimensions.emplace_back();
+    if (nb::isinstance<nb::int_>(dimension)) read.size = nb::cast<std::int64_t>(dimension);
+    if (nb::isinstance<nb::str>(dimension)) read.symbol = nb::cast<nb::str>(dimension).c_str();
+  }
+  return dimensions;
+}
+
+}  // namespace
+
+void Declare(std::shared_ptr<const Schema> schema) {
+  Registry& registry = TheRegistry();
+  const std::lock_guard lock(registry.mutex);
+  registry.schemas[schema->FullName()] = std::move(schema);
+}
+
+std::shared_ptr<const Schema> FindDeclared(std::string_view full_name) {
+  Registry& registry = TheRegistry();
+  const std::lock_guard lock(registry.mutex);
+  const auto found = registry.schemas.find(full_name);
+  return found != registry.schemas.end() ? found->second : nullptr;
+}
+
+Status FindSchema(std::string_view who, std::string_view domain, std::string_view name,
+                  std::string_view module, const Policy& policy,
+                  std::shared_ptr<const Schema>* schema) {
+  const std::string full_name = std::string(domain) + "::" + std::string(name);
+  *schema = FindDeclared(full_name);
+  if (*schema != nullptr || module.empty()) return Status();
+  if (module == "__main__") {
+    return Status::Model(std::string(who) +
+                         " was declared in '__main__', the program that made the model, which is "
+                         "not this one. Put it into a module of its own, and save the model again");
+  }
+  if (!policy.Allows(module)) return policy.Refusal(who, module);
+  if (Status status = ImportModule(std::string(module)); !status.ok()) {
+    return Status(status.kind(), status.message());
+  }
+  *schema = FindDeclared(full_name);
+  if (*schema != nullptr) return Status();
+  return Status::PyOp(std::string(who) + ": the module '" + std::string(module) +
+                      "' does not declare it (any more); expected @opgraft.op(\"" + full_name +
+                      "\") there");
+}
+
+Status ImportModule(const std::string& module) {
+  const nb::gil_scoped_acquire gil;
+  if (nb::steal(PyImport_ImportModule(module.c_str())).is_valid()) return Status();
+  return Failure(/*keep_frames=*/true).ToStatus("the import of '" + module + "'", true, module);
+}
+
+Status InferShapes(const Spec& spec, const Policy& policy, const std::vector<SymbolicShape>& inputs,
+                   std::vector<SymbolicShape>* outputs) try {
+  outputs->assign(spec.output_types.size(), std::nullopt);
+  const std::size_t colon = spec.operator_name.find("::");
+  if (colon == std::string::npos) return Status();
+  std::shared_ptr<const Schema> schema;
+  Status status = FindSchema(spec.Who(), spec.operator_name.substr(0, colon),
+                             spec.operator_name.substr(colon + 2), spec.module, policy, &schema);
+  if (!status.ok() || !schema->has_shape_rule) return status;
+  const nb::gil_scoped_acquire gil;
+  try {
+    nb::dict attributes;
+    if (status = ReadArguments(spec, &attributes); !status.ok()) return status;
+    nb::list shapes;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_absent = !spec.input_places.empty() && spec.input_places[i] == kUnknown;
+      shapes.append(is_absent ? nb::none() : ToPython(inputs[i]));
+    }
+    const nb::object inferred = nb::module_::import_("opgraft._declare")
+                                    .attr("infer")(spec.operator_name.c_str(), shapes, attributes,
+                                                   spec.output_types.size());
+    for (std::size_t i = 0; i < outputs->size() && i < nb::len(inferred); ++i) {
+      (*outputs)[i] = ToShape(inferred[i]);
+    }
+    return Status();
+  } catch (nb::python_error& error) {
+    error.restore();
+    return Failure(/*keep_frames=*/true).ToStatus(spec.Who() + ": its shape rule", true);
+  }
+} catch (const std::exception& exception) {
+  return Status::Error(spec.Who() + ": " + exception.what());
+}
+
+}  // namespace opgraft::pyop
