@@ -75,6 +75,16 @@ Status ReadSpec(const OrtApi* api, const OrtKernelInfo* info, pyop::Spec* spec) 
   return Status();
 }
 
+/// ONNX's number of an element type. The runtime's are the same, but for a few that came late.
+std::int64_t FromRuntimeType(int element_type) {
+  switch (element_type) {
+    case 24: return 25;  // uint2
+    case 25: return 26;  // int2
+    case 26: return 24;  // float8_e8m0fnu
+    default: return element_type;
+  }
+}
+
 /// The runtime allots memory by the type that the graph gives an output. The operator writes by the
 /// type that the node gives it, so that the two must agree.
 Status CheckOutputTypes(const OrtApi* api, const OrtKernelInfo* info, const pyop::Spec& spec) {
@@ -90,11 +100,12 @@ Status CheckOutputTypes(const OrtApi* api, const OrtKernelInfo* info, const pyop
     }
     ReleaseTypeInfo(api, type_info);
     if (!status.ok()) return status;
-    if (element_type == spec.output_types[i]) continue;
-    return Status::Model(spec.Who() + ": output " + std::to_string(i) + " is " +
-                         ElementTypeName(spec.output_types[i]) + " in 'output_types', but " +
-                         (tensor_info == nullptr ? "no tensor" : ElementTypeName(element_type)) +
-                         " in the graph");
+    if (FromRuntimeType(element_type) == spec.output_types[i]) continue;
+    return Status::Model(
+        spec.Who() + ": output " + std::to_string(i) + " is " +
+        ElementTypeName(spec.output_types[i]) + " in 'output_types', but " +
+        (tensor_info == nullptr ? "no tensor" : ElementTypeName(FromRuntimeType(element_type))) +
+        " in the graph");
   }
   return Status();
 }
@@ -105,7 +116,9 @@ class RuntimeCall final : public pyop::Call {
   RuntimeCall(const Runtime& runtime, OrtKernelContext* context)
       : api_(runtime.api), lends_shapes_(runtime.LendsShapes()), context_(context) {}
 
+  /// `spec` must outlive the call.
   Status ReadInputs(const pyop::Spec& spec, std::size_t inputs) {
+    places_ = spec.input_places;
     views_.resize(spec.Places(inputs));
     for (std::size_t i = 0; i < views_.size(); ++i) {
       const std::int64_t place =
@@ -133,7 +146,57 @@ class RuntimeCall final : public pyop::Call {
     return FromRuntime(api_, status);
   }
 
+  Status ReadStrings(std::size_t index, std::string* storage,
+                     std::vector<std::string_view>* strings) override {
+    const OrtValue* value = nullptr;
+    Status status = FromRuntime(api_, KernelContext_GetInput(api_, context_, Place(index), &value));
+    std::size_t size = 0;
+    if (status.ok()) status = FromRuntime(api_, GetStringTensorDataLength(api_, value, &size));
+    std::size_t elements = 1;
+    for (const std::int64_t length : views_[index].shape) {
+      elements *= static_cast<std::size_t>(length);
+    }
+    if (!status.ok() || elements == 0) return status;
+    storage->resize(size);
+    std::vector<std::size_t> starts(elements);
+    status = FromRuntime(
+        api_, GetStringTensorContent(api_, value, storage->data(), size, starts.data(), elements));
+    if (!status.ok()) return status;
+    strings->reserve(elements);
+    for (std::size_t i = 0; i < elements; ++i) {
+      const std::size_t end = i + 1 < elements ? starts[i + 1] : size;
+      strings->push_back(std::string_view(*storage).substr(starts[i], end - starts[i]));
+    }
+    return Status();
+  }
+
+  Status StoreStrings(std::size_t index, std::span<const std::int64_t> shape,
+                      std::span<const std::string_view> strings) override {
+    OrtValue* value = nullptr;
+    OrtStatus* status =
+        KernelContext_GetOutput(api_, context_, index, shape.data(), shape.size(), &value);
+    for (std::size_t i = 0; status == nullptr && value != nullptr && i < strings.size(); ++i) {
+      char* text = nullptr;
+      status = GetResizedStringTensorElementBuffer(api_, value, i, strings[i].size(), &text);
+      if (status == nullptr) strings[i].copy(text, strings[i].size());
+    }
+    return FromRuntime(api_, status);
+  }
+
+  Status IsUnwanted(std::size_t index, bool* is_unwanted) override {
+    constexpr std::int64_t kNothing = 0;
+    OrtValue* value = nullptr;
+    OrtStatus* status = KernelContext_GetOutput(api_, context_, index, &kNothing, 1, &value);
+    *is_unwanted = status == nullptr && value == nullptr;
+    return FromRuntime(api_, status);
+  }
+
  private:
+  /// Which of the node's inputs an argument that is there is.
+  std::size_t Place(std::size_t argument) const {
+    return places_.empty() ? argument : static_cast<std::size_t>(places_[argument]);
+  }
+
   Status ReadInput(std::size_t index, pyop::TensorView* view) {
     const OrtValue* value = nullptr;
     OrtStatus* status = KernelContext_GetInput(api_, context_, index, &value);
@@ -147,7 +210,7 @@ class RuntimeCall final : public pyop::Call {
     if (status == nullptr) {
       status = GetTensorMutableData(api_, const_cast<OrtValue*>(value), &view->data);
     }
-    view->element_type = element_type;
+    view->element_type = FromRuntimeType(element_type);
     view->shape = {shape, rank};
     static char nothing = 0;  // an empty tensor may have no memory, and yet it is there
     if (view->data == nullptr) view->data = &nothing;
@@ -174,6 +237,7 @@ class RuntimeCall final : public pyop::Call {
   const OrtApi* const api_;
   const bool lends_shapes_;
   OrtKernelContext* const context_;
+  std::span<const std::int64_t> places_;
   std::array<std::byte, 1024> buffer_;
   std::pmr::monotonic_buffer_resource memory_{buffer_.data(), buffer_.size()};
   std::pmr::vector<pyop::TensorView> views_{&memory_};

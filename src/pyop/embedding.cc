@@ -53,6 +53,6 @@ Status Start(const char* program) {
 }  // namespace opgraft::pyop
 
 /// Its name is kStartPythonSymbol. `program` is the python command whose environment is to serve.
-extern "C" NB_EXPORT void opgraft_start_python_1(const char* program, opgraft::Status* status) {
+extern "C" NB_EXPORT void opgraft_start_python_2(const char* program, opgraft::Status* status) {
   *status = opgraft::pyop::Start(program);
 }

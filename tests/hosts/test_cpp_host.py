@@ -434,5 +434,5 @@ except Exception as error:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
     assert "opgraft.UnavailableError" in output
-    assert "speaks version 1 of the bridge" in output
+    assert "speaks version 2 of the bridge" in output
     assert "version 999" in output

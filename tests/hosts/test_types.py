@@ -1,0 +1,307 @@
+"""Every element type that ONNX Runtime carries, through Python operators and through sessions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import opgraft
+from conftest import FLOAT, Write, pyop_model
+
+VIEWED = "bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz".split()
+PACKED = "int4 uint4".split()
+NUMBERS = {
+    "bfloat16": TensorProto.BFLOAT16,
+    "float8_e4m3fn": TensorProto.FLOAT8E4M3FN,
+    "float8_e4m3fnuz": TensorProto.FLOAT8E4M3FNUZ,
+    "float8_e5m2": TensorProto.FLOAT8E5M2,
+    "float8_e5m2fnuz": TensorProto.FLOAT8E5M2FNUZ,
+    "int4": TensorProto.INT4,
+    "uint4": TensorProto.UINT4,
+}
+
+
+def every_value(name: str) -> np.ndarray:
+    """All values of a type of up to 8 bits, some of bfloat16; an odd number of them."""
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    if name in PACKED:
+        low = -8 if name == "int4" else 0
+        return np.array([*range(low, low + 16), 3], dtype)
+    integers = np.arange(0, 65536, 13, dtype=np.uint16) if name == "bfloat16" else np.arange(256)
+    return integers.astype(np.uint16 if name == "bfloat16" else np.uint8)[:-1].view(dtype)
+
+
+def same(left: np.ndarray, right: np.ndarray) -> bool:
+    """Bit by bit: NaN is no obstacle."""
+    return (
+        left.dtype == right.dtype
+        and left.shape == right.shape
+        and left.tobytes() == right.tobytes()
+    )
+
+
+@pytest.mark.parametrize("name", VIEWED + PACKED)
+def test_between_two_operators(write_module: Write, name: str) -> None:
+    """One makes the values, the other reads them; the session sees bytes alone."""
+    module = write_module(
+        f"""
+        import ml_dtypes
+        class Make:
+            def compute(self, x):
+                return x.view(ml_dtypes.{name})
+        class Read:
+            def compute(self, x):
+                assert x.dtype == ml_dtypes.{name}, x.dtype
+                Read.is_view = not x.flags.writeable
+                return x[::-1].copy().view(np.uint16 if x.itemsize == 2 else np.uint8)
+        """
+    )
+    values = every_value(name)
+    raw = values.view(np.uint16 if values.itemsize == 2 else np.uint8)
+    number = helper.np_dtype_to_tensor_dtype(raw.dtype)
+    make = pyop_model(module, "Make", outputs=("m",), output_types=[NUMBERS[name]], type=number)
+    read = pyop_model(module, "Read", inputs=("m",), input_types=[NUMBERS[name]], type=number)
+    make.graph.node[0].name = "first"
+    make.graph.node.append(read.graph.node[0])
+    make.graph.output[0].CopyFrom(read.graph.output[0])
+    session = opgraft.InferenceSession(make, allow=[module])
+    for part in (raw, raw[:2], raw[:1], raw[:0]):
+        np.testing.assert_array_equal(session.run(None, {"x": part})[0], part[::-1])
+    assert sys.modules[module].Read.is_view is (name in VIEWED)
+
+
+def test_a_nibble_lies_where_the_runtime_expects_it(write_module: Write) -> None:
+    """Against the runtime's own kernels: Cast reads what the operator made."""
+    module = write_module(
+        """
+        import ml_dtypes
+        class Op:
+            def compute(self):
+                return np.array([1, -2, 7], ml_dtypes.int4)
+        """
+    )
+    model = pyop_model(module, inputs=(), outputs=("m",), type=TensorProto.INT4)
+    scale = helper.make_tensor("scale", FLOAT, [], [1.0])
+    model.graph.initializer.append(scale)
+    model.graph.node.append(helper.make_node("DequantizeLinear", ["m", "scale"], ["y"]))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [3]))
+    model.opset_import[0].version = 21
+    model.ir_version = 10
+    (result,) = opgraft.InferenceSession(model, allow=[module]).run(None, {})
+    np.testing.assert_array_equal(result, [1, -2, 7])
+
+
+def test_copies_of_packed_and_text_inputs_may_be_kept(write_module: Write) -> None:
+    module = write_module(
+        """
+        class Op:
+            kept = []
+            def compute(self, x):
+                x[0] = x[1]
+                self.kept.append(x)
+                return x
+        """
+    )
+    session = opgraft.InferenceSession(pyop_model(module, type=TensorProto.STRING), allow=[module])
+    for _ in range(2):
+        assert session.run(None, {"x": np.array(["a", "b"])})[0].tolist() == ["b", "b"]
+
+
+TEXTS = ["", "a", "Grüße", "\0", "a\0b", "\U0001f600", "x" * 10_000]
+
+
+@pytest.mark.parametrize("shape", [(7,), (7, 1), (0,), (0, 3), ()])
+def test_strings(write_module: Write, shape: tuple[int, ...]) -> None:
+    module = write_module(
+        """
+        class Op:
+            def compute(self, x):
+                assert x.dtype == object
+                assert all(type(element) is str for element in x.flat)
+                return x[::-1] if x.ndim else x
+        """
+    )
+    session = opgraft.InferenceSession(pyop_model(module, type=TensorProto.STRING), allow=[module])
+    size = int(np.prod(shape))
+    x = np.array(TEXTS[:size], object).reshape(shape)
+    (result,) = session.run(None, {"x": x})
+    assert result.shape == shape
+    assert result.tolist() == (x[::-1] if shape else x).tolist()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("np.array(['a', 'bc'])", ["a", "bc"]),
+        ("np.array(['a', 'bc'])[::-1]", ["bc", "a"]),
+        ("np.array(['a', 'bc']).astype('>U2')", ["a", "bc"]),
+        ("np.array(['a', 'bc'], object)[::-1]", ["bc", "a"]),
+        ("np.array(['a', 'b' * 99], StringDType()) if StringDType else ['a', 'b' * 99]", None),
+        ("['a', 'bc']", ["a", "bc"]),
+        ("[['a'], ['bc']]", [["a"], ["bc"]]),
+        ("'text'", "text"),
+        ("np.str_('text')", "text"),
+        ("[np.str_('a')]", ["a"]),
+        ("[]", []),
+    ],
+)
+def test_strings_that_are_returned(write_module: Write, expression: str, expected: object) -> None:
+    module = write_module(
+        f"""
+        StringDType = getattr(getattr(np, "dtypes", None), "StringDType", None)
+        class Op:
+            def compute(self):
+                return {expression}
+        """
+    )
+    model = pyop_model(module, inputs=(), type=TensorProto.STRING)
+    (result,) = opgraft.InferenceSession(model, allow=[module]).run(None, {})
+    assert result.tolist() == (["a", "b" * 99] if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("np.array(['a', 3], object)", "element 1 of 2 is an int, not a str"),
+        ("np.array(['a', None], object)", "element 1 of 2 is None, not a str"),
+        ("np.array([b'a'])", r"expected an array of str, but compute returned a \|S1 array"),
+        ("np.array([1.0])", "expected an array of str, .*float64 array"),
+        ("np.array(['\\ud800'], object)", "element 0 of 1 has a lone surrogate"),
+        ("['a', 3]", r"returned a list of length 2: it holds 3 \(int\), expected str"),
+        ("b'a'", "expected an array of str, but compute returned a bytes"),
+        ("3", r"it holds 3 \(int\), expected str"),
+        ("None", "returned None"),
+    ],
+)
+def test_strings_that_are_refused(write_module: Write, expression: str, message: str) -> None:
+    module = write_module(f"class Op:\n    def compute(self): return {expression}")
+    model = pyop_model(module, inputs=(), type=TensorProto.STRING)
+    session = opgraft.InferenceSession(model, allow=[module])
+    with pytest.raises(opgraft.PyOpError, match=f"node 'node'.*output 0: .*{message}"):
+        session.run(None, {})
+
+
+def test_bytes_that_are_no_text_pass_through_unharmed(write_module: Write) -> None:
+    """They reach an operator as lone surrogates, which become the same bytes again."""
+    module = write_module(
+        r"""
+        class First:
+            def compute(self):
+                return ["\udcff\udc00"[:1], "a\udc80"]
+        class Second:
+            def compute(self, x):
+                raw = [element.encode("utf-8", "surrogateescape") for element in x]
+                return np.frombuffer(b" ".join(raw), np.uint8)
+        """
+    )
+    model = pyop_model(module, "First", inputs=(), outputs=("s",), type=TensorProto.STRING)
+    second = pyop_model(module, "Second", inputs=("s",), type=TensorProto.UINT8, input_types=[8])
+    model.graph.node.append(second.graph.node[0])
+    model.graph.node[0].name = "first"
+    model.graph.output[0].CopyFrom(second.graph.output[0])
+    (result,) = opgraft.InferenceSession(model, allow=[module]).run(None, {})
+    assert result.tobytes() == b"\xff a\x80"
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        TensorProto.COMPLEX64,
+        TensorProto.COMPLEX128,
+        TensorProto.FLOAT4E2M1,
+        *range(24, 29),  # younger than the oldest onnx
+    ],
+)
+def test_types_that_the_runtime_lacks_are_refused_by_name(write_module: Write, number: int) -> None:
+    module = write_module("class Op:\n    def compute(self): return 1")
+    model = pyop_model(module, inputs=())
+    del model.graph.node[0].attribute[:]
+    attributes = {"module": module, "class_name": "Op", "output_types": [number]}
+    for name, value in attributes.items():
+        model.graph.node[0].attribute.append(helper.make_attribute(name, value))
+    with pytest.raises(
+        opgraft.ModelError, match="node 'node'.*asks for (complex|float|u?int2).*, of which ONNX Ru"
+    ):
+        opgraft.prepare(model)
+
+
+WITHOUT = """
+    import sys
+    sys.modules["ml_dtypes"] = None  # as where it is not installed
+    sys.path[:0] = [{tests!r}, {modules!r}]
+    import numpy as np, onnxruntime
+    import opgraft
+    {body}
+"""
+
+
+def run_without_ml_dtypes(module_folder: Path, body: str) -> str:
+    program = textwrap.dedent(WITHOUT).format(
+        tests=str(Path(__file__).parents[1]), modules=str(module_folder), body=body
+    )
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_without_ml_dtypes(write_module: Write, module_folder: Path, tmp_path: Path) -> None:
+    module = write_module("class Op:\n    def compute(self, x): return x")
+    plain, half = tmp_path / "plain.onnx", tmp_path / "half.onnx"
+    onnx.save(pyop_model(module), plain)
+    onnx.save(pyop_model(module, type=TensorProto.BFLOAT16), half)
+    output = run_without_ml_dtypes(
+        module_folder,
+        f"""
+session = opgraft.InferenceSession({str(plain)!r}, allow=[{module!r}])
+print(session.run(None, {{"x": np.float32([1, 2])}}))
+try:
+    opgraft.InferenceSession({str(half)!r}, allow=[{module!r}])
+except opgraft.UnavailableError as error:
+    print(error)
+""",
+    )
+    assert "[1., 2.]" in output
+    assert "node 'node'" in output
+    assert "arrays of bfloat16 need the Python package ml_dtypes, which is not installed" in output
+    assert "pip install --upgrade ml_dtypes" in output
+
+
+def test_ml_dtypes_is_imported_only_where_it_is_needed(
+    write_module: Write, module_folder: Path, tmp_path: Path
+) -> None:
+    module = write_module("class Op:\n    def compute(self, x): return x + 1")
+    onnx.save(pyop_model(module), tmp_path / "model.onnx")
+    program = f"""
+import sys
+sys.path.insert(0, {str(module_folder)!r})
+import numpy as np, opgraft
+session = opgraft.InferenceSession({str(tmp_path / "model.onnx")!r}, allow=[{module!r}])
+session.run(None, {{"x": np.float32([1, 2])}})
+print("ml_dtypes" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
+@pytest.mark.parametrize(("number", "name"), [(23, "float4_e2m1fn"), (25, "uint2"), (26, "int2")])
+def test_an_input_that_python_cannot_take(write_module: Write, number: int, name: str) -> None:
+    """Newer runtimes have more types than Python operators; some have other numbers there."""
+    module = write_module("class Op:\n    def compute(self, x): return 1")
+    model = pyop_model(module, inputs=("w",), input_types=None)
+    del model.graph.input[:]
+    tensor = TensorProto(name="w", data_type=number, dims=[1], raw_data=b"\0")
+    model.graph.initializer.append(tensor)
+    try:
+        session = opgraft.InferenceSession(model, allow=[module])
+    except opgraft.ModelError as error:
+        assert "ONNX Runtime refuses the model" in str(error)
+        pytest.skip("this ONNX Runtime has no such type")
+    with pytest.raises(opgraft.ModelError, match=f"node 'node'.*input 0: it is {name}, which"):
+        session.run(None, {})
