@@ -1,6 +1,7 @@
 // The table of ONNX's element types.
 #include "core/element_type.h"
 
+#include <cstring>
 #include <iterator>
 
 namespace opgraft {
@@ -34,14 +35,12 @@ constexpr ElementType kElementTypes[] = {
     {24, "float8_e8m0fnu", 1, 8},
     {25, "uint2", 1, 2},
     {26, "int2", 1, 2},
-    {27, "float6_e2m3fn", 1, 8},
-    {28, "float6_e3m2fn", 1, 8},
+    {27, "float6_e2m3fn", 1, 6},
+    {28, "float6_e3m2fn", 1, 6},
 };
 
-/// The lowest element of a byte.
-unsigned char Mask(const ElementType& type) {
-  return static_cast<unsigned char>((1U << static_cast<unsigned>(type.bits)) - 1U);
-}
+/// The bits of the first element of a byte.
+unsigned Mask(const ElementType& type) { return (1U << static_cast<unsigned>(type.bits)) - 1U; }
 
 }  // namespace
 
@@ -58,22 +57,29 @@ std::string ElementTypeName(std::int64_t number) {
 void Unpack(const ElementType& type, const void* packed, std::size_t elements, void* unpacked) {
   const auto* const from = static_cast<const unsigned char*>(packed);
   auto* const to = static_cast<unsigned char*>(unpacked);
-  const std::size_t per_byte = type.PerByte();
+  const auto bits = static_cast<std::size_t>(type.bits);
+  const unsigned mask = Mask(type);
   for (std::size_t i = 0; i < elements; ++i) {
-    const std::size_t shift = i % per_byte * static_cast<std::size_t>(type.bits);
-    to[i] = static_cast<unsigned char>(from[i / per_byte] >> shift) & Mask(type);
+    const std::size_t byte = i * bits / 8;
+    const std::size_t shift = i * bits % 8;
+    unsigned value = from[byte];
+    if (shift + bits > 8) value |= static_cast<unsigned>(from[byte + 1]) << 8U;
+    to[i] = static_cast<unsigned char>((value >> shift) & mask);
   }
 }
 
 void Pack(const ElementType& type, const void* unpacked, std::size_t elements, void* packed) {
   const auto* const from = static_cast<const unsigned char*>(unpacked);
   auto* const to = static_cast<unsigned char*>(packed);
-  const std::size_t per_byte = type.PerByte();
+  const auto bits = static_cast<std::size_t>(type.bits);
+  const unsigned mask = Mask(type);
+  if (elements > 0) std::memset(to, 0, type.PackedSize(elements));
   for (std::size_t i = 0; i < elements; ++i) {
-    const std::size_t shift = i % per_byte * static_cast<std::size_t>(type.bits);
-    unsigned char& byte = to[i / per_byte];
-    if (shift == 0) byte = 0;
-    byte = static_cast<unsigned char>(byte | ((from[i] & Mask(type)) << shift));
+    const std::size_t byte = i * bits / 8;
+    const std::size_t shift = i * bits % 8;
+    const unsigned value = (from[i] & mask) << shift;
+    to[byte] = static_cast<unsigned char>(to[byte] | value);
+    if (shift + bits > 8) to[byte + 1] = static_cast<unsigned char>(value >> 8U);
   }
 }
 

@@ -13,18 +13,15 @@ struct ElementType {
   std::int32_t number;
   std::string_view name;    ///< as in NumPy and ml_dtypes, such as "float32"
   std::size_t size;         ///< bytes of one element in NumPy; 0 for strings
-  int bits;                 ///< of one element in ONNX; below 8, several share a byte, lowest first
+  int bits;                 ///< of one element in ONNX; below 8 they share bytes, lowest bit first
   bool is_carried = false;  ///< ONNX Runtime has tensors of it, and so may a Python operator
 
   /// Elements of ONNX's lie otherwise than NumPy's, several to a byte.
   bool IsPacked() const { return bits > 0 && bits < 8; }
   /// The bytes of so many elements in ONNX.
   std::size_t PackedSize(std::size_t elements) const {
-    return IsPacked() ? elements / PerByte() + (elements % PerByte() != 0 ? 1 : 0)
-                      : elements * size;
+    return IsPacked() ? (elements * static_cast<std::size_t>(bits) + 7) / 8 : elements * size;
   }
-  /// How many elements share a byte.
-  std::size_t PerByte() const { return IsPacked() ? 8 / static_cast<std::size_t>(bits) : 1; }
 };
 
 /// The number of the type whose elements are texts of any length.

@@ -59,5 +59,13 @@ TEST(ElementTypeTest, FourElementsOfTwoBitsShareAByte) {
   EXPECT_EQ(UnpackAll(kInt2, "\x39\x02", 5), unpacked);
 }
 
+TEST(ElementTypeTest, ElementsOfSixBitsLieAcrossBytes) {
+  constexpr std::int64_t kFloat6 = 27;
+  const std::string unpacked("\x01\x3f\x2a\x15\x3e", 5);
+  const std::string packed("\xc1\xaf\x56\x3e", 4);
+  EXPECT_EQ(PackAll(kFloat6, unpacked), packed);
+  EXPECT_EQ(UnpackAll(kFloat6, packed, 5), unpacked);
+}
+
 }  // namespace
 }  // namespace opgraft

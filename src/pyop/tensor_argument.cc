@@ -71,7 +71,11 @@ std::string GatherBytes(const Tensor& tensor, const ElementType& type) {
   for (const std::int64_t integer : tensor.integers) {
     bytes.append(reinterpret_cast<const char*>(&integer), type.size);
   }
-  return bytes;
+  constexpr int kAcrossBytes = 6;  // of bits; such elements share no integer
+  if (type.bits != kAcrossBytes) return bytes;
+  std::string packed(type.PackedSize(bytes.size()), '\0');
+  Pack(type, bytes.data(), bytes.size(), packed.data());
+  return packed;
 }
 
 }  // namespace
@@ -95,7 +99,8 @@ Status ReadTensor(std::string_view tensor_bytes, nb::object* array) {
     if (length < 0 ||
         __builtin_mul_overflow(expected, static_cast<std::size_t>(length), &expected) ||
         __builtin_mul_overflow(expected, std::size_t{16}, &largest)) {
-      return Status::Model("its shape is (" + DimensionsText(tensor.shape) + ")");
+      return Status::Model("its shape (" + DimensionsText(tensor.shape) +
+                           ") is none, or too large");
     }
   }
   PyObject* made = nullptr;

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import opgraft
-from conftest import FLOAT, Write, pyop_model
+from conftest import FLOAT, Write, floats, pyop_model
 
 VIEWED = "bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz".split()
 PACKED = "int4 uint4".split()
@@ -305,3 +305,153 @@ def test_an_input_that_python_cannot_take(write_module: Write, number: int, name
         pytest.skip("this ONNX Runtime has no such type")
     with pytest.raises(opgraft.ModelError, match=f"node 'node'.*input 0: it is {name}, which"):
         session.run(None, {})
+
+
+IDENTITY = "class Op:\n    def compute(self, x): return x.copy()"
+
+
+@pytest.mark.parametrize("name", VIEWED + PACKED)
+def test_through_a_session(write_module: Write, name: str) -> None:
+    module = write_module(IDENTITY)
+    session = opgraft.InferenceSession(pyop_model(module, type=NUMBERS[name]), allow=[module])
+    x = every_value(name)
+    even = x[:-1].reshape(2, -1)
+    for array in (x, x[::-1], x[::2], even.T, x[:1], x[:0], x[0].reshape(()), even.reshape(-1, 2)):
+        for outputs in (None, ["y"]):
+            (result,) = session.run(outputs, {"x": array})
+            assert same(result, array), array
+    assert same(session.run(None, {"x": x[3]})[0], x[3].reshape(()))
+    results = [session.run(None, {"x": np.full(9, value, x.dtype)})[0] for value in x[:4]]
+    for value, result in zip(x[:4], results, strict=True):  # each has memory of its own
+        assert same(result, np.full(9, value, x.dtype))
+
+
+def test_big_endian_inputs(write_module: Write) -> None:
+    """ONNX Runtime alone takes the bytes as they lie."""
+    module = write_module(IDENTITY)
+    for dtype in (">f4", ">i8", ">u2", ">f2"):
+        number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype).newbyteorder("="))
+        session = opgraft.InferenceSession(pyop_model(module, type=number), allow=[module])
+        (result,) = session.run(None, {"x": np.array([1, 2, 300], dtype)})
+        assert result.tolist() == [1, 2, 300]
+    session = opgraft.InferenceSession(
+        pyop_model(module, type=TensorProto.BFLOAT16), allow=[module]
+    )
+    x = np.array([1, 2, 300], ml_dtypes.bfloat16)
+    big = x.byteswap().view(x.dtype.newbyteorder(">"))
+    assert same(session.run(None, {"x": big})[0], x)
+
+
+@pytest.mark.parametrize("dtype", ["object", "U", ">U3", "T"])
+def test_strings_through_a_session(write_module: Write, dtype: str) -> None:
+    if dtype == "T" and not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("NumPy 1 has no StringDType")
+    module = write_module(IDENTITY)
+    session = opgraft.InferenceSession(pyop_model(module, type=TensorProto.STRING), allow=[module])
+    x = np.array([["a", "Grü"], ["", "b"]], dtype)
+    (result,) = session.run(None, {"x": x})
+    assert result.tolist() == x.tolist()
+
+
+def mixed_model(module: str) -> onnx.ModelProto:
+    """Inputs of plain floats, strings and bfloat16; outputs of the same."""
+    types = {"f": FLOAT, "s": TensorProto.STRING, "b": TensorProto.BFLOAT16}
+    model = pyop_model(
+        module,
+        inputs=tuple(types),
+        outputs=tuple(name + "2" for name in types),
+        input_types=list(types.values()),
+        output_types=list(types.values()),
+    )
+    for values in (model.graph.input, model.graph.output):
+        for value, number in zip(values, types.values(), strict=True):
+            value.type.tensor_type.elem_type = number
+    return model
+
+
+def test_a_session_with_some_of_each(write_module: Write) -> None:
+    module = write_module(
+        "class Op:\n    def compute(self, f, s, b): return f + 1, s[::-1], b[::-1]"
+    )
+    session = opgraft.InferenceSession(mixed_model(module), allow=[module])
+    feed = {
+        "f": np.array([1, 2], ">f4"),
+        "s": np.array(["a", "Grüße"]),
+        "b": np.array([1, 2], ml_dtypes.bfloat16),
+    }
+    for names in (["f2", "s2", "b2"], ["b2", "f2"], ["s2"], None):
+        results = dict(zip(names or ["f2", "s2", "b2"], session.run(names, feed), strict=True))
+        if "f2" in results:
+            assert results["f2"].tolist() == [2, 3]
+        if "s2" in results:
+            assert results["s2"].tolist() == ["Grüße", "a"]
+        if "b2" in results:
+            assert same(results["b2"], feed["b"][::-1].copy())
+    assert feed["f"].dtype == ">f4"  # the caller's dictionary stays as it was
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        (np.float32([1]), "float32"),
+        (np.uint16([1]), "uint16"),
+        (np.array([1], ml_dtypes.float8_e5m2), "float8_e5m2"),
+        ([1.0], "list"),
+    ],
+)
+def test_an_input_of_another_type(write_module: Write, value: object, given: str) -> None:
+    module = write_module(IDENTITY)
+    session = opgraft.InferenceSession(
+        pyop_model(module, type=TensorProto.BFLOAT16), allow=[module]
+    )
+    with pytest.raises(
+        opgraft.Error, match=rf"input 'x': expected .* ml_dtypes\.bfloat16, not of {given}\. To m"
+    ):
+        session.run(None, {"x": value})
+
+
+def test_an_input_that_is_missing_or_unknown(write_module: Write) -> None:
+    module = write_module(IDENTITY)
+    model = pyop_model(module, type=TensorProto.BFLOAT16)
+    session = opgraft.InferenceSession(model, allow=[module])
+    x = np.array([1], ml_dtypes.bfloat16)
+    with pytest.raises(Exception, match="(?i)missing|required"):
+        session.run(None, {})
+    with pytest.raises(Exception, match="(?i)invalid"):
+        session.run(None, {"x": x, "z": floats(1)})
+    with pytest.raises(Exception, match="(?i)invalid output"):
+        session.run(["z"], {"x": x})
+
+
+def test_an_operators_error_in_a_session_with_such_types(write_module: Write) -> None:
+    module = write_module("class Op:\n    def compute(self, x): raise ValueError('bad value')")
+    model = pyop_model(module, type=TensorProto.BFLOAT16)
+    session = opgraft.InferenceSession(model, allow=[module])
+    with pytest.raises(opgraft.PyOpError, match="bad value") as error:
+        session.run(None, {"x": np.array([1], ml_dtypes.bfloat16)})
+    assert isinstance(error.value.__cause__, ValueError)
+
+
+def test_results_outlive_their_session(write_module: Write) -> None:
+    module = write_module(IDENTITY)
+    model = pyop_model(module, type=TensorProto.BFLOAT16)
+    x = np.arange(10_000).astype(ml_dtypes.bfloat16)
+    (result,) = opgraft.InferenceSession(model, allow=[module]).run(None, {"x": x})
+    np.random.default_rng(0).random(100_000)  # other use of the memory
+    assert same(result, x)
+    result[0] = 5  # it is the caller's
+    assert result[0] == 5
+
+
+def test_a_session_of_the_runtimes_own_operators() -> None:
+    """No Python operator at all: Cast, from bfloat16 and to it."""
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["x"], ["y"], to=FLOAT)],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.BFLOAT16, None)],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    session = opgraft.InferenceSession(model)
+    x = np.array([1.5, -2], ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.float32([1.5, -2]))
