@@ -19,8 +19,9 @@ _TYPES = {
     "float8e5m2fnuz": (20, "float8_e5m2fnuz"),
     "uint4": (21, "uint4"),
     "int4": (22, "int4"),
+    "float4e2m1": (23, "float4_e2m1fn"),
 }
-_PACKED = {"uint4", "int4"}
+_PACKED = {"uint4", "int4", "float4e2m1"}
 _STRING = 8
 
 Run = Callable[..., Any]

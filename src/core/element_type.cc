@@ -31,7 +31,7 @@ constexpr ElementType kElementTypes[] = {
     {20, "float8_e5m2fnuz", 1, 8, true},
     {21, "uint4", 1, 4, true},
     {22, "int4", 1, 4, true},
-    {23, "float4_e2m1fn", 1, 4},
+    {23, "float4_e2m1fn", 1, 4, true},
     {24, "float8_e8m0fnu", 1, 8},
     {25, "uint2", 1, 2},
     {26, "int2", 1, 2},

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "core/element_type.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
 #include "model/pyop_node.h"
@@ -104,6 +105,8 @@ class Preparer {
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
   void NoteExternalData(std::string_view tensor);
   Status CheckLoweredOperators() const;
+  /// Whether the runtime lets a custom operator have the types that the spec names.
+  Status CheckCarried(const pyop::Spec& spec) const;
 
   const std::string_view origin_;
   const std::string_view runtime_version_;
@@ -229,6 +232,7 @@ Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declar
       return Status();
     }
     if (Status status = Complete(declared, &read); !status.ok()) return status;
+    if (Status status = CheckCarried(read.spec); !status.ok()) return status;
     prepared_->python_operators.push_back(read.spec);
     for (std::size_t i = 0; i < read.outputs.size(); ++i) {
       const auto value = declared.find(read.outputs[i]);
@@ -332,6 +336,19 @@ Status Preparer::CheckLoweredOperators() const {
       ", and between the two these operators have changed: " + different +
       ". Export the model for opset " + opset +
       ", or convert it: onnx.version_converter.convert_version(model, " + opset + ")");
+}
+
+Status Preparer::CheckCarried(const pyop::Spec& spec) const {
+  for (const auto* const types : {&spec.input_types, &spec.output_types}) {
+    for (const std::int64_t type : *types) {
+      if (type <= limits_.last_type) continue;
+      return Status::Model(spec.Who() + ": it has tensors of " + ElementTypeName(type) +
+                           ", which custom operators of ONNX Runtime " +
+                           std::string(runtime_version_) +
+                           " cannot have; int4 and uint4 need 1.21, float4_e2m1fn needs 1.24");
+    }
+  }
+  return Status();
 }
 
 }  // namespace

@@ -75,16 +75,6 @@ Status ReadSpec(const OrtApi* api, const OrtKernelInfo* info, pyop::Spec* spec) 
   return Status();
 }
 
-/// ONNX's number of an element type. The runtime's are the same, but for a few that came late.
-std::int64_t FromRuntimeType(int element_type) {
-  switch (element_type) {
-    case 24: return 25;  // uint2
-    case 25: return 26;  // int2
-    case 26: return 24;  // float8_e8m0fnu
-    default: return element_type;
-  }
-}
-
 /// The runtime allots memory by the type that the graph gives an output. The operator writes by the
 /// type that the node gives it, so that the two must agree.
 Status CheckOutputTypes(const OrtApi* api, const OrtKernelInfo* info, const pyop::Spec& spec) {
@@ -100,12 +90,11 @@ Status CheckOutputTypes(const OrtApi* api, const OrtKernelInfo* info, const pyop
     }
     ReleaseTypeInfo(api, type_info);
     if (!status.ok()) return status;
-    if (FromRuntimeType(element_type) == spec.output_types[i]) continue;
-    return Status::Model(
-        spec.Who() + ": output " + std::to_string(i) + " is " +
-        ElementTypeName(spec.output_types[i]) + " in 'output_types', but " +
-        (tensor_info == nullptr ? "no tensor" : ElementTypeName(FromRuntimeType(element_type))) +
-        " in the graph");
+    if (element_type == spec.output_types[i]) continue;
+    return Status::Model(spec.Who() + ": output " + std::to_string(i) + " is " +
+                         ElementTypeName(spec.output_types[i]) + " in 'output_types', but " +
+                         (tensor_info == nullptr ? "no tensor" : ElementTypeName(element_type)) +
+                         " in the graph");
   }
   return Status();
 }
@@ -210,7 +199,7 @@ class RuntimeCall final : public pyop::Call {
     if (status == nullptr) {
       status = GetTensorMutableData(api_, const_cast<OrtValue*>(value), &view->data);
     }
-    view->element_type = FromRuntimeType(element_type);
+    view->element_type = element_type;
     view->shape = {shape, rank};
     static char nothing = 0;  // an empty tensor may have no memory, and yet it is there
     if (view->data == nullptr) view->data = &nothing;
