@@ -24,6 +24,15 @@ tells_the_folder = pytest.mark.skipif(
     reason="this ONNX Runtime cannot be told where external data lies",
 )
 
+takes_nibbles = pytest.mark.skipif(
+    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 21),
+    reason="custom operators of this ONNX Runtime have no 4-bit integers",
+)
+takes_float4 = pytest.mark.skipif(
+    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),
+    reason="custom operators of this ONNX Runtime have no 4-bit floats",
+)
+
 Write = Callable[..., str]  # what the fixture write_module gives
 
 DOUBLE = """

@@ -95,6 +95,9 @@ inline constexpr ApiCall<49, const OrtMemoryInfo*, void*, std::size_t, const std
                          std::size_t, int, OrtValue**>
     CreateTensorWithDataAsOrtValue{};
 inline constexpr ApiCall<51, OrtValue*, void**> GetTensorMutableData{};
+inline constexpr ApiCall<53, const OrtValue*, std::size_t*> GetStringTensorDataLength{};
+inline constexpr ApiCall<54, const OrtValue*, void*, std::size_t, std::size_t*, std::size_t>
+    GetStringTensorContent{};
 inline constexpr ApiCall<55, const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**>
     CastTypeInfoToTensorInfo{};
 inline constexpr ApiCall<57, OrtTensorTypeAndShapeInfo**> CreateTensorTypeAndShapeInfo{};
@@ -108,6 +111,8 @@ inline constexpr ApiCall<62, const OrtTensorTypeAndShapeInfo*, std::int64_t*, st
 inline constexpr ApiCall<63, const OrtTensorTypeAndShapeInfo*, const char**, std::size_t>
     GetSymbolicDimensions{};
 inline constexpr ApiCall<65, const OrtValue*, OrtTensorTypeAndShapeInfo**> GetTensorTypeAndShape{};
+inline constexpr ApiCall<252, OrtValue*, std::size_t, std::size_t, char**>
+    GetResizedStringTensorElementBuffer{};
 /// Only in runtimes from 1.24 on; the shape stays the runtime's.
 inline constexpr ApiCall<414, const OrtValue*, int*, const std::int64_t**, std::size_t*>
     GetTensorElementTypeAndShapeDataReference{};

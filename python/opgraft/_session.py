@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import onnxruntime
+from numpy import ndarray
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft._errors import Error, ModelError, UnavailableError, raised_by_runtime, translate
 from opgraft._library import library_path
 from opgraft._modules import import_all, names
 from opgraft._prepare import Model, prepare
+from opgraft._tensors import Exchange
 
 _run = onnxruntime.InferenceSession.run
 _ALLOW_ENTRY = "opgraft.allow"
@@ -138,6 +140,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                 provider_options,
                 **kwargs,
             )
+        self._exchange = Exchange(self)
+        self._needs_help = self._exchange.is_needed
 
     @contextmanager
     def _external_data(self, options: onnxruntime.SessionOptions) -> Iterator[None]:
@@ -162,6 +166,12 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
         # As raised_by_runtime and super(), without their cost to a call that goes well.
         try:
+            needs_help = self._needs_help
+            for value in input_feed.values():
+                if isinstance(value, ndarray) and not value.dtype.isnative:
+                    needs_help = True
+            if needs_help:
+                return self._exchange.run(self, output_names, input_feed, run_options)
             return _run(self, output_names, input_feed, run_options)
         except Exception as error:
             translated = translate(error)

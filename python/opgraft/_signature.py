@@ -38,6 +38,7 @@ ELEMENT_TYPES = {
     "float8_e5m2fnuz": 20,
     "uint4": 21,
     "int4": 22,
+    "float4_e2m1fn": 23,
 }
 
 # AttributeProto.AttributeType, by the Python type that stands for it.

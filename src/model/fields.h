@@ -30,6 +30,11 @@ class Field {
     return static_cast<std::int64_t>(number_);
   }
 
+  double Double() const {
+    Expect(protozero::pbf_wire_type::fixed64);
+    return std::bit_cast<double>(number_);
+  }
+
   float Float() const {
     Expect(protozero::pbf_wire_type::fixed32);
     return std::bit_cast<float>(static_cast<std::uint32_t>(number_));
@@ -45,16 +50,25 @@ class Field {
     }
   }
 
-  void AppendTo(std::vector<float>* floats) const {
-    if (type_ != protozero::pbf_wire_type::length_delimited) return floats->push_back(Float());
-    if (bytes_.size() % sizeof(float) != 0) throw protozero::invalid_length_exception();
-    const std::size_t start = floats->size();
-    floats->resize(start + bytes_.size() / sizeof(float));
-    if (!bytes_.empty()) std::memcpy(floats->data() + start, bytes_.data(), bytes_.size());
-  }
+  void AppendTo(std::vector<float>* floats) const { AppendFixed(floats); }
+  void AppendTo(std::vector<double>* doubles) const { AppendFixed(doubles); }
 
  private:
   friend class FieldReader;
+
+  template <class Element>
+  void AppendFixed(std::vector<Element>* elements) const {
+    if (type_ != protozero::pbf_wire_type::length_delimited) {
+      if constexpr (sizeof(Element) == sizeof(float))
+        return elements->push_back(Float());
+      else
+        return elements->push_back(Double());
+    }
+    if (bytes_.size() % sizeof(Element) != 0) throw protozero::invalid_length_exception();
+    const std::size_t start = elements->size();
+    elements->resize(start + bytes_.size() / sizeof(Element));
+    if (!bytes_.empty()) std::memcpy(elements->data() + start, bytes_.data(), bytes_.size());
+  }
 
   std::string_view Expect(protozero::pbf_wire_type type) const {
     if (type_ != type) throw WireTypeError();
@@ -88,6 +102,7 @@ class FieldReader {
       }
       case protozero::pbf_wire_type::varint: field_.number_ = reader_.get_uint64(); break;
       case protozero::pbf_wire_type::fixed32: field_.number_ = reader_.get_fixed32(); break;
+      case protozero::pbf_wire_type::fixed64: field_.number_ = reader_.get_fixed64(); break;
       default: reader_.skip();
     }
     field_.slice_ = {start, static_cast<std::size_t>(reader_.data().data() - start)};

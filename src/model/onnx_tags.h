@@ -59,7 +59,11 @@ enum Attribute : std::uint32_t {
   kAttributeStrings = 9,
   kAttributeTensors = 10,
   kAttributeGraphs = 11,
+  kAttributeTypeProto = 14,
+  kAttributeTypeProtos = 15,
   kAttributeType = 20,
+  kAttributeSparseTensor = 22,
+  kAttributeSparseTensors = 23,
 };
 
 /// AttributeProto.AttributeType.
@@ -67,9 +71,17 @@ enum AttributeType : std::int32_t {
   kFloat = 1,
   kInt = 2,
   kString = 3,
+  kTensor = 4,
+  kGraphAttribute = 5,
   kFloats = 6,
   kInts = 7,
   kStrings = 8,
+  kTensors = 9,
+  kGraphsAttribute = 10,
+  kSparseTensor = 11,
+  kSparseTensors = 12,
+  kTypeProto = 13,
+  kTypeProtos = 14,
 };
 
 /// "TENSOR" for 4, as ONNX calls its kinds of attributes.
@@ -88,7 +100,19 @@ enum Type : std::uint32_t { kTensorType = 1, kElementType = 1, kTensorShape = 2 
 
 enum Shape : std::uint32_t { kDimension = 1, kDimensionValue = 1 };
 
-enum Tensor : std::uint32_t { kTensorDataType = 2, kTensorName = 8, kTensorDataLocation = 14 };
+enum Tensor : std::uint32_t {
+  kTensorDimensions = 1,
+  kTensorDataType = 2,
+  kTensorFloats = 4,
+  kTensorInt32s = 5,
+  kTensorStrings = 6,
+  kTensorInt64s = 7,
+  kTensorName = 8,
+  kTensorRaw = 9,
+  kTensorDoubles = 10,
+  kTensorUint64s = 11,
+  kTensorDataLocation = 14,
+};
 
 /// TensorProto.DataLocation.
 enum DataLocation : std::int32_t { kExternal = 1 };

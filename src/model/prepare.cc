@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "core/element_type.h"
 #include "model/declared_node.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
@@ -127,6 +128,8 @@ class Preparer {
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
   void NoteExternalData(std::string_view tensor);
   Status CheckLoweredOperators() const;
+  /// Whether the runtime lets a custom operator have the types that the spec names.
+  Status CheckCarried(const pyop::Spec& spec) const;
 
   const std::string_view origin_;
   const std::string_view runtime_version_;
@@ -278,6 +281,7 @@ Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declar
       return Status();
     }
     if (Status status = Complete(declared, &read); !status.ok()) return status;
+    if (Status status = CheckCarried(read.spec); !status.ok()) return status;
     WriteNode(std::move(read), declared, out, value_infos);
     *changed = true;
     return Status();
@@ -406,6 +410,19 @@ Status Preparer::CheckLoweredOperators() const {
       ", and between the two these operators have changed: " + different +
       ". Export the model for opset " + opset +
       ", or convert it: onnx.version_converter.convert_version(model, " + opset + ")");
+}
+
+Status Preparer::CheckCarried(const pyop::Spec& spec) const {
+  for (const auto* const types : {&spec.input_types, &spec.output_types}) {
+    for (const std::int64_t type : *types) {
+      if (type <= limits_.last_type) continue;
+      return Status::Model(spec.Who() + ": it has tensors of " + ElementTypeName(type) +
+                           ", which custom operators of ONNX Runtime " +
+                           std::string(runtime_version_) +
+                           " cannot have; int4 and uint4 need 1.21, float4_e2m1fn needs 1.24");
+    }
+  }
+  return Status();
 }
 
 }  // namespace

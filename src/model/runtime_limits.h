@@ -14,6 +14,8 @@ struct RuntimeLimits {
   std::int64_t opset;  ///< of the default domain
   /// Can be told where the external data of a model in memory lies.
   bool takes_folder;
+  /// The number of the last element type that custom operators may have.
+  std::int64_t last_type;
 };
 
 /// A runtime newer than any known is taken for the newest known one, which is never wrong, only

@@ -14,6 +14,16 @@ std::pair<std::int64_t, std::int64_t> Limits(std::string_view version) {
   return {limits.ir_version, limits.opset};
 }
 
+TEST(RuntimeLimitsTest, CustomOperatorsHaveGotMoreTypes) {
+  const auto last_type = [](std::string_view version) {
+    return LimitsOf(RuntimeVersion::Parse(version)).last_type;
+  };
+  EXPECT_EQ(last_type("1.20.1"), 20);  // the last of float8
+  EXPECT_EQ(last_type("1.21.0"), 22);  // int4
+  EXPECT_EQ(last_type("1.23.2"), 22);
+  EXPECT_EQ(last_type("1.24.1"), 23);  // float4
+}
+
 TEST(RuntimeLimitsTest, ARowHoldsUpToTheNext) {
   EXPECT_EQ(Limits("1.19.2"), std::pair(10L, 21L));
   EXPECT_EQ(Limits("1.20.1"), std::pair(10L, 21L));

@@ -111,7 +111,59 @@ class RuntimeCall final : public pyop::Call {
     return FromRuntime(api_, status);
   }
 
+  Status ReadStrings(std::size_t index, std::string* storage,
+                     std::vector<std::string_view>* strings) override {
+    const OrtValue* value = nullptr;
+    Status status = FromRuntime(api_, KernelContext_GetInput(api_, context_, Place(index), &value));
+    std::size_t size = 0;
+    if (status.ok()) status = FromRuntime(api_, GetStringTensorDataLength(api_, value, &size));
+    std::size_t elements = 1;
+    for (const std::int64_t length : views_[index].shape) {
+      elements *= static_cast<std::size_t>(length);
+    }
+    if (!status.ok() || elements == 0) return status;
+    storage->resize(size);
+    std::vector<std::size_t> starts(elements);
+    status = FromRuntime(
+        api_, GetStringTensorContent(api_, value, storage->data(), size, starts.data(), elements));
+    if (!status.ok()) return status;
+    strings->reserve(elements);
+    for (std::size_t i = 0; i < elements; ++i) {
+      const std::size_t end = i + 1 < elements ? starts[i + 1] : size;
+      strings->push_back(std::string_view(*storage).substr(starts[i], end - starts[i]));
+    }
+    return Status();
+  }
+
+  Status StoreStrings(std::size_t index, std::span<const std::int64_t> shape,
+                      std::span<const std::string_view> strings) override {
+    OrtValue* value = nullptr;
+    OrtStatus* status = KernelContext_GetOutput(api_, context_, spec_.OutputPlace(index),
+                                                shape.data(), shape.size(), &value);
+    for (std::size_t i = 0; status == nullptr && value != nullptr && i < strings.size(); ++i) {
+      char* text = nullptr;
+      status = GetResizedStringTensorElementBuffer(api_, value, i, strings[i].size(), &text);
+      if (status == nullptr) strings[i].copy(text, strings[i].size());
+    }
+    return FromRuntime(api_, status);
+  }
+
+  Status IsUnwanted(std::size_t index, bool* is_unwanted) override {
+    constexpr std::int64_t kNothing = 0;
+    OrtValue* value = nullptr;
+    OrtStatus* status =
+        KernelContext_GetOutput(api_, context_, spec_.OutputPlace(index), &kNothing, 1, &value);
+    *is_unwanted = status == nullptr && value == nullptr;
+    return FromRuntime(api_, status);
+  }
+
  private:
+  /// Which of the node's inputs an argument that is there is.
+  std::size_t Place(std::size_t argument) const {
+    return spec_.input_places.empty() ? argument
+                                      : static_cast<std::size_t>(spec_.input_places[argument]);
+  }
+
   Status ReadInput(std::size_t index, pyop::TensorView* view) {
     const OrtValue* value = nullptr;
     OrtStatus* status = KernelContext_GetInput(api_, context_, index, &value);

@@ -5,6 +5,8 @@
 #include <climits>
 #include <utility>
 
+#include "core/element_type.h"
+#include "model/runtime_limits.h"
 #include "ort/attributes.h"
 #include "ort/calls.h"
 #include "ort/pyop_kernel.h"
@@ -175,7 +177,10 @@ PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed, std::stri
 PyOpFamily MakePyOpFamily(const Runtime& runtime, const std::shared_ptr<const Policy>& policy) {
   PyOpFamily family;
   family.push_back(std::make_unique<PyOp>(runtime, policy, pyop::kOpType, 0, 0));
-  for (const int type : kTypes) {
+  const std::int64_t last_type = model::LimitsOf(runtime.version).last_type;
+  for (int type = 1; type <= last_type; ++type) {
+    const ElementType* const known = FindElementType(type);
+    if (known == nullptr || !known->is_carried) continue;
     for (std::size_t leading = 0; leading <= pyop::kMostLeading; ++leading) {
       const std::string number = leading > 0 ? std::to_string(leading) : "";
       family.push_back(

@@ -6,6 +6,7 @@
 
 #include "model/fields.h"
 #include "model/onnx_tags.h"
+#include "pyop/tensor_argument.h"
 
 namespace nb = nanobind;
 
@@ -31,8 +32,65 @@ nb::list ToList(const std::vector<Element>& elements) {
   return list;
 }
 
-/// The value of the attribute, invalid where its kind is not known here.
-nb::object ReadValue(std::string_view attribute, std::int64_t type) {
+/// onnx's class for a message, and whether the attribute is a list of them.
+struct Message {
+  const char* class_name;
+  std::uint32_t tag;
+  bool is_list;
+};
+
+/// By AttributeProto.AttributeType; a `class_name` of nullptr for kinds that are no messages.
+Message FindMessage(std::int64_t type) {
+  switch (type) {
+    case tag::kGraphAttribute: return {"GraphProto", tag::kAttributeGraph, false};
+    case tag::kGraphsAttribute: return {"GraphProto", tag::kAttributeGraphs, true};
+    case tag::kSparseTensor: return {"SparseTensorProto", tag::kAttributeSparseTensor, false};
+    case tag::kSparseTensors: return {"SparseTensorProto", tag::kAttributeSparseTensors, true};
+    case tag::kTypeProto: return {"TypeProto", tag::kAttributeTypeProto, false};
+    case tag::kTypeProtos: return {"TypeProto", tag::kAttributeTypeProtos, true};
+    default: return {nullptr, 0, false};
+  }
+}
+
+/// Of a single message that stands several times, the last wins.
+template <class Reader>
+Status ReadParts(std::string_view attribute, std::uint32_t tag, bool is_list, const Reader& read,
+                 nb::object* value) {
+  nb::list parts;
+  for (FieldReader reader(attribute); reader.Next();) {
+    if (reader.field().tag() != tag) continue;
+    nb::object part;
+    Status status = read(reader.field().Bytes(), &part);
+    if (!status.ok()) return status;
+    parts.append(part);
+  }
+  if (is_list) {
+    *value = parts;
+  } else if (parts.size() > 0) {
+    *value = parts[parts.size() - 1];
+  } else {
+    return Status::Model("it has no value");
+  }
+  return Status();
+}
+
+/// As an object of the package onnx.
+Status ReadMessage(const Message& message, std::string_view bytes, nb::object* value) {
+  try {
+    *value = nb::module_::import_("opgraft._values")
+                 .attr("parse")(message.class_name, nb::bytes(bytes.data(), bytes.size()));
+    return Status();
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_ImportError)) {
+      return Status::Model(std::string("it is no ") + message.class_name + ": " + error.what());
+    }
+    return Status::Unavailable(std::string("an onnx.") + message.class_name +
+                               " needs the Python package onnx. To mend it: pip install onnx");
+  }
+}
+
+/// The value of the attribute; an error does not name it.
+Status ReadValue(std::string_view attribute, std::int64_t type, nb::object* value) {
   // What is zero or empty may be left out of the bytes.
   float number = 0;
   std::int64_t integer = 0;
@@ -53,14 +111,23 @@ nb::object ReadValue(std::string_view attribute, std::int64_t type) {
     }
   }
   switch (type) {
-    case tag::kFloat: return nb::float_(number);
-    case tag::kInt: return nb::int_(integer);
-    case tag::kString: return ToText(text);
-    case tag::kFloats: return ToList(floats);
-    case tag::kInts: return ToList(integers);
-    case tag::kStrings: return texts;
-    default: return {};
+    case tag::kFloat: *value = nb::float_(number); return Status();
+    case tag::kInt: *value = nb::int_(integer); return Status();
+    case tag::kString: *value = ToText(text); return Status();
+    case tag::kFloats: *value = ToList(floats); return Status();
+    case tag::kInts: *value = ToList(integers); return Status();
+    case tag::kStrings: *value = texts; return Status();
+    case tag::kTensor: return ReadParts(attribute, tag::kAttributeTensor, false, ReadTensor, value);
+    case tag::kTensors:
+      return ReadParts(attribute, tag::kAttributeTensors, true, ReadTensor, value);
+    default: break;
   }
+  const Message message = FindMessage(type);
+  if (message.class_name == nullptr) return Status::Model("ONNX has no such kind");
+  const auto read = [&](std::string_view bytes, nb::object* part) {
+    return ReadMessage(message, bytes, part);
+  };
+  return ReadParts(attribute, message.tag, message.is_list, read, value);
 }
 
 }  // namespace
@@ -75,12 +142,11 @@ Status ReadArguments(const Spec& spec, nb::dict* arguments) try {
       if (head.field().tag() == tag::kAttributeName) name = head.field().Bytes();
       if (head.field().tag() == tag::kAttributeType) type = head.field().Integer();
     }
-    const nb::object value = ReadValue(attribute, type);
-    if (!value.is_valid()) {
-      return Status::Model(spec.Who() + ": attribute '" + std::string(name) +
-                           "' is of ONNX's kind " + tag::AttributeTypeName(type) +
-                           ", which __init__ cannot be given yet; expected a number, a string, or "
-                           "a list of them");
+    nb::object value;
+    if (Status status = ReadValue(attribute, type, &value); !status.ok()) {
+      return Status(status.kind(), spec.Who() + ": attribute '" + std::string(name) +
+                                       "', of ONNX's kind " + tag::AttributeTypeName(type) + ": " +
+                                       status.message());
     }
     (*arguments)[ToText(name)] = value;
   }

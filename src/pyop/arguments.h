@@ -8,7 +8,7 @@
 
 namespace opgraft::pyop {
 
-/// A ModelError names an attribute of a kind that cannot be given yet.
+/// An error names the attribute that is broken, or what is to be installed for it.
 Status ReadArguments(const Spec& spec, nanobind::dict* arguments);
 
 }  // namespace opgraft::pyop

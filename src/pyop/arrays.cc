@@ -5,8 +5,10 @@
 #include <numpy/arrayobject.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "core/element_type.h"
 #include "core/text.h"
 #include "pyop/failure.h"
 
@@ -17,16 +19,29 @@ namespace {
 
 static_assert(sizeof(npy_intp) == sizeof(std::int64_t), "NumPy's shapes are read in place");
 
-/// By ONNX's number; -1 where NumPy has no such type.
-constexpr int kTypeNumbers[] = {-1,        NPY_FLOAT32, NPY_UINT8,  NPY_INT8,  NPY_UINT16,
-                                NPY_INT16, NPY_INT32,   NPY_INT64,  -1,        NPY_BOOL,
-                                NPY_HALF,  NPY_FLOAT64, NPY_UINT32, NPY_UINT64};
+/// NumPy's own types by ONNX's number; -1 where it has none.
+constexpr int kTypeNumbers[] = {-1,         NPY_FLOAT32, NPY_UINT8,     NPY_INT8,
+                                NPY_UINT16, NPY_INT16,   NPY_INT32,     NPY_INT64,
+                                NPY_OBJECT, NPY_BOOL,    NPY_HALF,      NPY_FLOAT64,
+                                NPY_UINT32, NPY_UINT64,  NPY_COMPLEX64, NPY_COMPLEX128};
 
-int TypeNumber(std::int64_t element_type) {
+/// By ONNX's number, for good; nullptr for a type of ml_dtypes that nobody has asked for yet.
+/// Guarded by the GIL.
+std::array<PyArray_Descr*, 32> descriptors = {};
+
+PyArray_Descr* FindDescriptor(std::int64_t element_type) {
   const bool is_known =
-      element_type >= 0 && element_type < static_cast<std::int64_t>(std::size(kTypeNumbers));
-  return is_known ? kTypeNumbers[element_type] : -1;
+      element_type >= 0 && element_type < static_cast<std::int64_t>(descriptors.size());
+  return is_known ? descriptors[static_cast<std::size_t>(element_type)] : nullptr;
 }
+
+bool IsNumPysOwn(std::int64_t element_type) {
+  return element_type >= 0 && element_type < static_cast<std::int64_t>(std::size(kTypeNumbers)) &&
+         kTypeNumbers[element_type] >= 0;
+}
+
+/// NumPy 2's StringDType; NumPy's headers name it only for programs that need that version.
+constexpr int kStringType = 2056;
 
 PyArrayObject* AsArray(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
@@ -39,8 +54,12 @@ std::span<const std::int64_t> ShapeOf(PyObject* array) {
 /// An array over `memory`; nullptr with a Python error set.
 PyObject* Wrap(std::int64_t element_type, std::span<const std::int64_t> shape, void* memory,
                int flags) {
-  PyArray_Descr* descriptor = PyArray_DescrFromType(TypeNumber(element_type));
-  if (descriptor == nullptr) return nullptr;
+  PyArray_Descr* descriptor = FindDescriptor(element_type);
+  if (descriptor == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "there are no arrays of this type");
+    return nullptr;
+  }
+  Py_INCREF(descriptor);
   return PyArray_NewFromDescr(&PyArray_Type, descriptor, static_cast<int>(shape.size()),
                               reinterpret_cast<const npy_intp*>(shape.data()), nullptr, memory,
                               flags, nullptr);
@@ -55,6 +74,9 @@ PyObject* ViewOwner() {
 
 PyObject* ImportNumPyApi() {
   import_array();
+  for (std::size_t i = 0; i < std::size(kTypeNumbers); ++i) {
+    if (kTypeNumbers[i] >= 0) descriptors[i] = PyArray_DescrFromType(kTypeNumbers[i]);
+  }
   return Py_None;
 }
 
@@ -64,9 +86,43 @@ void ImportNumPy() {
   if (ImportNumPyApi() == nullptr) throw nb::python_error();
 }
 
-bool HasArrays(std::int64_t element_type) { return TypeNumber(element_type) >= 0; }
+bool HasArrays(std::int64_t element_type) { return FindDescriptor(element_type) != nullptr; }
+
+Status FindArrays(std::int64_t element_type) {
+  if (HasArrays(element_type)) return Status();
+  const ElementType* const type = FindElementType(element_type);
+  if (type == nullptr || element_type == 0) {
+    return Status::Model("there are no arrays of " + ElementTypeName(element_type));
+  }
+  const std::string name(type->name);
+  const nb::object module = nb::steal(PyImport_ImportModule("ml_dtypes"));
+  const nb::object scalar = module.is_valid()
+                                ? nb::steal(PyObject_GetAttrString(module.ptr(), name.c_str()))
+                                : nb::object();
+  PyArray_Descr* descriptor = nullptr;
+  if (scalar.is_valid() && PyArray_DescrConverter(scalar.ptr(), &descriptor) == NPY_SUCCEED &&
+      PyTypeNum_ISUSERDEF(descriptor->type_num) &&
+      PyDataType_ELSIZE(descriptor) == static_cast<npy_intp>(type->size)) {
+    descriptors[static_cast<std::size_t>(element_type)] = descriptor;
+    return Status();
+  }
+  Py_XDECREF(descriptor);
+  const bool is_missing =
+      PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError) != 0;
+  std::string reason =
+      is_missing ? "is not installed" : "has no such type: it is too old or broken";
+  PyErr_Clear();
+  return Status::Unavailable("arrays of " + name + " need the Python package ml_dtypes, which " +
+                             reason + ". To mend it: pip install --upgrade ml_dtypes");
+}
+
+std::string DtypeName(std::int64_t element_type) {
+  if (element_type == kString) return "object";
+  return (IsNumPysOwn(element_type) ? "numpy." : "ml_dtypes.") + ElementTypeName(element_type);
+}
 
 PyObject* MakeView(const TensorView& tensor) {
+  if (FindElementType(tensor.element_type)->IsPacked()) return MakeCopy(tensor);
   PyObject* view = Wrap(tensor.element_type, tensor.shape, tensor.data,
                         NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED);
   if (view == nullptr) return nullptr;
@@ -77,7 +133,9 @@ PyObject* MakeView(const TensorView& tensor) {
   return nullptr;
 }
 
-bool HasViews(std::int64_t element_type) { return TypeNumber(element_type) >= 0; }
+bool HasViews(std::int64_t element_type) {
+  return element_type != kString && !FindElementType(element_type)->IsPacked();
+}
 
 PyObject* MakeOutArray(const TensorView& tensor) {
   PyObject* array =
@@ -97,8 +155,31 @@ bool IsLent(PyObject* array) {
 PyObject* MakeCopy(const TensorView& tensor) {
   PyObject* copy = Wrap(tensor.element_type, tensor.shape, nullptr, 0);
   if (copy == nullptr) return nullptr;
-  std::memcpy(PyArray_DATA(AsArray(copy)), tensor.data, PyArray_NBYTES(AsArray(copy)));
+  const ElementType& type = *FindElementType(tensor.element_type);
+  void* const data = PyArray_DATA(AsArray(copy));
+  if (type.IsPacked()) {
+    Unpack(type, tensor.data, static_cast<std::size_t>(PyArray_SIZE(AsArray(copy))), data);
+  } else {
+    std::memcpy(data, tensor.data, static_cast<std::size_t>(PyArray_NBYTES(AsArray(copy))));
+  }
   return copy;
+}
+
+PyObject* MakeStrings(std::span<const std::int64_t> shape,
+                      std::span<const std::string_view> strings) {
+  PyObject* array = Wrap(kString, shape, nullptr, 0);
+  if (array == nullptr) return nullptr;
+  auto** const elements = static_cast<PyObject**>(PyArray_DATA(AsArray(array)));
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    PyObject* text = PyUnicode_DecodeUTF8(
+        strings[i].data(), static_cast<Py_ssize_t>(strings[i].size()), "surrogateescape");
+    if (text == nullptr) {
+      Py_DECREF(array);
+      return nullptr;
+    }
+    Py_XSETREF(elements[i], text);
+  }
+  return array;
 }
 
 void Detach(PyObject* view) {
@@ -129,11 +210,37 @@ bool ReturnedArray::Take(PyObject* value) {
   return array_.is_valid();
 }
 
+bool ReturnedArray::TakePlain(PyObject* value, std::int64_t element_type, std::string* problem) {
+  if (PyFloat_Check(value) == 0 && PyLong_Check(value) == 0 && PyUnicode_Check(value) == 0 &&
+      PyList_Check(value) == 0 && PyTuple_Check(value) == 0) {
+    return false;
+  }
+  PyArray_Descr* const descriptor = FindDescriptor(element_type);
+  if (descriptor == nullptr) return false;
+  try {
+    nb::object array = nb::module_::import_("opgraft._values")
+                           .attr("as_array")(nb::handle(value),
+                                             nb::handle(reinterpret_cast<PyObject*>(descriptor)));
+    if (PyArray_Check(array.ptr()) == 0) return false;
+    array_ = std::move(array);
+    return true;
+  } catch (nb::python_error& error) {
+    *problem = ToUtf8(nb::steal(PyObject_Str(error.value().ptr())));
+    PyErr_Clear();
+    return false;
+  }
+}
+
 bool ReturnedArray::HasType(std::int64_t element_type) const {
   // Types that are not NumPy's own may have no number that could be compared.
   const int type = PyArray_TYPE(AsArray(array_.ptr()));
-  return type >= 0 && !PyTypeNum_ISUSERDEF(type) &&
-         PyArray_EquivTypenums(type, TypeNumber(element_type));
+  if (element_type == kString) {
+    return type == NPY_OBJECT || type == NPY_UNICODE || type == kStringType;
+  }
+  const PyArray_Descr* const expected = FindDescriptor(element_type);
+  if (type < 0 || expected == nullptr) return false;
+  return PyTypeNum_ISUSERDEF(type) ? type == expected->type_num
+                                   : PyArray_EquivTypenums(type, expected->type_num);
 }
 
 std::span<const std::int64_t> ReturnedArray::shape() const { return ShapeOf(array_.ptr()); }
@@ -150,6 +257,14 @@ bool ReturnedArray::OwnsItsMemory() const {
 }
 
 bool ReturnedArray::CopyTo(std::int64_t element_type, void* memory) const {
+  if (const ElementType& type = *FindElementType(element_type); type.IsPacked()) {
+    const nb::object whole =
+        nb::steal(PyArray_FromArray(AsArray(array_.ptr()), nullptr, NPY_ARRAY_CARRAY_RO));
+    if (!whole.is_valid()) return false;
+    PyArrayObject* const array = AsArray(whole.ptr());
+    Pack(type, PyArray_DATA(array), static_cast<std::size_t>(PyArray_SIZE(array)), memory);
+    return true;
+  }
   const nb::object target =
       nb::steal(Wrap(element_type, shape(), memory, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE));
   return target.is_valid() && PyArray_CopyInto(AsArray(target.ptr()), AsArray(array_.ptr())) == 0;
@@ -163,6 +278,50 @@ bool ReturnedArray::HasShapeOf(PyObject* array) const {
 
 bool ReturnedArray::CopyTo(PyObject* array) const {
   return PyArray_CopyInto(AsArray(array), AsArray(array_.ptr())) == 0;
+}
+
+bool ReturnedArray::ReadStrings(std::vector<nb::object>* owners,
+                                std::vector<std::string_view>* strings,
+                                std::string* problem) const {
+  PyArray_Descr* const descriptor = FindDescriptor(kString);
+  Py_INCREF(descriptor);
+  const nb::object whole = nb::steal(PyArray_FromArray(AsArray(array_.ptr()), descriptor,
+                                                       NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+  if (!whole.is_valid()) {
+    *problem = "its elements cannot be read";
+    PyErr_Clear();
+    return false;
+  }
+  PyArrayObject* const array = AsArray(whole.ptr());
+  auto* const* const elements = static_cast<PyObject**>(PyArray_DATA(array));
+  const auto count = static_cast<std::size_t>(PyArray_SIZE(array));
+  owners->reserve(count);
+  strings->reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    PyObject* const element = elements[i] != nullptr ? elements[i] : Py_None;
+    const std::string which = "element " + std::to_string(i) + " of " + std::to_string(count);
+    if (PyUnicode_Check(element) == 0) {
+      *problem = which + " is " + Describe(element) + ", not a str";
+      return false;
+    }
+    Py_ssize_t size = 0;
+    owners->push_back(nb::borrow(element));
+    const char* text = PyUnicode_AsUTF8AndSize(element, &size);
+    if (text == nullptr) {  // there are surrogates: those that MakeStrings has made become bytes
+      PyErr_Clear();
+      PyObject* bytes = PyUnicode_AsEncodedString(element, "utf-8", "surrogateescape");
+      if (bytes == nullptr) {
+        PyErr_Clear();
+        *problem = which + " has a lone surrogate, which is no UTF-8";
+        return false;
+      }
+      owners->push_back(nb::steal(bytes));
+      text = PyBytes_AS_STRING(bytes);
+      size = PyBytes_GET_SIZE(bytes);
+    }
+    strings->emplace_back(text, static_cast<std::size_t>(size));
+  }
+  return true;
 }
 
 std::string Describe(PyObject* value) {
@@ -181,8 +340,7 @@ std::string Describe(PyObject* value) {
   return (kVowels.find(text.front()) != kVowels.npos ? "an " : "a ") + text;
 }
 
-std::string HowToReturn(PyObject* value, std::string_view type_name) {
-  const std::string dtype = "numpy." + std::string(type_name);
+std::string HowToReturn(PyObject* value, const std::string& dtype) {
   if (value == Py_None) return "give every path through the method a return statement";
   if (PyArray_Check(value)) return "return value.filled(...), since a mask cannot be returned";
   if (PyList_Check(value) && Py_SIZE(value) == 1 && PyArray_Check(PyList_GET_ITEM(value, 0))) {

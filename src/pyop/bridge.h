@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace opgraft::pyop {
 /// tree, but a program may bring a libopgraft older or newer than its Python's package.
 inline constexpr std::uint32_t kBridgeVersion = 2;
 
-/// A tensor in the runtime's memory; `data` is nullptr for an input that is absent.
+/// A tensor in the runtime's memory; `data` is nullptr for an input that is absent, and not to be
+/// read where the type is string. Elements of less than a byte are packed, lowest first.
 struct TensorView {
   void* data = nullptr;
   std::int64_t element_type = 0;
@@ -35,6 +37,15 @@ class Call {
   /// Memory for the whole of output `index`, of the type that the spec gives; at most once each.
   /// `data` is nullptr where nobody wants this output, or it has no elements.
   virtual Status Allocate(std::size_t index, std::span<const std::int64_t> shape, void** data) = 0;
+  /// The elements of input `index`, which is of the type string: views of `storage`.
+  virtual Status ReadStrings(std::size_t index, std::string* storage,
+                             std::vector<std::string_view>* strings) = 0;
+  /// In place of Allocate for an output of the type string: stores all of its elements.
+  virtual Status StoreStrings(std::size_t index, std::span<const std::int64_t> shape,
+                              std::span<const std::string_view> strings) = 0;
+  /// Whether output `index` is left out of the node. If it is not, the call must fail: it has
+  /// memory by then, of no use.
+  virtual Status IsUnwanted(std::size_t index, bool* is_unwanted) = 0;
 };
 
 /// A Python operator, ready to run. Thread-safe: calls may overlap.

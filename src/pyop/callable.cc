@@ -115,6 +115,14 @@ Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallabl
 }  // namespace
 
 Status MakeCallable(const Spec& spec, const Policy& policy, PythonCallable* made) {
+  for (const auto* const types : {&spec.input_types, &spec.output_types}) {
+    for (const std::int64_t element_type : *types) {
+      if (element_type == 0) continue;  // of an input that is absent
+      if (Status status = FindArrays(element_type); !status.ok()) {
+        return Status(status.kind(), spec.Who() + ": " + status.message());
+      }
+    }
+  }
   return spec.IsDeclared() ? MakeFromDeclaration(spec, policy, made)
                            : MakeFromClass(spec, policy, made);
 }

@@ -29,6 +29,14 @@ constexpr char kHowToKeep[] =
     "To mend it: keep a copy (input.copy()), or let every input be one, with the line "
     "'copy_inputs = True' in the class";
 
+/// Makes arrays of the input's type possible, or says why they are not.
+Status FindInputType(const TensorView& input) {
+  const ElementType* const type = FindElementType(input.element_type);
+  if (type != nullptr && type->is_carried) return FindArrays(input.element_type);
+  return Status::Model("it is " + ElementTypeName(input.element_type) +
+                       ", which a Python operator cannot take");
+}
+
 bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> declared) {
   const auto fits = [](std::int64_t size, std::int64_t expected) {
     return expected == kUnknown || expected == size;
@@ -233,10 +241,15 @@ Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
     Status status;
     if (input.data == nullptr) {
       argument = Py_NewRef(Py_None);
-    } else if (!HasArrays(input.element_type)) {
-      status = Status::Model(spec_.Who() + ": input " + std::to_string(arguments->size() - 1) +
-                             " is " + ElementTypeName(input.element_type) +
-                             ", which a Python operator cannot take yet");
+    } else if (!HasArrays(input.element_type) && !(status = FindInputType(input)).ok()) {
+      status =
+          Status(status.kind(), spec_.Who() + ": input " + std::to_string(arguments->size() - 1) +
+                                    ": " + status.message());
+    } else if (input.element_type == kString) {
+      std::string storage;
+      std::vector<std::string_view> strings;
+      status = call.ReadStrings(arguments->size() - 1, &storage, &strings);
+      if (status.ok()) argument = MakeStrings(input.shape, strings);
     } else {
       argument = callable_.copy_inputs ? MakeCopy(input) : MakeView(input);
     }
@@ -322,30 +335,55 @@ Status PythonOperator::CheckShape(std::size_t index, std::span<const std::int64_
 Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* value, bool is_ours,
                                    const Inferred* inferred) const {
   const std::int64_t type = spec_.output_types[index];
-  const std::string_view type_name = FindElementType(type)->name;
-  const auto unexpected = [&](const std::string& expected, const std::string& mend) {
+  const auto unexpected = [&](const std::string& expected, const std::string& mend,
+                              const std::string& problem = "") {
     return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) + ": expected " +
                         expected + ", but " + spec_.compute + " returned " + Describe(value) +
-                        ". To mend it: " + mend);
+                        (problem.empty() ? "" : ": " + problem) + ". To mend it: " + mend);
+  };
+  const auto array_of_type = [&] {
+    return type == kString ? std::string("an array of str")
+                           : "a NumPy array of " + ElementTypeName(type);
   };
   ReturnedArray array;
-  const std::string array_of_type = "a NumPy array of " + std::string(type_name);
-  if (!array.Take(value)) return unexpected(array_of_type, HowToReturn(value, type_name));
+  if (!array.Take(value)) {
+    if (value == Py_None) {
+      bool is_unwanted = false;
+      const Status status = call.IsUnwanted(index, &is_unwanted);
+      if (!status.ok() || is_unwanted) return status;
+    }
+    std::string problem;
+    if (!array.TakePlain(value, type, &problem)) {
+      return unexpected(array_of_type(), HowToReturn(value, DtypeName(type)), problem);
+    }
+  }
   if (!array.HasType(type)) {
-    return unexpected(array_of_type, "return value.astype(numpy." + std::string(type_name) +
-                                         "), or declare the other type in 'output_types'");
+    return unexpected(array_of_type(), "return value.astype(" + DtypeName(type) +
+                                           "), or declare the other type in 'output_types'");
   }
   if (Status status = CheckShape(index, array.shape(), inferred, value); !status.ok())
     return status;
   void* memory = nullptr;
-  Status status = call.Allocate(index, array.shape(), &memory);
+  Status status;
+  if (type == kString) {
+    std::vector<nb::object> owners;
+    std::vector<std::string_view> strings;
+    std::string problem;
+    if (!array.ReadStrings(&owners, &strings, &problem)) {
+      return unexpected(array_of_type(), "let every element be a str", problem);
+    }
+    status = call.StoreStrings(index, array.shape(), strings);
+  } else {
+    status = call.Allocate(index, array.shape(), &memory);
+  }
   if (!status.ok()) {
     return Status(status.kind(), spec_.Who() + ": output " + std::to_string(index) +
                                      ", for which " + spec_.compute + " returned " +
                                      Describe(value) + ": " + status.message());
   }
   if (memory == nullptr) return status;
-  const std::span<const std::byte> block = array.block();
+  const std::span<const std::byte> block =
+      FindElementType(type)->IsPacked() ? std::span<const std::byte>() : array.block();
   if (block.size() >= kBytesWorthReleasing && is_ours && array.OwnsItsMemory()) {
     const nb::gil_scoped_release no_gil;
     std::memcpy(memory, block.data(), block.size());

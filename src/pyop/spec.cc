@@ -47,11 +47,12 @@ Status CheckTypes(const Spec& spec, const std::string& attribute, const char* wh
                            ", which is no ONNX type; expected a number of "
                            "onnx.TensorProto, such as TensorProto.FLOAT");
     }
-    if (known->size == 0) {
-      return Status::Model(spec.Who() + ": attribute '" + attribute + "' asks for " +
-                           std::string(known->name) +
-                           ", which a Python operator cannot take or give yet; supported are bool, "
-                           "the integers of 8 to 64 bits, float16, float32 and float64");
+    if (!known->is_carried) {
+      return Status::Model(
+          spec.Who() + ": attribute '" + attribute + "' asks for " + std::string(known->name) +
+          ", of which ONNX Runtime has no tensors; expected bool, int4 to int64, "
+          "uint4 to uint64, float16 to float64, bfloat16, float8_e4m3fn, "
+          "float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float4_e2m1fn or string");
     }
   }
   return Status();

@@ -1,0 +1,171 @@
+"""Tensors of types that onnxruntime's Python package does not exchange with NumPy by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from opgraft._errors import Error, UnavailableError
+
+# By onnxruntime's name: ONNX's number, and the type of ml_dtypes.
+_TYPES = {
+    "bfloat16": (16, "bfloat16"),
+    "float8e4m3fn": (17, "float8_e4m3fn"),
+    "float8e4m3fnuz": (18, "float8_e4m3fnuz"),
+    "float8e5m2": (19, "float8_e5m2"),
+    "float8e5m2fnuz": (20, "float8_e5m2fnuz"),
+    "uint4": (21, "uint4"),
+    "int4": (22, "int4"),
+    "float4e2m1": (23, "float4_e2m1fn"),
+}
+_PACKED = {"uint4", "int4", "float4e2m1"}
+_STRING = 8
+
+Run = Callable[..., Any]
+
+
+def find_dtype(name: str) -> np.dtype[Any]:
+    """The dtype of ml_dtypes, which is imported no earlier than it is needed."""
+    try:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+    except (ImportError, AttributeError) as error:
+        raise UnavailableError(
+            f"arrays of {name} need the Python package ml_dtypes ({error}). To mend it: "
+            "pip install --upgrade ml_dtypes"
+        ) from error
+
+
+class Exchange:
+    """The inputs and outputs of a session that need help, found once when it is made."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        inputs, outputs = session.get_inputs(), session.get_outputs()
+        self._types = {a.name: _type_name(a) for a in inputs if _type_name(a) in _TYPES}
+        self._texts = {a.name for a in inputs if _type_name(a) == "string"}
+        self._outputs = [a.name for a in outputs]
+        self._helped_outputs = {a.name for a in outputs if _type_name(a) in _TYPES}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a run needs help even where all arrays are plain."""
+        return bool(self._types or self._helped_outputs or self._texts)
+
+    def run(
+        self,
+        session: onnxruntime.InferenceSession,
+        output_names: Sequence[str] | None,
+        feed: dict[str, Any],
+        run_options: Any,
+    ) -> Any:
+        """As onnxruntime's run, with the inputs and outputs that it does not know."""
+        names = list(output_names) if output_names else self._outputs
+        values = {name: self._to_runtime(name, value) for name, value in feed.items()}
+        if self._helped_outputs.isdisjoint(names):
+            # Its inputs may be OrtValues.
+            return onnxruntime.InferenceSession.run(session, names, values, run_options)
+        for name, value in values.items():
+            if not isinstance(value, onnxruntime.OrtValue):
+                values[name] = _as_ort_value(name, value, name in self._texts)
+        results = onnxruntime.InferenceSession.run_with_ort_values(
+            session, names, values, run_options
+        )
+        return [_from_runtime(name, value) for name, value in zip(names, results, strict=True)]
+
+    def _to_runtime(self, name: str, value: Any) -> Any:
+        kind = self._types.get(name)
+        if kind is None:
+            return native(value)
+        if isinstance(value, onnxruntime.OrtValue):
+            return value
+        number, dtype_name = _TYPES[kind]
+        dtype = find_dtype(dtype_name)
+        array = native(value)
+        if not isinstance(array, (np.ndarray, np.generic)) or array.dtype != dtype:
+            given = getattr(array, "dtype", type(array).__name__)
+            raise Error(
+                f"input '{name}': expected an array of ml_dtypes.{dtype_name}, not of {given}. To "
+                f"mend it: numpy.asarray(value).astype(ml_dtypes.{dtype_name})"
+            )
+        array = np.asarray(array, order="C")
+        make = getattr(onnxruntime.OrtValue, "ortvalue_from_numpy_with_onnx_type", None)
+        if make is None:
+            from opgraft._carrier import carry
+
+            return carry(array, number)
+        if kind in _PACKED:
+            array = _pack(array)
+        return make(array.view(f"u{array.dtype.itemsize}"), number)
+
+
+def native(value: Any) -> Any:
+    """The same elements in a form that onnxruntime reads rightly."""
+    if isinstance(value, np.ndarray):
+        if not value.dtype.isnative:  # else its bytes would be taken as they lie
+            return value.astype(value.dtype.newbyteorder("="))
+        if value.dtype.kind == "T":  # NumPy's StringDType
+            return value.astype(object)
+    return value
+
+
+def _type_name(argument: Any) -> str:
+    return str(argument.type).removeprefix("tensor(").removesuffix(")")
+
+
+def _as_ort_value(name: str, value: Any, is_text: bool) -> Any:
+    if not is_text:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(np.asarray(value))
+    from opgraft._carrier import carry  # onnxruntime makes none of strings
+
+    return carry(np.asarray(value, object), _STRING)
+
+
+def _from_runtime(name: str, value: Any) -> Any:
+    if not value.has_value():
+        return None
+    if not value.is_tensor():
+        raise UnavailableError(
+            f"output '{name}' is no tensor, and another output is of a type that onnxruntime's "
+            "Python package does not know. To mend it: ask for them in two runs"
+        )
+    kind = value.data_type().removeprefix("tensor(").removesuffix(")")
+    if kind not in _TYPES:
+        return value.numpy()
+    dtype = find_dtype(_TYPES[kind][1])
+    shape = tuple(value.shape())
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    if kind not in _PACKED:
+        return np.asarray(_Memory(value, shape, f"<u{dtype.itemsize}")).view(dtype)
+    elements = int(np.prod(shape))
+    packed = np.asarray(_Memory(value, ((elements + 1) // 2,), "|u1"))
+    both = np.stack([packed & 15, packed >> 4], axis=1)
+    return both.reshape(-1)[:elements].reshape(shape).view(dtype)
+
+
+class _Memory:
+    """What NumPy asks for to make an array over an OrtValue, which the array then keeps alive."""
+
+    def __init__(self, value: Any, shape: tuple[int, ...], typestr: str) -> None:
+        self._value = value
+        self.__array_interface__ = {
+            "shape": shape,
+            "typestr": typestr,
+            "data": (value.data_ptr(), False),
+            "version": 3,
+        }
+
+
+def _pack(array: np.ndarray) -> np.ndarray:
+    """Two elements to a byte, in an array of the shape of all elements, whose end is not used."""
+    nibbles = array.reshape(-1).view(np.uint8) & 15
+    packed = np.zeros(array.shape, np.uint8)
+    flat = packed.reshape(-1)
+    low, high = nibbles[0::2], nibbles[1::2]
+    flat[: low.size] = low
+    flat[: high.size] |= high << 4
+    return packed
