@@ -51,6 +51,7 @@ enum Attribute : std::uint32_t {
   kAttributeTensors = 10,
   kAttributeGraphs = 11,
   kAttributeType = 20,
+  kAttributeReference = 21,
 };
 
 /// AttributeProto.AttributeType.
