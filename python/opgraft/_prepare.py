@@ -62,13 +62,12 @@ def prepare(model: Model, *, runtime: str | None = None) -> PreparedModel:
     >>> opgraft.register(options, allow=["mymodule"])
     >>> session = onnxruntime.InferenceSession(prepared.bytes, options)
     """
-    from opgraft import _pyop
 
     if isinstance(model, PreparedModel):
         return model
     original, path = _read(model)
     origin = f"'{path}'" if path else "the model"
-    prepared, has_external_data, needs_file, operators = _pyop.prepare(
+    prepared, has_external_data, needs_file, operators = _prepare_or_convert(
         original, origin, runtime or _installed_runtime()
     )
     return PreparedModel(
@@ -79,6 +78,27 @@ def prepare(model: Model, *, runtime: str | None = None) -> PreparedModel:
         needs_file=needs_file,
         path=path if prepared is original else None,
     )
+
+
+def _prepare_or_convert(
+    original: bytes, origin: str, runtime: str
+) -> tuple[bytes, bool, bool, list[tuple[str, str, str]]]:
+    from opgraft import _pyop
+
+    try:
+        return _pyop.prepare(original, origin, runtime)
+    except ModelError as refused:
+        if refused.opset_limit is None:
+            raise
+        from opgraft import _lowering
+
+        try:
+            return _pyop.prepare(_lowering.convert(original, refused.opset_limit), origin, runtime)
+        except ModelError:
+            why = "onnx.version_converter leaves them as they are"
+        except _lowering.NotConvertedError as error:
+            why = str(error)
+        raise ModelError(f"{refused} ({why})") from None
 
 
 def _installed_runtime() -> str:
