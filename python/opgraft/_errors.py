@@ -20,6 +20,10 @@ class PyOpError(Error):
 class ModelError(Error):
     """The model is broken, or asks for something that cannot be."""
 
+    #: The newest opset that the runtime takes, where operators that have changed since are all that
+    #: is wrong with the model.
+    opset_limit: int | None = None
+
 
 class PolicyError(Error):
     """The model would run something that this host has not allowed by name."""

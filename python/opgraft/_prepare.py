@@ -74,19 +74,13 @@ def prepare(
     >>> opgraft.register(options, allow=["mymodule"])
     >>> session = onnxruntime.InferenceSession(prepared.bytes, options)
     """
-    from opgraft import _pyop
-
     import_all(imports)
     if isinstance(model, PreparedModel):
         return model
     original, path = _read(model)
     origin = f"'{path}'" if path else "the model"
-    prepared, has_external_data, needs_file, operators = _pyop.prepare(
-        original,
-        origin,
-        runtime or _installed_runtime(),
-        ",".join(names(allow, "allow")),
-        os.environ.get("OPGRAFT_ALLOW", ""),
+    prepared, has_external_data, needs_file, operators = _prepare_or_convert(
+        original, origin, runtime or _installed_runtime(), ",".join(names(allow, "allow"))
     )
     return PreparedModel(
         bytes=prepared,
@@ -96,6 +90,29 @@ def prepare(
         needs_file=needs_file,
         path=path if prepared is original else None,
     )
+
+
+def _prepare_or_convert(
+    original: bytes, origin: str, runtime: str, allow: str
+) -> tuple[bytes, bool, bool, list[tuple[str, str, str, str]]]:
+    from opgraft import _pyop
+
+    environment = os.environ.get("OPGRAFT_ALLOW", "")
+    try:
+        return _pyop.prepare(original, origin, runtime, allow, environment)
+    except ModelError as refused:
+        if refused.opset_limit is None:
+            raise
+        from opgraft import _lowering
+
+        try:
+            converted = _lowering.convert(original, refused.opset_limit)
+            return _pyop.prepare(converted, origin, runtime, allow, environment)
+        except ModelError:
+            why = "onnx.version_converter leaves them as they are"
+        except _lowering.NotConvertedError as error:
+            why = str(error)
+        raise ModelError(f"{refused} ({why})") from None
 
 
 def _installed_runtime() -> str:

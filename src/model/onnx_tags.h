@@ -62,6 +62,7 @@ enum Attribute : std::uint32_t {
   kAttributeTypeProto = 14,
   kAttributeTypeProtos = 15,
   kAttributeType = 20,
+  kAttributeReference = 21,
   kAttributeSparseTensor = 22,
   kAttributeSparseTensors = 23,
 };

@@ -15,6 +15,7 @@
 #include "model/declared_node.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
+#include "model/opset_changes.h"
 #include "model/pyop_node.h"
 #include "model/rope.h"
 #include "model/runtime_limits.h"
@@ -126,6 +127,8 @@ class Preparer {
   Status RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
+  void NoteOpsets(std::string_view model);
+  void NoteDifference(std::string_view node, const NodeHead& head);
   void NoteExternalData(std::string_view tensor);
   Status CheckLoweredOperators() const;
   /// Whether the runtime lets a custom operator have the types that the spec names.
@@ -139,8 +142,8 @@ class Preparer {
   std::optional<std::string_view> function_;  // the one that is being read, none in the graph
   /// By "domain::Name": the Python modules that declare operators, as the model's metadata says.
   std::map<std::string, std::string_view, std::less<>> modules_;
-  std::set<std::string_view> operators_;  // of the default domain
-  std::int64_t highest_opset_ = 0;        // of the default domain
+  std::map<std::string_view, std::int64_t> lowered_;  // the highest version of each such domain
+  std::map<std::string_view, std::set<std::string>> differences_;  // operators, by their domain
 };
 
 Status Preparer::Run(std::string_view model) {
@@ -150,6 +153,7 @@ Status Preparer::Run(std::string_view model) {
   bool has_graph = false;
   bool has_opset = false;
   bool imports_opgraft = false;
+  NoteOpsets(model);
   for (FieldReader reader(model); reader.Next();) {
     const Field& field = reader.field();
     switch (field.tag()) {
@@ -291,13 +295,14 @@ Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declar
   if (schema != nullptr) {
     PyOpNode read;
     Status status = ReadDeclared(node, *schema, declared, &read);
+    if (status.ok()) status = CheckCarried(read.spec);
     if (!status.ok()) return status;
     if (function_) return RefusalInFunction(read.spec);
     WriteNode(std::move(read), declared, out, value_infos);
     *changed = true;
     return Status();
   }
-  if (IsDefaultDomain(head.domain)) operators_.insert(head.op_type);
+  NoteDifference(node, head);
   for (FieldReader reader(node); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() != tag::kNodeAttribute) {
@@ -383,13 +388,38 @@ Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* cha
   return Status();
 }
 
+/// Nodes may come before the imports that say what they are.
+void Preparer::NoteOpsets(std::string_view model) {
+  const auto note = [this](const Field& field) {
+    const OpsetImport import = ReadOpsetImport(field.Bytes());
+    if (import.version <= OpsetLimit(limits_, import.domain).value_or(import.version)) return;
+    std::int64_t& highest = lowered_[IsDefaultDomain(import.domain) ? "" : import.domain];
+    highest = std::max(highest, import.version);
+  };
+  for (FieldReader reader(model); reader.Next();) {
+    if (reader.field().tag() == tag::kOpsetImport) note(reader.field());
+    if (reader.field().tag() != tag::kFunctions) continue;
+    for (FieldReader function(reader.field().Bytes()); function.Next();) {
+      if (function.field().tag() == tag::kFunctionOpsetImport) note(function.field());
+    }
+  }
+}
+
+void Preparer::NoteDifference(std::string_view node, const NodeHead& head) {
+  const std::string_view domain = IsDefaultDomain(head.domain) ? "" : head.domain;
+  const auto lowered = lowered_.find(domain);
+  if (lowered == lowered_.end() || domain == kContribDomain) return;
+  std::string difference = domain.empty()
+                               ? Difference(node, head.op_type, limits_.opset, lowered->second)
+                               : std::string(head.op_type);
+  if (!difference.empty()) differences_[domain].insert(std::move(difference));
+}
+
 void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) {
   OpsetImport import = ReadOpsetImport(field.Bytes());
-  if (!IsDefaultDomain(import.domain) || import.version <= limits_.opset) {
-    return out->Borrow(field.slice());
-  }
-  highest_opset_ = std::max(highest_opset_, import.version);
-  import.version = limits_.opset;
+  const std::int64_t limit = OpsetLimit(limits_, import.domain).value_or(import.version);
+  if (import.version <= limit) return out->Borrow(field.slice());
+  import.version = limit;
   Rope lowered;
   lowered.Own(WriteOpsetImport(import));
   out->AddMessage(field.tag(), std::move(lowered));
@@ -397,19 +427,18 @@ void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) 
 }
 
 Status Preparer::CheckLoweredOperators() const {
-  std::string different;
-  for (const std::string_view op_type : operators_) {
-    if (highest_opset_ == 0 || IsSameOperator(op_type, limits_.opset, highest_opset_)) continue;
-    different += (different.empty() ? "" : ", ") + std::string(op_type);
-  }
-  if (different.empty()) return Status();
-  const std::string opset = std::to_string(limits_.opset);
-  return Status::Model(
-      std::string(origin_) + " is of ONNX opset " + std::to_string(highest_opset_) +
-      ", ONNX Runtime " + std::string(runtime_version_) + " takes at most " + opset +
-      ", and between the two these operators have changed: " + different +
-      ". Export the model for opset " + opset +
-      ", or convert it: onnx.version_converter.convert_version(model, " + opset + ")");
+  if (differences_.empty()) return Status();
+  const auto& [domain, operators] = *differences_.begin();
+  if (domain.empty()) prepared_->opset_limit = limits_.opset;
+  std::string names;
+  for (const std::string& name : operators) names += (names.empty() ? "" : ", ") + name;
+  const std::string opset = std::to_string(OpsetLimit(limits_, domain).value_or(0));
+  return Status::Model(std::string(origin_) + " is of " +
+                       (domain.empty() ? "ONNX" : std::string(domain)) + " opset " +
+                       std::to_string(lowered_.at(domain)) + ", ONNX Runtime " +
+                       std::string(runtime_version_) + " takes at most " + opset +
+                       ", and between the two these operators have changed: " + names +
+                       ". Export the model for opset " + opset);
 }
 
 Status Preparer::CheckCarried(const pyop::Spec& spec) const {

@@ -1,6 +1,7 @@
 // From a model as its author wrote it to one that stock ONNX Runtime accepts.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,9 @@ struct PreparedModel {
   bool needs_file = false;
   /// The Python operators that it will run, where the policy lets it.
   std::vector<pyop::Spec> python_operators;
+  /// Where it was refused because operators have changed since: the newest opset of the default
+  /// domain that the runtime takes, for a host that can convert the model. Else 0.
+  std::int64_t opset_limit = 0;
 };
 
 /// Prepares `model` for ONNX Runtime `runtime_version` (such as "1.31.1"). Messages name the model

@@ -299,13 +299,40 @@ TEST(PrepareTest, LowersTheIrVersionAndTheOpset) {
 }
 
 TEST(PrepareTest, AnOperatorInTheWayOfLoweringIsNamed) {
-  const std::string sin = Node("Sin", "", {"x"}, {"y"});
-  const Texts words = {"'m.onnx'", "opset 25", kOldRuntime, "at most 21", "have changed: If, Sin."};
-  ExpectRefused(Model(Graph({Node("Add", "", {"x", "x"}, {"x2"}), If(Graph({sin}))}), 25), words);
-  ExpectRefused(Model(Graph({Node("Sin", "ai.onnx", {"x"}, {"y"})}), 22), {"have changed: Sin."});
-  ExpectRefused(Model("", 22) + Function("f", sin, 22), {"have changed: Sin."});
-  const std::string other_domain = Node("Sin", "my.domain", {"x"}, {"y"});
-  EXPECT_NE(Prepared(Model(Graph({other_domain}), 25)).bytes, "");
+  const std::string cast = Node("Cast", "", {"x"}, {"y"}, TextAttribute("round_mode", "up"));
+  const std::string swish = Node("Swish", "ai.onnx", {"x"}, {"y"});
+  const Texts words = {"'m.onnx'", "opset 25", kOldRuntime, "at most 21",
+                       "have changed: Cast with 'round_mode' (since opset 24), Swish (since"};
+  ExpectRefused(Model(Graph({Node("Sin", "", {"x"}, {"x2"}), swish, If(Graph({cast}))}), 25),
+                words);
+  ExpectRefused(Model("", 21) + Function("f", cast, 24), {"have changed: Cast"});
+  const std::string other_domain = Node("Swish", "my.domain", {"x"}, {"y"});
+  EXPECT_NE(Prepared(Model(Graph({other_domain, Node("Sin", "", {"x"}, {"y"})}), 25)).bytes, "");
+}
+
+TEST(PrepareTest, TellsAHostThatCanConvertWhatToConvertTo) {
+  PreparedModel prepared;
+  const std::string model = Model(Graph({Node("Swish", "", {"x"}, {"y"})}), 25);
+  EXPECT_FALSE(Prepare(model, "m", "1.22.1", &prepared).ok());
+  EXPECT_EQ(prepared.opset_limit, 22);
+  EXPECT_TRUE(Prepare(model, "m", "1.31.1", &prepared).ok());
+  EXPECT_EQ(prepared.opset_limit, 0);
+}
+
+TEST(PrepareTest, LowersTheRuntimesOwnDomainToItsOnlyVersion) {
+  const std::string imports = Text(tag::kOpsetImport, Opset("com.microsoft", 5));
+  const PreparedModel prepared =
+      Prepared(Model(Graph({Node("Gelu", "com.microsoft", {"x"}, {"y"})})) + imports);
+  EXPECT_EQ(All(prepared.bytes, tag::kOpsetImport),
+            (Texts{Opset("", 21), Opset("com.microsoft", 1)}));
+}
+
+TEST(PrepareTest, AMachineLearningOpsetThatIsNotKnownIsLoweredOnlyWhereItIsNotUsed) {
+  const std::string import = Text(tag::kOpsetImport, Opset("ai.onnx.ml", 6));
+  const PreparedModel prepared = Prepared(Model("") + import);
+  EXPECT_EQ(All(prepared.bytes, tag::kOpsetImport), (Texts{Opset("", 21), Opset("ai.onnx.ml", 5)}));
+  const std::string scaler = Graph({Node("Scaler", "ai.onnx.ml", {"x"}, {"y"})});
+  ExpectRefused(Model(scaler) + import, {"ai.onnx.ml opset 6", "at most 5", "Scaler"});
 }
 
 TEST(PrepareTest, TellsWhereWeightsLieOutside) {

@@ -1,8 +1,7 @@
-// The tables: limits measured on the wheels, changes read from onnx.defs (a test compares them).
+// The table of limits, measured on the wheels.
 #include "model/runtime_limits.h"
 
-#include <iterator>
-#include <string>
+#include "model/onnx_tags.h"
 
 namespace opgraft::model {
 namespace {
@@ -18,38 +17,6 @@ constexpr Runtime kRuntimes[] = {
     {{1, 24, 0}, {13, 25, true, 23}}, {{1, 25, 0}, {13, 26, true, 23}},
 };
 
-struct Opset {
-  std::int64_t version;
-  std::string_view changed;  // the operators that it brought or changed, each between two spaces
-};
-
-constexpr Opset kOpsets[] = {
-    {22,
-     " Acos Acosh Asin Asinh Atan Atanh AveragePool Bernoulli Conv ConvTranspose Cos Cosh "
-     "DeformConv Det Dropout Elu EyeLike GRU GlobalAveragePool GlobalLpPool GlobalMaxPool "
-     "GridSample HardSigmoid HardSwish InstanceNormalization LSTM LpNormalization LpPool MaxPool "
-     "MaxRoiPool MaxUnpool Mish Multinomial NegativeLogLikelihoodLoss RNN RandomNormal "
-     "RandomNormalLike RandomUniform RandomUniformLike RoiAlign Round Selu Sin Sinh Softplus "
-     "Softsign Tan ThresholdedRelu "},
-    {23,
-     " Attention Cast CastLike Constant ConstantOfShape DequantizeLinear Flatten Identity If Loop "
-     "Pad QuantizeLinear RMSNormalization Reshape RotaryEmbedding Scan Shape Size Squeeze "
-     "Transpose Unsqueeze "},
-    {24,
-     " Attention Cast CastLike Constant ConstantOfShape DequantizeLinear Flatten Identity If Loop "
-     "Pad QuantizeLinear Reshape Scan Shape Size SplitToSequence Squeeze Swish TensorScatter TopK "
-     "Transpose Unsqueeze "},
-    {25,
-     " Attention Cast CastLike Constant ConstantOfShape DequantizeLinear Flatten Identity If Loop "
-     "Pad QuantizeLinear Reshape Scan Shape Size Squeeze Transpose Unsqueeze "},
-    {26, " BitCast CumProd "},
-    {27, " CausalConvWithState LinearAttention Range "},
-    {28,
-     " BitShift Cast Celu Compress DepthToSpace DequantizeLinear Einsum Mod OneHot Optional "
-     "OptionalGetElement OptionalHasElement QuantizeLinear ReduceLogSum ReduceLogSumExp "
-     "ReverseSequence SpaceToDepth SwiGLU Unique "},
-};
-
 }  // namespace
 
 RuntimeLimits LimitsOf(const RuntimeVersion& version) {
@@ -60,16 +27,11 @@ RuntimeLimits LimitsOf(const RuntimeVersion& version) {
   return limits;
 }
 
-bool IsSameOperator(std::string_view op_type, std::int64_t older, std::int64_t newer) {
-  if (older == newer) return true;
-  if (older < kOpsets[0].version - 1 || newer > std::end(kOpsets)[-1].version) return false;
-  const std::string word = " " + std::string(op_type) + " ";
-  for (const Opset& opset : kOpsets) {
-    if (opset.version > older && opset.version <= newer && opset.changed.find(word) != word.npos) {
-      return false;
-    }
-  }
-  return true;
+std::optional<std::int64_t> OpsetLimit(const RuntimeLimits& limits, std::string_view domain) {
+  if (IsDefaultDomain(domain)) return limits.opset;
+  if (domain == kMachineLearningDomain) return 5;  // the same in all of them
+  if (domain == kContribDomain) return 1;
+  return std::nullopt;
 }
 
 }  // namespace opgraft::model

@@ -1,12 +1,17 @@
-// What a version of ONNX Runtime takes, and which operators stand in the way of an older opset.
+// What a version of ONNX Runtime takes.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/runtime_version.h"
 
 namespace opgraft::model {
+
+/// The runtime's own operators, which have never had a version but 1: another number says nothing.
+inline constexpr std::string_view kContribDomain = "com.microsoft";
+inline constexpr std::string_view kMachineLearningDomain = "ai.onnx.ml";
 
 /// The newest model that a runtime loads.
 struct RuntimeLimits {
@@ -22,8 +27,8 @@ struct RuntimeLimits {
 /// careful.
 RuntimeLimits LimitsOf(const RuntimeVersion& version);
 
-/// Whether the default domain's `op_type` means the same in both opsets, `older` <= `newer`:
-/// no opset between them brought or changed it. Knows opsets 22 to 28, false beyond.
-bool IsSameOperator(std::string_view op_type, std::int64_t older, std::int64_t newer);
+/// The newest version of `domain` that such a runtime takes; none where it does not know the domain
+/// and takes any.
+std::optional<std::int64_t> OpsetLimit(const RuntimeLimits& limits, std::string_view domain);
 
 }  // namespace opgraft::model

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <optional>
 #include <utility>
 
 namespace opgraft::model {
@@ -44,51 +44,13 @@ TEST(RuntimeLimitsTest, ANewMajorVersionIsNewerToo) {
   EXPECT_EQ(Limits("2.3.1"), Limits("1.25.1"));
 }
 
-TEST(IsSameOperatorTest, NothingChangesWithinOneOpset) {
-  EXPECT_TRUE(IsSameOperator("Cast", 23, 23));
-  EXPECT_TRUE(IsSameOperator("Add", 5, 5));
-}
-
-TEST(IsSameOperatorTest, AnOperatorThatNoOpsetTouchedIsTheSame) {
-  EXPECT_TRUE(IsSameOperator("Add", 21, 28));
-  EXPECT_TRUE(IsSameOperator("MatMul", 21, 22));
-}
-
-TEST(IsSameOperatorTest, AChangeCountsFromTheOpsetThatMadeIt) {
-  EXPECT_TRUE(IsSameOperator("Cast", 21, 22));
-  EXPECT_FALSE(IsSameOperator("Cast", 22, 23));
-  EXPECT_FALSE(IsSameOperator("Cast", 21, 28));
-  EXPECT_FALSE(IsSameOperator("Sin", 21, 22));
-  EXPECT_TRUE(IsSameOperator("Sin", 22, 28));
-  EXPECT_TRUE(IsSameOperator("Range", 21, 26));
-  EXPECT_FALSE(IsSameOperator("Range", 26, 27));
-  EXPECT_TRUE(IsSameOperator("Range", 27, 28));
-}
-
-TEST(IsSameOperatorTest, AnOperatorThatAnOpsetBroughtWasNotThereBefore) {
-  EXPECT_FALSE(IsSameOperator("BitCast", 25, 26));
-  EXPECT_TRUE(IsSameOperator("BitCast", 26, 28));
-}
-
-TEST(IsSameOperatorTest, TheFirstAndTheLastOfAListCount) {
-  EXPECT_FALSE(IsSameOperator("Acos", 21, 22));
-  EXPECT_FALSE(IsSameOperator("ThresholdedRelu", 21, 22));
-  EXPECT_FALSE(IsSameOperator("BitShift", 27, 28));
-  EXPECT_FALSE(IsSameOperator("Unique", 27, 28));
-}
-
-TEST(IsSameOperatorTest, OnlyWholeNamesCount) {
-  EXPECT_TRUE(IsSameOperator("Pool", 21, 22));    // MaxPool has changed
-  EXPECT_TRUE(IsSameOperator("Softpl", 21, 22));  // Softplus has changed
-  EXPECT_TRUE(IsSameOperator("Bit", 21, 28));     // BitCast has come
-}
-
-TEST(IsSameOperatorTest, NothingIsKnownBeyondTheTable) {
-  EXPECT_FALSE(IsSameOperator("Add", 20, 21));
-  EXPECT_FALSE(IsSameOperator("Add", 20, 22));
-  EXPECT_FALSE(IsSameOperator("Add", 28, 29));
-  EXPECT_FALSE(IsSameOperator("Add", 21, 29));
-  EXPECT_FALSE(IsSameOperator("Add", 21, std::numeric_limits<std::int64_t>::max()));
+TEST(RuntimeLimitsTest, ADomainThatTheRuntimeDoesNotKnowHasNoLimit) {
+  const RuntimeLimits limits = LimitsOf(RuntimeVersion::Parse("1.31.1"));
+  EXPECT_EQ(OpsetLimit(limits, ""), 26);
+  EXPECT_EQ(OpsetLimit(limits, "ai.onnx"), 26);
+  EXPECT_EQ(OpsetLimit(limits, "ai.onnx.ml"), 5);
+  EXPECT_EQ(OpsetLimit(limits, "com.microsoft"), 1);
+  EXPECT_EQ(OpsetLimit(limits, "my.domain"), std::nullopt);
 }
 
 }  // namespace

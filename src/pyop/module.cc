@@ -25,9 +25,12 @@ namespace {
 constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create, &FindSchema, &InferShapes,
                             &ImportModule};
 
-[[noreturn]] void Raise(const Status& status) {
+/// `opset_limit`: of a model that was refused because it is newer, else 0.
+[[noreturn]] void Raise(const Status& status, std::int64_t opset_limit) {
   const nb::object type = nb::module_::import_("opgraft._errors").attr(Name(status.kind()).data());
-  PyErr_SetString(type.ptr(), Readable(status.message()).c_str());
+  nb::object error = type(Readable(status.message()));
+  if (opset_limit != 0) error.attr("opset_limit") = opset_limit;
+  PyErr_SetObject(type.ptr(), error.ptr());
   throw nb::python_error();
 }
 
@@ -41,7 +44,7 @@ nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::
     DeclaredOperators operators(policy);
     status = model::Prepare({model.c_str(), model.size()}, origin, runtime, operators, &prepared);
   }
-  if (!status.ok()) Raise(status);
+  if (!status.ok()) Raise(status, prepared.opset_limit);
   nb::list operators;
   for (const Spec& spec : prepared.python_operators) {
     operators.append(nb::make_tuple(Readable(spec.node), Readable(spec.module),

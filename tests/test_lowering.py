@@ -1,0 +1,201 @@
+"""Models newer than the runtime: what onnx's version converter may do, and what it may not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, version_converter
+from onnx.reference import ReferenceEvaluator
+
+import opgraft
+from conftest import DOUBLE, FLOAT, Write, floats, pyop_model
+
+NEWEST = 28  # the opset of these models, newer than every runtime's
+needs_newest = pytest.mark.skipif(
+    onnx.defs.onnx_opset_version() < NEWEST, reason="this onnx does not know the opset"
+)
+
+
+def model_of(nodes: list[onnx.NodeProto], **graph: Any) -> onnx.ModelProto:
+    """x, a vector of floats, to y."""
+    values = [helper.make_tensor_value_info(name, FLOAT, ["n"]) for name in "xy"]
+    made = helper.make_graph(nodes, "graph", values[:1], values[1:], **graph)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", NEWEST)])
+
+
+def scalars(**values: float) -> list[onnx.TensorProto]:
+    return [numpy_helper.from_array(np.float32(value), name) for name, value in values.items()]
+
+
+def range_nodes(output: str = "y") -> list[onnx.NodeProto]:
+    """0, 1 and 2 added to x. The attribute, that of the default, is not in the older Range."""
+    return [
+        helper.make_node("Range", ["a", "b", "c"], ["r"], stash_type=1),
+        helper.make_node("Add", ["x", "r"], [output]),
+    ]
+
+
+THREE = {"a": 0.0, "b": 3.0, "c": 1.0}
+
+
+@needs_newest
+def test_what_the_converter_can_do_is_done() -> None:
+    model = model_of(range_nodes(), initializer=scalars(**THREE))
+    (y,) = opgraft.InferenceSession(model).run(None, {"x": floats(3)})
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": floats(3)})
+    assert np.array_equal(y, expected)
+
+
+@needs_newest
+def test_python_operators_stay(write_module: Write) -> None:
+    """Without an import for their domain, with an absent input, in the graph and in a branch."""
+    module = write_module(
+        """
+        class Op:
+            def compute(self, x, nothing, y):
+                assert nothing is None
+                return x + y
+        """
+    )
+
+    def pyop(name: str, inputs: list[str], output: str) -> onnx.NodeProto:
+        attributes = {"module": module, "class_name": "Op", "output_types": [FLOAT]}
+        return helper.make_node("PyOp", inputs, [output], name, domain="my.own", **attributes)
+
+    def branch(nodes: list[onnx.NodeProto], output: str) -> onnx.GraphProto:
+        value = helper.make_tensor_value_info(output, FLOAT, None)
+        return helper.make_graph(nodes, output, [], [value])
+
+    yes = branch([*range_nodes("s"), pyop("inner", ["s", "", "x"], "t")], "t")
+    no = branch([helper.make_node("Identity", ["x"], ["e"])], "e")
+    condition = numpy_helper.from_array(np.array(True), "condition")
+    model = model_of(
+        [
+            helper.make_node("If", ["condition"], ["z"], then_branch=yes, else_branch=no),
+            pyop("outer", ["z", "", "x"], "y"),
+        ],
+        initializer=[condition, *scalars(**THREE)],
+    )
+    prepared = opgraft.prepare(model)
+    assert [operator.node for operator in prepared.report] == ["inner", "outer"]
+    (y,) = opgraft.InferenceSession(model, allow=[module]).run(None, {"x": floats(3)})
+    assert y.tolist() == [0, 4, 8]
+
+
+@needs_newest
+def test_what_the_converter_drops_stays(tmp_path: Path) -> None:
+    """It loses functions and sparse weights, and would have lost where weights lie."""
+    function = helper.make_function(
+        "local", "Same", ["i"], ["o"], [helper.make_node("Identity", ["i"], ["o"])],
+        [helper.make_opsetid("", NEWEST)],
+    )  # fmt: skip
+    model = model_of(
+        [*range_nodes("z"), helper.make_node("Same", ["z"], ["y"], domain="local")],
+        initializer=scalars(**THREE),
+    )
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("local", 1))
+    weight = numpy_helper.from_array(np.float32([1]), "sparse")
+    place = numpy_helper.from_array(np.int64([0]), "place")
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(weight, place, [4]))
+    outside = helper.make_tensor("outside", FLOAT, [1], bytes(4), raw=True)
+    onnx.external_data_helper.set_external_data(outside, "weights.bin")
+    outside.ClearField("raw_data")
+    model.graph.initializer.append(outside)
+    (tmp_path / "weights.bin").write_bytes(bytes(4))
+    helper.set_model_props(model, {"author": "me"})
+
+    prepared = onnx.ModelProto.FromString(opgraft.prepare(model, runtime="1.31.1").bytes)
+    assert prepared.functions[0].node == function.node
+    for kept in ("initializer", "sparse_initializer", "input", "output"):
+        assert getattr(prepared.graph, kept) == getattr(model.graph, kept)
+    assert prepared.metadata_props == model.metadata_props
+    assert [i.domain for i in prepared.opset_import] == ["", "local"]
+
+
+@needs_newest
+def test_a_change_that_the_converter_passes_over_is_refused() -> None:
+    """It looks at types alone where an operator has got another meaning."""
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], strides=[2], ceil_mode=1)
+    values = [helper.make_tensor_value_info(name, FLOAT, [1, 1, None]) for name in "xy"]
+    graph = helper.make_graph([node], "graph", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])
+    assert version_converter.convert_version(model, 21).graph.node[0] == node
+    with pytest.raises(
+        opgraft.ModelError,
+        match=r"MaxPool with 'ceil_mode' \(since opset 22\).*leaves them as they are",
+    ):
+        opgraft.prepare(model, runtime="1.19.2")
+
+
+@needs_newest
+def test_what_the_converter_says_is_told() -> None:
+    axis = numpy_helper.from_array(np.int64(0), "axis")
+    model = model_of([helper.make_node("CumProd", ["x", "axis"], ["y"])], initializer=[axis])
+    with pytest.raises(
+        opgraft.ModelError, match=r"changed: CumProd .*version_converter: .*CumProd"
+    ):
+        opgraft.prepare(model, runtime="1.24.4")
+
+
+@needs_newest
+@pytest.mark.parametrize("damage", ["drop", "attribute", "inputs"])
+def test_a_converter_that_changes_other_nodes_is_not_trusted(
+    monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    model = model_of([*range_nodes("z"), *pyop_model("m", inputs=("z",)).graph.node],
+                     initializer=scalars(**THREE))  # fmt: skip
+
+    def convert(given: onnx.ModelProto, target: int) -> onnx.ModelProto:
+        given.graph.node[0].ClearField("attribute")
+        if damage == "drop":
+            del given.graph.node[1]
+        elif damage == "attribute":
+            given.graph.node[2].attribute[0].s = b"other"
+        else:
+            given.graph.node[1].input.reverse()
+        return given
+
+    monkeypatch.setattr(version_converter, "convert_version", convert)
+    with pytest.raises(opgraft.ModelError, match="version_converter changed the node"):
+        opgraft.prepare(model, runtime="1.31.1")
+
+
+def test_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(range_nodes(), initializer=scalars(**THREE)).SerializeToString()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(opgraft.ModelError, match=r"Range with 'stash_type'.*onnx is not installed"):
+        opgraft.prepare(model, runtime="1.31.1")
+
+
+def test_another_error_is_not_the_converters_business(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version_converter, "convert_version", None)
+    with pytest.raises(opgraft.ModelError, match="attribute 'class_name' is missing"):
+        opgraft.prepare(pyop_model("m", class_name=None))  # type: ignore[arg-type]
+
+
+def test_the_runtimes_own_operators_under_another_version(write_module: Write) -> None:
+    """As torch.onnx.export(custom_opsets={"com.microsoft": 5}) writes them."""
+    model = pyop_model(write_module(DOUBLE), inputs=("z",))
+    module = next(a.s.decode() for a in model.graph.node[0].attribute if a.name == "module")
+    model.graph.node.insert(0, helper.make_node("Gelu", ["x"], ["z"], domain="com.microsoft"))
+    model.graph.input[0].name = "x"
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 5))
+    session = opgraft.InferenceSession(model, allow=[module])
+    assert session.run(None, {"x": np.float32([0, 100])})[0].tolist() == [0, 200]
+
+
+def test_a_type_that_is_new_is_refused_by_the_runtime_not_computed() -> None:
+    if onnx.defs.onnx_opset_version() < NEWEST:
+        pytest.skip("this onnx does not know the opset")
+    values = [helper.make_tensor_value_info(n, TensorProto.BFLOAT16, [2, 2]) for n in "xy"]
+    node = helper.make_node("Einsum", ["x"], ["y"], equation="ij->ji")
+    graph = helper.make_graph([node], "graph", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", NEWEST)])
+    with pytest.raises(opgraft.ModelError, match=r"tensor\(bfloat16\).*Einsum"):
+        opgraft.InferenceSession(model)
