@@ -19,7 +19,17 @@ enum Model : std::uint32_t { kIrVersion = 1, kGraph = 7, kOpsetImport = 8, kFunc
 
 enum OperatorSetId : std::uint32_t { kOpsetDomain = 1, kOpsetVersion = 2 };
 
-enum Function : std::uint32_t { kFunctionName = 1, kFunctionNode = 7, kFunctionOpsetImport = 9 };
+enum Function : std::uint32_t {
+  kFunctionName = 1,
+  kFunctionInput = 4,
+  kFunctionOutput = 5,
+  kFunctionNode = 7,
+  kFunctionOpsetImport = 9,
+  kFunctionDomain = 10,
+  kFunctionAttributeDefault = 11,
+  kFunctionValueInfo = 12,
+  kFunctionOverload = 13,
+};
 
 enum Graph : std::uint32_t {
   kGraphNode = 1,
@@ -27,6 +37,8 @@ enum Graph : std::uint32_t {
   kGraphInput = 11,
   kGraphOutput = 12,
   kGraphValueInfo = 13,
+  kGraphQuantizationAnnotation = 14,
+  kGraphSparseInitializer = 15,
 };
 
 enum Node : std::uint32_t {
@@ -36,6 +48,7 @@ enum Node : std::uint32_t {
   kNodeOpType = 4,
   kNodeAttribute = 5,
   kNodeDomain = 7,
+  kNodeOverload = 8,
 };
 
 enum Attribute : std::uint32_t {
@@ -51,6 +64,7 @@ enum Attribute : std::uint32_t {
   kAttributeTensors = 10,
   kAttributeGraphs = 11,
   kAttributeType = 20,
+  kAttributeReference = 21,
 };
 
 /// AttributeProto.AttributeType.
@@ -79,7 +93,9 @@ enum Type : std::uint32_t { kTensorType = 1, kElementType = 1, kTensorShape = 2 
 
 enum Shape : std::uint32_t { kDimension = 1, kDimensionValue = 1 };
 
-enum Tensor : std::uint32_t { kTensorDataLocation = 14 };
+enum Tensor : std::uint32_t { kTensorName = 8, kTensorDataLocation = 14 };
+
+enum SparseTensor : std::uint32_t { kSparseValues = 1 };
 
 /// TensorProto.DataLocation.
 enum DataLocation : std::int32_t { kExternal = 1 };

@@ -3,13 +3,19 @@
 #include "model/prepare.h"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <set>
 #include <utility>
 
+#include "model/declared_values.h"
 #include "model/fields.h"
+#include "model/functions.h"
+#include "model/inline_functions.h"
+#include "model/nesting.h"
 #include "model/onnx_tags.h"
+#include "model/opset_import.h"
 #include "model/pyop_node.h"
 #include "model/rope.h"
 #include "model/runtime_limits.h"
@@ -17,72 +23,17 @@
 namespace opgraft::model {
 namespace {
 
-/// Deeper than anything protobuf would parse, shallow enough for any thread's stack.
-constexpr int kMaximumDepth = 64;
+/// What a graph declares about its values, and what is to be declared in it beyond that.
+struct Declarations {
+  DeclaredValues values;
+  Rope added;  // fields of the graph
 
-pyop::DeclaredShape ReadShape(std::string_view shape) {
-  std::vector<std::int64_t> dimensions;
-  for (FieldReader reader(shape); reader.Next();) {
-    if (reader.field().tag() != tag::kDimension) continue;
-    std::int64_t value = pyop::kUnknown;
-    for (FieldReader dimension(reader.field().Bytes()); dimension.Next();) {
-      if (dimension.field().tag() == tag::kDimensionValue) value = dimension.field().Integer();
-    }
-    dimensions.push_back(value < 0 ? pyop::kUnknown : value);
+  void Add(std::string_view name, const DeclaredValue& value) {
+    Rope value_info;
+    value_info.Own(WriteValueInfo(name, value));
+    added.AddMessage(tag::kGraphValueInfo, std::move(value_info));
   }
-  return dimensions;
-}
-
-std::pair<std::string_view, DeclaredValue> ReadValueInfo(std::string_view value_info) {
-  std::string_view name;
-  DeclaredValue value;
-  for (FieldReader reader(value_info); reader.Next();) {
-    if (reader.field().tag() == tag::kValueName) name = reader.field().Bytes();
-    if (reader.field().tag() != tag::kValueType) continue;
-    for (FieldReader type(reader.field().Bytes()); type.Next();) {
-      if (type.field().tag() != tag::kTensorType) continue;
-      for (FieldReader tensor(type.field().Bytes()); tensor.Next();) {
-        const Field& field = tensor.field();
-        if (field.tag() == tag::kElementType) value.element_type = field.Integer();
-        if (field.tag() == tag::kTensorShape) value.shape = ReadShape(field.Bytes());
-      }
-    }
-  }
-  return {name, value};
-}
-
-/// A ValueInfoProto that gives the type alone: a rank would be taken for the truth.
-std::string WriteValueInfo(std::string_view name, std::int64_t element_type) {
-  std::string written;
-  protozero::pbf_writer value(written);
-  value.add_string(tag::kValueName, name.data(), name.size());
-  protozero::pbf_writer type(value, tag::kValueType);
-  protozero::pbf_writer tensor(type, tag::kTensorType);
-  tensor.add_int32(tag::kElementType, static_cast<std::int32_t>(element_type));
-  return written;
-}
-
-struct OpsetImport {
-  std::string_view domain;
-  std::int64_t version = 0;
 };
-
-OpsetImport ReadOpsetImport(std::string_view bytes) {
-  OpsetImport import;
-  for (FieldReader reader(bytes); reader.Next();) {
-    if (reader.field().tag() == tag::kOpsetDomain) import.domain = reader.field().Bytes();
-    if (reader.field().tag() == tag::kOpsetVersion) import.version = reader.field().Integer();
-  }
-  return import;
-}
-
-std::string WriteOpsetImport(const OpsetImport& import) {
-  std::string written;
-  protozero::pbf_writer writer(written);
-  writer.add_string(tag::kOpsetDomain, import.domain.data(), import.domain.size());
-  writer.add_int64(tag::kOpsetVersion, import.version);
-  return written;
-}
 
 class Preparer {
  public:
@@ -97,11 +48,21 @@ class Preparer {
  private:
   /// Each Rewrite* adds to `out` what becomes of the message, and sets `changed` where it differs.
   Status RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed);
-  Status RewriteNode(std::string_view node, const DeclaredValues& declared, int depth, Rope* out,
-                     bool* changed, Rope* value_infos);
+  /// Adds what becomes of a node to its graph; `slice` is the node as a field of the original
+  /// graph, empty for one that an inlined call has made.
+  Status AddNode(std::string_view node, std::string_view slice, int depth, Declarations* declared,
+                 Rope* graph, bool* changed);
+  Status AddCall(const Function& function, std::string_view call, int depth, Declarations* declared,
+                 Rope* graph);
+  Status RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
+                     bool* changed);
   Status RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
+  /// The one place that tells which nodes Opgraft runs.
+  bool IsOurs(const NodeHead& head) const { return head.IsPyOp(); }
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
+  /// To what the runtime takes; false where it takes it as it is.
+  bool Lower(OpsetImport* import);
   void NoteExternalData(std::string_view tensor);
   Status CheckLoweredOperators() const;
 
@@ -109,9 +70,11 @@ class Preparer {
   const std::string_view runtime_version_;
   const RuntimeLimits limits_;
   PreparedModel* const prepared_;
-  std::optional<std::string_view> function_;  // the one that is being read, none in the graph
-  std::set<std::string_view> operators_;      // of the default domain
-  std::int64_t highest_opset_ = 0;            // of the default domain
+  Functions functions_;
+  std::optional<Inliner> inliner_;
+  std::deque<std::string> made_nodes_;    // what the ropes and views of inlined nodes look at
+  std::set<std::string_view> operators_;  // of the default domain
+  std::int64_t highest_opset_ = 0;        // of the default domain
 };
 
 Status Preparer::Run(std::string_view model) {
@@ -120,6 +83,8 @@ Status Preparer::Run(std::string_view model) {
   bool has_graph = false;
   bool has_opset = false;
   bool imports_opgraft = false;
+  const auto is_ours = [this](const NodeHead& head) { return IsOurs(head); };
+  if (Status status = functions_.Read(model, origin_, is_ours); !status.ok()) return status;
   for (FieldReader reader(model); reader.Next();) {
     const Field& field = reader.field();
     switch (field.tag()) {
@@ -136,6 +101,7 @@ Status Preparer::Run(std::string_view model) {
       case tag::kGraph: {
         if (has_graph) return Status::Model(std::string(origin_) + " has two graphs, expected one");
         has_graph = true;
+        if (functions_.AnyInlined()) inliner_.emplace(field.Bytes(), origin_);
         Rope graph;
         bool graph_changed = false;
         Status status = RewriteGraph(field.Bytes(), 0, &graph, &graph_changed);
@@ -145,6 +111,10 @@ Status Preparer::Run(std::string_view model) {
         break;
       }
       case tag::kFunctions: {
+        if (functions_.IsInlined(field.Bytes())) {
+          changed = true;
+          break;
+        }
         Rope function;
         Status status = RewriteFunction(field.Bytes(), &function, &changed);
         if (!status.ok()) return status;
@@ -163,10 +133,15 @@ Status Preparer::Run(std::string_view model) {
     return Status::Model(std::string(origin_) + " is no ONNX model, or is cut short: it has no " +
                          (has_graph ? "opset import" : "graph"));
   }
+  std::vector<OpsetImport> imports = functions_.missing_imports();
+  for (OpsetImport& import : imports) Lower(&import);
   if (Status status = CheckLoweredOperators(); !status.ok()) return status;
   if (!prepared_->python_operators.empty() && !imports_opgraft) {
+    imports.push_back({pyop::kDomain, pyop::kFormat});
+  }
+  for (const OpsetImport& added : imports) {
     Rope import;
-    import.Own(WriteOpsetImport({pyop::kDomain, pyop::kFormat}));
+    import.Own(WriteOpsetImport(added));
     out.AddMessage(tag::kOpsetImport, std::move(import));
     changed = true;
   }
@@ -176,67 +151,100 @@ Status Preparer::Run(std::string_view model) {
 }
 
 Status Preparer::RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed) {
-  if (depth > kMaximumDepth) {
-    return Status::Model(std::string(origin_) + ": its graphs are nested more than " +
-                         std::to_string(kMaximumDepth) + " deep");
-  }
-  DeclaredValues declared;
+  if (depth > kMaximumDepth) return NestedTooDeep(origin_);
+  Declarations declared;
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphInput ||
         field.tag() == tag::kGraphOutput) {
-      declared.insert(ReadValueInfo(field.Bytes()));
+      declared.values.insert(ReadValueInfo(field.Bytes()));
     }
   }
-  Rope value_infos;
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kGraphNode) {
-      Rope node;
-      bool node_changed = false;
-      Status status =
-          RewriteNode(field.Bytes(), declared, depth, &node, &node_changed, &value_infos);
+      Status status = AddNode(field.Bytes(), field.slice(), depth, &declared, out, changed);
       if (!status.ok()) return status;
-      *changed |= node_changed;
-      if (node_changed) {
-        out->AddMessage(tag::kGraphNode, std::move(node));
-        continue;
-      }
+      continue;
     }
     if (field.tag() == tag::kGraphInitializer) {
       NoteExternalData(field.Bytes());
     }
     out->Borrow(field.slice());
   }
-  out->Append(std::move(value_infos));
+  out->Append(std::move(declared.added));
   return Status();
 }
 
-Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declared, int depth,
-                             Rope* out, bool* changed, Rope* value_infos) {
+Status Preparer::AddNode(std::string_view node, std::string_view slice, int depth,
+                         Declarations* declared, Rope* graph, bool* changed) {
+  if (functions_.AnyInlined()) {
+    const NodeHead head = ReadHead(node);
+    const Function* const called = IsOurs(head) ? nullptr : functions_.FindInlined(head);
+    if (called != nullptr) {
+      *changed = true;
+      return AddCall(*called, node, depth, declared, graph);
+    }
+  }
+  Rope rewritten;
+  bool node_changed = false;
+  Status status = RewriteNode(node, depth, declared, &rewritten, &node_changed);
+  if (!status.ok()) return status;
+  *changed |= node_changed;
+  if (!node_changed && !slice.empty()) {
+    graph->Borrow(slice);
+    return Status();
+  }
+  if (!node_changed) {
+    rewritten = Rope();
+    rewritten.Borrow(node);
+  }
+  graph->AddMessage(tag::kGraphNode, std::move(rewritten));
+  return Status();
+}
+
+Status Preparer::AddCall(const Function& function, std::string_view call, int depth,
+                         Declarations* declared, Rope* graph) {
+  if (depth > kMaximumDepth) return NestedTooDeep(origin_);
+  Expansion expansion;
+  if (Status status = inliner_->Expand(function, call, &expansion); !status.ok()) return status;
+  for (const auto& [name, value] : expansion.values) {
+    if (declared->values.emplace(name, value).second) declared->Add(name, value);
+  }
+  for (Expansion::Node& node : expansion.nodes) {
+    const NodeHead head = node.plain.empty() ? NodeHead() : ReadHead(node.plain);
+    bool changed = false;
+    if (!node.plain.empty() && !IsOurs(head) && functions_.FindInlined(head) == nullptr) {
+      Rope as_it_was;  // which differs in names alone from what is written
+      Status status = RewriteNode(node.plain, depth, declared, &as_it_was, &changed);
+      if (!status.ok()) return status;
+      graph->AddMessage(tag::kGraphNode, std::move(node.bytes));
+      continue;
+    }
+    made_nodes_.push_back(node.bytes.Gather());
+    Status status = AddNode(made_nodes_.back(), {}, depth + 1, declared, graph, &changed);
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+Status Preparer::RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
+                             bool* changed) {
   const NodeHead head = ReadHead(node);
-  if (head.IsPyOp()) {
+  if (IsOurs(head)) {
     PyOpNode read;
     if (Status status = ReadPyOp(node, &read); !status.ok()) return status;
-    if (function_) {
-      return Status::Model(read.spec.Who() + ": it stands in the model's function '" +
-                           std::string(*function_) +
-                           "', where a PyOp cannot run yet. Inline it "
-                           "first: onnx.inliner.inline_local_functions(model)");
-    }
     if (head.IsCanonical()) {
       prepared_->python_operators.push_back(std::move(read.spec));
       return Status();
     }
-    if (Status status = Complete(declared, &read); !status.ok()) return status;
+    if (Status status = Complete(declared->values, &read); !status.ok()) return status;
     prepared_->python_operators.push_back(read.spec);
     for (std::size_t i = 0; i < read.outputs.size(); ++i) {
-      const auto value = declared.find(read.outputs[i]);
-      const bool has_type = value != declared.end() && value->second.element_type != 0;
+      const auto value = declared->values.find(read.outputs[i]);
+      const bool has_type = value != declared->values.end() && value->second.element_type != 0;
       if (read.outputs[i].empty() || has_type) continue;
-      Rope value_info;
-      value_info.Own(WriteValueInfo(read.outputs[i], read.spec.output_types[i]));
-      value_infos->AddMessage(tag::kGraphValueInfo, std::move(value_info));
+      declared->Add(read.outputs[i], {read.spec.output_types[i], std::nullopt});
     }
     *out = WriteCanonical(std::move(read));
     *changed = true;
@@ -282,11 +290,8 @@ void Preparer::NoteExternalData(std::string_view tensor) {
   }
 }
 
+/// One that stays: it has none of our nodes.
 Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* changed) {
-  function_ = "";
-  for (FieldReader reader(function); reader.Next();) {
-    if (reader.field().tag() == tag::kFunctionName) function_ = reader.field().Bytes();
-  }
   for (FieldReader reader(function); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kFunctionOpsetImport) {
@@ -295,27 +300,29 @@ Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* cha
     }
     if (field.tag() == tag::kFunctionNode) {
       Rope node;
-      Rope value_infos;
-      Status status = RewriteNode(field.Bytes(), {}, 0, &node, changed, &value_infos);
+      Declarations declared;
+      Status status = RewriteNode(field.Bytes(), 0, &declared, &node, changed);
       if (!status.ok()) return status;
     }
     out->Borrow(field.slice());
   }
-  function_.reset();
   return Status();
 }
 
 void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) {
   OpsetImport import = ReadOpsetImport(field.Bytes());
-  if (!IsDefaultDomain(import.domain) || import.version <= limits_.opset) {
-    return out->Borrow(field.slice());
-  }
-  highest_opset_ = std::max(highest_opset_, import.version);
-  import.version = limits_.opset;
+  if (!Lower(&import)) return out->Borrow(field.slice());
   Rope lowered;
   lowered.Own(WriteOpsetImport(import));
   out->AddMessage(field.tag(), std::move(lowered));
   *changed = true;
+}
+
+bool Preparer::Lower(OpsetImport* import) {
+  if (!IsDefaultDomain(import->domain) || import->version <= limits_.opset) return false;
+  highest_opset_ = std::max(highest_opset_, import->version);
+  import->version = limits_.opset;
+  return true;
 }
 
 Status Preparer::CheckLoweredOperators() const {
