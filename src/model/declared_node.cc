@@ -242,11 +242,6 @@ class Matcher {
 
 }  // namespace
 
-std::string DeclaredWho(std::string_view node, const NodeHead& head) {
-  return "node " + Quoted(NodeName(node, head)) + ", operator " + std::string(head.domain) +
-         "::" + std::string(head.op_type);
-}
-
 Status ReadDeclared(std::string_view node, const Schema& schema, const DeclaredValues& declared,
                     PyOpNode* read) {
   const NodeHead head = ReadHead(node);

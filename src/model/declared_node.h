@@ -9,9 +9,6 @@
 
 namespace opgraft::model {
 
-/// "node 'n', operator domain::Name", for a node that may have no name of its own.
-std::string DeclaredWho(std::string_view node, const NodeHead& head);
-
 /// Reads a node of the operator that `schema` describes and arranges it so that ONNX Runtime finds
 /// the types of its outputs. A ModelError where node or graph do not fit the schema.
 Status ReadDeclared(std::string_view node, const Schema& schema, const DeclaredValues& declared,

@@ -27,7 +27,17 @@ enum Entry : std::uint32_t { kEntryKey = 1, kEntryValue = 2 };
 
 enum OperatorSetId : std::uint32_t { kOpsetDomain = 1, kOpsetVersion = 2 };
 
-enum Function : std::uint32_t { kFunctionName = 1, kFunctionNode = 7, kFunctionOpsetImport = 9 };
+enum Function : std::uint32_t {
+  kFunctionName = 1,
+  kFunctionInput = 4,
+  kFunctionOutput = 5,
+  kFunctionNode = 7,
+  kFunctionOpsetImport = 9,
+  kFunctionDomain = 10,
+  kFunctionAttributeDefault = 11,
+  kFunctionValueInfo = 12,
+  kFunctionOverload = 13,
+};
 
 enum Graph : std::uint32_t {
   kGraphNode = 1,
@@ -35,6 +45,8 @@ enum Graph : std::uint32_t {
   kGraphInput = 11,
   kGraphOutput = 12,
   kGraphValueInfo = 13,
+  kGraphQuantizationAnnotation = 14,
+  kGraphSparseInitializer = 15,
 };
 
 enum Node : std::uint32_t {
@@ -114,6 +126,8 @@ enum Tensor : std::uint32_t {
   kTensorUint64s = 11,
   kTensorDataLocation = 14,
 };
+
+enum SparseTensor : std::uint32_t { kSparseValues = 1 };
 
 /// TensorProto.DataLocation.
 enum DataLocation : std::int32_t { kExternal = 1 };

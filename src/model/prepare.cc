@@ -3,6 +3,7 @@
 #include "model/prepare.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,9 +14,14 @@
 
 #include "core/element_type.h"
 #include "model/declared_node.h"
+#include "model/declared_values.h"
 #include "model/fields.h"
+#include "model/functions.h"
+#include "model/inline_functions.h"
+#include "model/nesting.h"
 #include "model/onnx_tags.h"
 #include "model/opset_changes.h"
+#include "model/opset_import.h"
 #include "model/pyop_node.h"
 #include "model/rope.h"
 #include "model/runtime_limits.h"
@@ -23,82 +29,17 @@
 namespace opgraft::model {
 namespace {
 
-/// Deeper than anything protobuf would parse, shallow enough for any thread's stack.
-constexpr int kMaximumDepth = 64;
+/// What a graph declares about its values, and what is to be declared in it beyond that.
+struct Declarations {
+  DeclaredValues values;
+  Rope added;  // fields of the graph
 
-pyop::DeclaredShape ReadShape(std::string_view shape) {
-  std::vector<std::int64_t> dimensions;
-  for (FieldReader reader(shape); reader.Next();) {
-    if (reader.field().tag() != tag::kDimension) continue;
-    std::int64_t value = pyop::kUnknown;
-    for (FieldReader dimension(reader.field().Bytes()); dimension.Next();) {
-      if (dimension.field().tag() == tag::kDimensionValue) value = dimension.field().Integer();
-    }
-    dimensions.push_back(value < 0 ? pyop::kUnknown : value);
+  void Add(std::string_view name, const DeclaredValue& value) {
+    Rope value_info;
+    value_info.Own(WriteValueInfo(name, value));
+    added.AddMessage(tag::kGraphValueInfo, std::move(value_info));
   }
-  return dimensions;
-}
-
-std::pair<std::string_view, DeclaredValue> ReadValueInfo(std::string_view value_info) {
-  std::string_view name;
-  DeclaredValue value;
-  for (FieldReader reader(value_info); reader.Next();) {
-    if (reader.field().tag() == tag::kValueName) name = reader.field().Bytes();
-    if (reader.field().tag() != tag::kValueType) continue;
-    for (FieldReader type(reader.field().Bytes()); type.Next();) {
-      if (type.field().tag() != tag::kTensorType) continue;
-      for (FieldReader tensor(type.field().Bytes()); tensor.Next();) {
-        const Field& field = tensor.field();
-        if (field.tag() == tag::kElementType) value.element_type = field.Integer();
-        if (field.tag() == tag::kTensorShape) value.shape = ReadShape(field.Bytes());
-      }
-    }
-  }
-  return {name, value};
-}
-
-std::pair<std::string_view, DeclaredValue> ReadTensorHead(std::string_view tensor) {
-  std::string_view name;
-  DeclaredValue value;
-  for (FieldReader reader(tensor); reader.Next();) {
-    if (reader.field().tag() == tag::kTensorName) name = reader.field().Bytes();
-    if (reader.field().tag() == tag::kTensorDataType) value.element_type = reader.field().Integer();
-  }
-  return {name, value};
-}
-
-/// A ValueInfoProto that gives the type alone: a rank would be taken for the truth.
-std::string WriteValueInfo(std::string_view name, std::int64_t element_type) {
-  std::string written;
-  protozero::pbf_writer value(written);
-  value.add_string(tag::kValueName, name.data(), name.size());
-  protozero::pbf_writer type(value, tag::kValueType);
-  protozero::pbf_writer tensor(type, tag::kTensorType);
-  tensor.add_int32(tag::kElementType, static_cast<std::int32_t>(element_type));
-  return written;
-}
-
-struct OpsetImport {
-  std::string_view domain;
-  std::int64_t version = 0;
 };
-
-OpsetImport ReadOpsetImport(std::string_view bytes) {
-  OpsetImport import;
-  for (FieldReader reader(bytes); reader.Next();) {
-    if (reader.field().tag() == tag::kOpsetDomain) import.domain = reader.field().Bytes();
-    if (reader.field().tag() == tag::kOpsetVersion) import.version = reader.field().Integer();
-  }
-  return import;
-}
-
-std::string WriteOpsetImport(const OpsetImport& import) {
-  std::string written;
-  protozero::pbf_writer writer(written);
-  writer.add_string(tag::kOpsetDomain, import.domain.data(), import.domain.size());
-  writer.add_int64(tag::kOpsetVersion, import.version);
-  return written;
-}
 
 class Preparer {
  public:
@@ -115,18 +56,33 @@ class Preparer {
  private:
   /// Each Rewrite* adds to `out` what becomes of the message, and sets `changed` where it differs.
   Status RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed);
-  Status RewriteNode(std::string_view node, const DeclaredValues& declared, int depth, Rope* out,
-                     bool* changed, Rope* value_infos);
-  /// Writes the canonical node, and the types of its outputs that the graph does not declare.
-  void WriteNode(PyOpNode node, const DeclaredValues& declared, Rope* out, Rope* value_infos);
-  /// Leaves `schema` alone where the node's operator is not a declared one.
-  Status FindDeclared(std::string_view node, const NodeHead& head,
-                      std::shared_ptr<const Schema>* schema);
-  Status RefusalInFunction(const pyop::Spec& spec) const;
-  void ReadModules(std::string_view model);
+  /// Adds what becomes of a node to its graph; `slice` is the node as a field of the original
+  /// graph, empty for one that an inlined call has made.
+  Status AddNode(std::string_view node, std::string_view slice, int depth, Declarations* declared,
+                 Rope* graph, bool* changed);
+  Status AddCall(const Function& function, std::string_view call, int depth, Declarations* declared,
+                 Rope* graph);
+  Status RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
+                     bool* changed);
   Status RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
+  /// What is known of a node's operator: whether it is declared, and by what schema.
+  struct Lookup {
+    Status status;  // an error where it is declared, but cannot be had
+    std::shared_ptr<const Schema> schema;
+  };
+  const Lookup& FindDeclared(const NodeHead& head);
+  /// The one place that tells which nodes Opgraft runs.
+  bool IsOurs(const NodeHead& head) {
+    return head.IsPyOp() || FindDeclared(head).schema != nullptr || !FindDeclared(head).status.ok();
+  }
+  /// Reads one of our nodes that is not canonical yet.
+  Status ReadOurs(std::string_view node, const NodeHead& head, const DeclaredValues& declared,
+                  PyOpNode* read);
+  void ReadModules(std::string_view model);
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
+  /// To what the runtime takes; false where it takes it as it is.
+  bool Lower(OpsetImport* import) const;
   void NoteOpsets(std::string_view model);
   void NoteDifference(std::string_view node, const NodeHead& head);
   void NoteExternalData(std::string_view tensor);
@@ -139,21 +95,26 @@ class Preparer {
   OperatorSource& source_;
   const RuntimeLimits limits_;
   PreparedModel* const prepared_;
-  std::optional<std::string_view> function_;  // the one that is being read, none in the graph
   /// By "domain::Name": the Python modules that declare operators, as the model's metadata says.
   std::map<std::string, std::string_view, std::less<>> modules_;
+  std::map<std::pair<std::string_view, std::string_view>, Lookup> lookups_;  // by domain and name
+  Functions functions_;
+  std::optional<Inliner> inliner_;
+  std::deque<std::string> made_nodes_;  // what the ropes and views of inlined nodes look at
   std::map<std::string_view, std::int64_t> lowered_;  // the highest version of each such domain
   std::map<std::string_view, std::set<std::string>> differences_;  // operators, by their domain
 };
 
 Status Preparer::Run(std::string_view model) {
-  ReadModules(model);
   Rope out;
   bool changed = false;
   bool has_graph = false;
   bool has_opset = false;
   bool imports_opgraft = false;
+  ReadModules(model);
   NoteOpsets(model);
+  const auto is_ours = [this](const NodeHead& head) { return IsOurs(head); };
+  if (Status status = functions_.Read(model, origin_, is_ours); !status.ok()) return status;
   for (FieldReader reader(model); reader.Next();) {
     const Field& field = reader.field();
     switch (field.tag()) {
@@ -170,6 +131,7 @@ Status Preparer::Run(std::string_view model) {
       case tag::kGraph: {
         if (has_graph) return Status::Model(std::string(origin_) + " has two graphs, expected one");
         has_graph = true;
+        if (functions_.AnyInlined()) inliner_.emplace(field.Bytes(), origin_);
         Rope graph;
         bool graph_changed = false;
         Status status = RewriteGraph(field.Bytes(), 0, &graph, &graph_changed);
@@ -179,6 +141,10 @@ Status Preparer::Run(std::string_view model) {
         break;
       }
       case tag::kFunctions: {
+        if (functions_.IsInlined(field.Bytes())) {
+          changed = true;
+          break;
+        }
         Rope function;
         Status status = RewriteFunction(field.Bytes(), &function, &changed);
         if (!status.ok()) return status;
@@ -197,10 +163,15 @@ Status Preparer::Run(std::string_view model) {
     return Status::Model(std::string(origin_) + " is no ONNX model, or is cut short: it has no " +
                          (has_graph ? "opset import" : "graph"));
   }
+  std::vector<OpsetImport> imports = functions_.missing_imports();
+  for (OpsetImport& import : imports) Lower(&import);
   if (Status status = CheckLoweredOperators(); !status.ok()) return status;
   if (!prepared_->python_operators.empty() && !imports_opgraft) {
+    imports.push_back({pyop::kDomain, pyop::kFormat});
+  }
+  for (const OpsetImport& added : imports) {
     Rope import;
-    import.Own(WriteOpsetImport({pyop::kDomain, pyop::kFormat}));
+    import.Own(WriteOpsetImport(added));
     out.AddMessage(tag::kOpsetImport, std::move(import));
     changed = true;
   }
@@ -223,82 +194,132 @@ void Preparer::ReadModules(std::string_view model) {
   }
 }
 
-Status Preparer::FindDeclared(std::string_view node, const NodeHead& head,
-                              std::shared_ptr<const Schema>* schema) {
+const Preparer::Lookup& Preparer::FindDeclared(const NodeHead& head) {
   const std::string_view domain = IsDefaultDomain(head.domain) ? "" : head.domain;
-  std::string_view module;
-  if (!modules_.empty()) {
-    const auto found = modules_.find(std::string(domain) + "::" + std::string(head.op_type));
-    if (found != modules_.end()) module = found->second;
+  const auto [found, is_new] = lookups_.try_emplace({domain, head.op_type});
+  if (!is_new) return found->second;
+  const std::string name = std::string(domain) + "::" + std::string(head.op_type);
+  const auto module = modules_.find(name);
+  const std::string who = "node '" + std::string(head.name) + "', operator " + name;
+  found->second.status =
+      source_.Find(who, domain, head.op_type, module != modules_.end() ? module->second : "",
+                   &found->second.schema);
+  return found->second;
+}
+
+Status Preparer::ReadOurs(std::string_view node, const NodeHead& head,
+                          const DeclaredValues& declared, PyOpNode* read) {
+  if (!head.IsPyOp()) {
+    const Lookup& lookup = FindDeclared(head);
+    return lookup.status.ok() ? ReadDeclared(node, *lookup.schema, declared, read) : lookup.status;
   }
-  const std::string who = module.empty() ? "" : DeclaredWho(node, head);
-  return source_.Find(who, domain, head.op_type, module, schema);
+  Status status = ReadPyOp(node, read);
+  return status.ok() ? Complete(declared, read) : status;
 }
 
 Status Preparer::RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed) {
-  if (depth > kMaximumDepth) {
-    return Status::Model(std::string(origin_) + ": its graphs are nested more than " +
-                         std::to_string(kMaximumDepth) + " deep");
-  }
-  DeclaredValues declared;
+  if (depth > kMaximumDepth) return NestedTooDeep(origin_);
+  Declarations declared;
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphInput ||
         field.tag() == tag::kGraphOutput) {
-      declared.insert(ReadValueInfo(field.Bytes()));
+      declared.values.insert(ReadValueInfo(field.Bytes()));
     }
-    if (field.tag() == tag::kGraphInitializer) declared.insert(ReadTensorHead(field.Bytes()));
+    if (field.tag() == tag::kGraphInitializer)
+      declared.values.insert(ReadTensorHead(field.Bytes()));
   }
-  Rope value_infos;
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kGraphNode) {
-      Rope node;
-      bool node_changed = false;
-      Status status =
-          RewriteNode(field.Bytes(), declared, depth, &node, &node_changed, &value_infos);
+      Status status = AddNode(field.Bytes(), field.slice(), depth, &declared, out, changed);
       if (!status.ok()) return status;
-      *changed |= node_changed;
-      if (node_changed) {
-        out->AddMessage(tag::kGraphNode, std::move(node));
-        continue;
-      }
+      continue;
     }
     if (field.tag() == tag::kGraphInitializer) {
       NoteExternalData(field.Bytes());
     }
     out->Borrow(field.slice());
   }
-  out->Append(std::move(value_infos));
+  out->Append(std::move(declared.added));
   return Status();
 }
 
-Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declared, int depth,
-                             Rope* out, bool* changed, Rope* value_infos) {
-  const NodeHead head = ReadHead(node);
-  if (head.IsPyOp()) {
-    PyOpNode read;
-    if (Status status = ReadPyOp(node, &read); !status.ok()) return status;
-    if (function_) return RefusalInFunction(read.spec);
-    if (head.IsCanonical()) {
-      prepared_->python_operators.push_back(std::move(read.spec));
-      return Status();
+Status Preparer::AddNode(std::string_view node, std::string_view slice, int depth,
+                         Declarations* declared, Rope* graph, bool* changed) {
+  if (functions_.AnyInlined()) {
+    const NodeHead head = ReadHead(node);
+    const Function* const called = IsOurs(head) ? nullptr : functions_.FindInlined(head);
+    if (called != nullptr) {
+      *changed = true;
+      return AddCall(*called, node, depth, declared, graph);
     }
-    if (Status status = Complete(declared, &read); !status.ok()) return status;
-    if (Status status = CheckCarried(read.spec); !status.ok()) return status;
-    WriteNode(std::move(read), declared, out, value_infos);
-    *changed = true;
+  }
+  Rope rewritten;
+  bool node_changed = false;
+  Status status = RewriteNode(node, depth, declared, &rewritten, &node_changed);
+  if (!status.ok()) return status;
+  *changed |= node_changed;
+  if (!node_changed && !slice.empty()) {
+    graph->Borrow(slice);
     return Status();
   }
-  std::shared_ptr<const Schema> schema;
-  if (Status status = FindDeclared(node, head, &schema); !status.ok()) return status;
-  if (schema != nullptr) {
+  if (!node_changed) {
+    rewritten = Rope();
+    rewritten.Borrow(node);
+  }
+  graph->AddMessage(tag::kGraphNode, std::move(rewritten));
+  return Status();
+}
+
+Status Preparer::AddCall(const Function& function, std::string_view call, int depth,
+                         Declarations* declared, Rope* graph) {
+  if (depth > kMaximumDepth) return NestedTooDeep(origin_);
+  Expansion expansion;
+  if (Status status = inliner_->Expand(function, call, &expansion); !status.ok()) return status;
+  for (const auto& [name, value] : expansion.values) {
+    if (declared->values.emplace(name, value).second) declared->Add(name, value);
+  }
+  for (Expansion::Node& node : expansion.nodes) {
+    const NodeHead head = node.plain.empty() ? NodeHead() : ReadHead(node.plain);
+    bool changed = false;
+    if (!node.plain.empty() && !IsOurs(head) && functions_.FindInlined(head) == nullptr) {
+      Rope as_it_was;  // which differs in names alone from what is written
+      Status status = RewriteNode(node.plain, depth, declared, &as_it_was, &changed);
+      if (!status.ok()) return status;
+      graph->AddMessage(tag::kGraphNode, std::move(node.bytes));
+      continue;
+    }
+    made_nodes_.push_back(node.bytes.Gather());
+    Status status = AddNode(made_nodes_.back(), {}, depth + 1, declared, graph, &changed);
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+Status Preparer::RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
+                             bool* changed) {
+  const NodeHead head = ReadHead(node);
+  if (IsOurs(head)) {
     PyOpNode read;
-    Status status = ReadDeclared(node, *schema, declared, &read);
+    if (head.IsCanonical()) {
+      Status status = ReadPyOp(node, &read);
+      if (status.ok()) prepared_->python_operators.push_back(std::move(read.spec));
+      return status;
+    }
+    Status status = ReadOurs(node, head, declared->values, &read);
     if (status.ok()) status = CheckCarried(read.spec);
     if (!status.ok()) return status;
-    if (function_) return RefusalInFunction(read.spec);
-    WriteNode(std::move(read), declared, out, value_infos);
+    const pyop::Spec& spec = read.spec;
+    for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
+      const std::string_view output = read.outputs[spec.OutputPlace(i)];
+      const auto value = declared->values.find(output);
+      const bool has_type = value != declared->values.end() && value->second.element_type != 0;
+      if (output.empty() || has_type || spec.output_types[i] == 0) continue;
+      declared->Add(output, {spec.output_types[i], std::nullopt});
+    }
+    prepared_->python_operators.push_back(spec);
+    *out = WriteCanonical(std::move(read));
     *changed = true;
     return Status();
   }
@@ -315,29 +336,6 @@ Status Preparer::RewriteNode(std::string_view node, const DeclaredValues& declar
     out->AddMessage(tag::kNodeAttribute, std::move(attribute));
   }
   return Status();
-}
-
-Status Preparer::RefusalInFunction(const pyop::Spec& spec) const {
-  return Status::Model(spec.Who() + ": it stands in the model's function '" +
-                       std::string(*function_) +
-                       "', where a PyOp cannot run yet. Inline it first: "
-                       "onnx.inliner.inline_local_functions(model)");
-}
-
-void Preparer::WriteNode(PyOpNode node, const DeclaredValues& declared, Rope* out,
-                         Rope* value_infos) {
-  const pyop::Spec& spec = node.spec;
-  for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
-    const std::string_view output = node.outputs[spec.OutputPlace(i)];
-    const auto value = declared.find(output);
-    const bool has_type = value != declared.end() && value->second.element_type != 0;
-    if (output.empty() || has_type || spec.output_types[i] == 0) continue;
-    Rope value_info;
-    value_info.Own(WriteValueInfo(output, spec.output_types[i]));
-    value_infos->AddMessage(tag::kGraphValueInfo, std::move(value_info));
-  }
-  prepared_->python_operators.push_back(spec);
-  *out = WriteCanonical(std::move(node));
 }
 
 Status Preparer::RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed) {
@@ -365,11 +363,8 @@ void Preparer::NoteExternalData(std::string_view tensor) {
   }
 }
 
+/// One that stays: it has none of our nodes.
 Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* changed) {
-  function_ = "";
-  for (FieldReader reader(function); reader.Next();) {
-    if (reader.field().tag() == tag::kFunctionName) function_ = reader.field().Bytes();
-  }
   for (FieldReader reader(function); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kFunctionOpsetImport) {
@@ -378,23 +373,39 @@ Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* cha
     }
     if (field.tag() == tag::kFunctionNode) {
       Rope node;
-      Rope value_infos;
-      Status status = RewriteNode(field.Bytes(), {}, 0, &node, changed, &value_infos);
+      Declarations declared;
+      Status status = RewriteNode(field.Bytes(), 0, &declared, &node, changed);
       if (!status.ok()) return status;
     }
     out->Borrow(field.slice());
   }
-  function_.reset();
   return Status();
+}
+
+void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) {
+  OpsetImport import = ReadOpsetImport(field.Bytes());
+  if (!Lower(&import)) return out->Borrow(field.slice());
+  Rope lowered;
+  lowered.Own(WriteOpsetImport(import));
+  out->AddMessage(field.tag(), std::move(lowered));
+  *changed = true;
+}
+
+bool Preparer::Lower(OpsetImport* import) const {
+  const std::int64_t limit = OpsetLimit(limits_, import->domain).value_or(import->version);
+  if (import->version <= limit) return false;
+  import->version = limit;
+  return true;
 }
 
 /// Nodes may come before the imports that say what they are.
 void Preparer::NoteOpsets(std::string_view model) {
   const auto note = [this](const Field& field) {
-    const OpsetImport import = ReadOpsetImport(field.Bytes());
-    if (import.version <= OpsetLimit(limits_, import.domain).value_or(import.version)) return;
+    OpsetImport import = ReadOpsetImport(field.Bytes());
+    const std::int64_t version = import.version;
+    if (!Lower(&import)) return;
     std::int64_t& highest = lowered_[IsDefaultDomain(import.domain) ? "" : import.domain];
-    highest = std::max(highest, import.version);
+    highest = std::max(highest, version);
   };
   for (FieldReader reader(model); reader.Next();) {
     if (reader.field().tag() == tag::kOpsetImport) note(reader.field());
@@ -413,17 +424,6 @@ void Preparer::NoteDifference(std::string_view node, const NodeHead& head) {
                                ? Difference(node, head.op_type, limits_.opset, lowered->second)
                                : std::string(head.op_type);
   if (!difference.empty()) differences_[domain].insert(std::move(difference));
-}
-
-void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) {
-  OpsetImport import = ReadOpsetImport(field.Bytes());
-  const std::int64_t limit = OpsetLimit(limits_, import.domain).value_or(import.version);
-  if (import.version <= limit) return out->Borrow(field.slice());
-  import.version = limit;
-  Rope lowered;
-  lowered.Own(WriteOpsetImport(import));
-  out->AddMessage(field.tag(), std::move(lowered));
-  *changed = true;
 }
 
 Status Preparer::CheckLoweredOperators() const {

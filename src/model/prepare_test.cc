@@ -3,111 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <protozero/pbf_writer.hpp>
 
-#include "model/fields.h"
-#include "model/onnx_tags.h"
+#include "model/test_models.h"
 
 namespace opgraft::model {
 namespace {
 
+using namespace testing;  // NOLINT(google-build-using-namespace)
+
 NoOperators no_operators;
 
-using Integers = std::vector<std::int64_t>;
-using Texts = std::vector<std::string>;
-
 constexpr char kOldRuntime[] = "1.19.2";  // takes IR version 10 and opset 21 at most
-
-// A message is fields in a row, each with its tag and length.
-std::string Text(std::uint32_t tag, const std::string& text) {
-  std::string field;
-  protozero::pbf_writer(field).add_bytes(tag, text);
-  return field;
-}
-
-std::string Integer(std::uint32_t tag, std::int64_t integer) {
-  std::string field;
-  protozero::pbf_writer(field).add_int64(tag, integer);
-  return field;
-}
-
-/// An attribute as a field of its node.
-std::string Attribute(const std::string& name, std::int64_t type, const std::string& value) {
-  return Text(tag::kNodeAttribute,
-              Text(tag::kAttributeName, name) + value + Integer(tag::kAttributeType, type));
-}
-
-std::string TextAttribute(const std::string& name, const std::string& text) {
-  return Attribute(name, tag::kString, Text(tag::kAttributeString, text));
-}
-
-std::string IntegersAttribute(const std::string& name, const Integers& integers) {
-  std::string value;
-  for (const std::int64_t integer : integers) value += Integer(tag::kAttributeInts, integer);
-  return Attribute(name, tag::kInts, value);
-}
-
-std::string Node(const std::string& op_type, const std::string& domain, const Texts& inputs,
-                 const Texts& outputs, const std::string& attributes = "") {
-  std::string node;
-  for (const std::string& input : inputs) node += Text(tag::kNodeInput, input);
-  for (const std::string& output : outputs) node += Text(tag::kNodeOutput, output);
-  return node + Text(tag::kNodeOpType, op_type) + attributes + Text(tag::kNodeDomain, domain);
-}
-
-std::string PyOp(const Texts& inputs = {"x"}, const Texts& outputs = {"y"}) {
-  return Node("PyOp", "my.domain", inputs, outputs,
-              TextAttribute("module", "my.module") + TextAttribute("class_name", "Class") +
-                  IntegersAttribute("output_types", Integers(outputs.size(), 1)));
-}
-
-std::string Graph(const Texts& nodes) {
-  std::string graph;
-  for (const std::string& node : nodes) graph += Text(tag::kGraphNode, node);
-  return graph;
-}
-
-/// A node with a graph inside it.
-std::string If(const std::string& graph) {
-  return Node("If", "", {"condition"}, {"y"},
-              Attribute("then_branch", 5, Text(tag::kAttributeGraph, graph)));
-}
-
-/// A ValueInfoProto; the type 0 leaves the element type open, no shape the rank.
-std::string Value(const std::string& name, std::int64_t type, const pyop::DeclaredShape& shape) {
-  std::string tensor = type == 0 ? "" : Integer(tag::kElementType, type);
-  std::string dimensions;
-  for (const std::int64_t size : shape.value_or(Integers())) {
-    dimensions += Text(tag::kDimension, size < 0 ? Text(2, "any") : Integer(1, size));
-  }
-  if (shape) tensor += Text(tag::kTensorShape, dimensions);
-  return Text(tag::kValueName, name) + Text(tag::kValueType, Text(tag::kTensorType, tensor));
-}
-
-std::string Opset(const std::string& domain, std::int64_t version) {
-  return Text(tag::kOpsetDomain, domain) + Integer(tag::kOpsetVersion, version);
-}
-
-/// A model, whose opset import is last, so that every prefix of it lacks something.
-std::string Model(const std::string& graph, std::int64_t opset = 21, std::int64_t ir_version = 10) {
-  return Integer(tag::kIrVersion, ir_version) + Text(tag::kGraph, graph) +
-         Text(tag::kOpsetImport, Opset("", opset));
-}
-
-std::string Function(const std::string& name, const std::string& node, std::int64_t opset = 21) {
-  return Text(tag::kFunctions, (name.empty() ? "" : Text(tag::kFunctionName, name)) +
-                                   Text(tag::kFunctionNode, node) +
-                                   Text(tag::kFunctionOpsetImport, Opset("", opset)));
-}
-
-/// The messages or strings that `message` holds under `tag`.
-Texts All(std::string_view message, std::uint32_t tag) {
-  Texts all;
-  for (FieldReader reader(message); reader.Next();) {
-    if (reader.field().tag() == tag) all.emplace_back(reader.field().Bytes());
-  }
-  return all;
-}
 
 std::string GraphOf(const PreparedModel& prepared) {
   return All(prepared.bytes, tag::kGraph).at(0);
@@ -275,17 +181,6 @@ TEST(PrepareTest, APyOpInASubgraphIsDeclaredThere) {
   EXPECT_EQ(All(node, tag::kNodeDomain), Texts{"ai.opgraft"});
 }
 
-TEST(PrepareTest, APyOpInAFunctionIsRefused) {
-  const std::string model = Model(Graph({Node("Add", "", {"x", "x"}, {"y"})}));
-  ExpectRefused(model + Function("f", PyOp()), {"my.module.Class", "function 'f'", "inline"});
-  ExpectRefused(model + Function("f", If(Graph({PyOp()}))), {"my.module.Class", "function 'f'"});
-}
-
-TEST(PrepareTest, APyOpInAFunctionWithoutANameIsRefused) {
-  const std::string model = Model(Graph({Node("Add", "", {"x", "x"}, {"y"})}));
-  ExpectRefused(model + Function("", PyOp()), {"my.module.Class", "function"});
-}
-
 TEST(PrepareTest, LowersTheIrVersionAndTheOpset) {
   const std::string add = Node("Add", "", {"x", "x"}, {"y"});
   const std::string model = Model(Graph({add}), 25, 13) + Function("f", add, 24) +
@@ -313,9 +208,9 @@ TEST(PrepareTest, AnOperatorInTheWayOfLoweringIsNamed) {
 TEST(PrepareTest, TellsAHostThatCanConvertWhatToConvertTo) {
   PreparedModel prepared;
   const std::string model = Model(Graph({Node("Swish", "", {"x"}, {"y"})}), 25);
-  EXPECT_FALSE(Prepare(model, "m", "1.22.1", &prepared).ok());
+  EXPECT_FALSE(Prepare(model, "m", "1.22.1", no_operators, &prepared).ok());
   EXPECT_EQ(prepared.opset_limit, 22);
-  EXPECT_TRUE(Prepare(model, "m", "1.31.1", &prepared).ok());
+  EXPECT_TRUE(Prepare(model, "m", "1.31.1", no_operators, &prepared).ok());
   EXPECT_EQ(prepared.opset_limit, 0);
 }
 

@@ -128,6 +128,7 @@ NodeHead ReadHead(std::string_view node) {
       case tag::kNodeName: head.name = field.Bytes(); break;
       case tag::kNodeOpType: head.op_type = field.Bytes(); break;
       case tag::kNodeDomain: head.domain = field.Bytes(); break;
+      case tag::kNodeOverload: head.overload = field.Bytes(); break;
     }
   }
   if (!head.op_type.starts_with(pyop::kOpType)) return head;
@@ -154,7 +155,8 @@ Status ReadPyOp(std::string_view node, PyOpNode* read) {
       case tag::kNodeOutput: read->outputs.push_back(field.Bytes()); break;
       case tag::kNodeName:
       case tag::kNodeOpType:
-      case tag::kNodeDomain: break;
+      case tag::kNodeDomain:
+      case tag::kNodeOverload: break;
       case tag::kNodeAttribute: attributes.push_back(field); break;
       default: read->rest.Borrow(field.slice());
     }

@@ -1,11 +1,11 @@
 // A PyOp node as the documents write it, and the canonical node it becomes.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/declared_values.h"
 #include "model/rope.h"
 #include "opgraft/status.h"
 #include "pyop/spec.h"
@@ -17,6 +17,7 @@ struct NodeHead {
   std::string_view name;
   std::string_view op_type;
   std::string_view domain;
+  std::string_view overload;
   bool has_format = false;  ///< it has the attribute that marks a canonical node
 
   /// A PyOp, in whatever domain, but for that of onnxruntime-extensions, whose node it is then.
@@ -27,13 +28,6 @@ struct NodeHead {
 };
 
 NodeHead ReadHead(std::string_view node);
-
-/// What a graph declares about a value: in its value_info, or as one of its inputs or outputs.
-struct DeclaredValue {
-  std::int64_t element_type = 0;  ///< 0 where it is left open
-  pyop::DeclaredShape shape;
-};
-using DeclaredValues = std::map<std::string_view, DeclaredValue>;
 
 struct PyOpNode {
   pyop::Spec spec;

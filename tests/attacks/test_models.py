@@ -200,19 +200,6 @@ def test_a_canonical_node_that_is_wrong(
         onnxruntime.InferenceSession(model, options)
 
 
-def test_a_pyop_in_a_function() -> None:
-    node = pyop_model("m").graph.node[0]
-    function = helper.make_function(
-        "local", "Twice", ["x"], ["y"], [node], [helper.make_opsetid("test.pyop", 1)]
-    )
-    call = helper.make_node("Twice", ["x"], ["y"], domain="local")
-    values = [helper.make_tensor_value_info(name, FLOAT, [1]) for name in "xy"]
-    graph = helper.make_graph([call], "graph", values[:1], values[1:])
-    model = helper.make_model(graph, functions=[function])
-    with pytest.raises(opgraft.ModelError, match="in the model's function 'Twice'.*inline"):
-        opgraft.prepare(model)
-
-
 def message(tag: int, content: bytes) -> bytes:
     """A protobuf field. Written by hand, where protobuf itself would refuse the whole."""
     length, digits = len(content), []
