@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a Python module that the model may run, or 'package.*'; may be repeated. It is "
         "looked for in the current folder too",
     )
+    _add_imports(run)
     run.add_argument(
         "--host",
         choices=["python", "cpp"],
@@ -81,15 +83,40 @@ def _parser() -> argparse.ArgumentParser:
         metavar="VERSION",
         help="the ONNX Runtime that will load it, such as 1.22.1; by default the one installed",
     )
+    prepare_parser.add_argument(
+        "--allow",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="a Python module that may be imported where the model asks for an operator that it "
+        "declares; may be repeated",
+    )
+    _add_imports(prepare_parser)
     prepare_parser.set_defaults(command=_prepare)
     return parser
 
 
+def _add_imports(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="a Python module to be imported first, for the operators that it declares; may be "
+        "repeated",
+    )
+
+
 def _prepare(options: argparse.Namespace) -> int:
-    prepared = prepare(options.source, runtime=options.runtime)
+    sys.path.append(os.getcwd())
+    prepared = prepare(
+        options.source, runtime=options.runtime, allow=options.allow, imports=options.imports
+    )
     prepared.save(options.target)
     for operator in prepared.report:
-        print(f"node '{operator.node}' runs {operator.module}.{operator.class_name}")
+        what = operator.operator or f"{operator.module}.{operator.class_name}"
+        print(f"node '{operator.node}' runs {what}")
     modules = sorted({operator.module for operator in prepared.report})
     if modules:
         print(f"to run it: opgraft.register(sess_options, allow={modules!r})")

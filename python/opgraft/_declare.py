@@ -134,7 +134,11 @@ def op(
         rule = None
         if shape is not None:
             rule = Rule(
-                shape, name, _rule_attributes(shape, name, signature), count_outputs(signature)
+                shape,
+                name,
+                _rule_attributes(shape, name, signature),
+                _required(signature.inputs),
+                count_outputs(signature),
             )
         elif signature.takes_out:
             raise Error(

@@ -158,6 +158,28 @@ def _attribute_value(attribute: AttributeProto) -> Any:
     return numpy_helper.to_array(value) if attribute.type == AttributeProto.TENSOR else value
 
 
+def record_modules(model: onnx.ModelProto) -> None:
+    """Writes into the model which modules declare its operators, for hosts that are not this
+    process."""
+    for operator in _used(model):
+        key = f"opgraft.module.{operator.full_name}"
+        entry = next((one for one in model.metadata_props if one.key == key), None)
+        entry = entry or model.metadata_props.add(key=key)
+        entry.value = operator.module
+
+
+def _used(model: onnx.ModelProto) -> list[Operator]:
+    used = set()
+    waiting = [model.graph.node, *(function.node for function in model.functions)]
+    while waiting:
+        for node in waiting.pop():
+            domain = "" if node.domain == "ai.onnx" else node.domain
+            used.add(f"{domain}::{node.op_type}")
+            for attribute in node.attribute:
+                waiting += [graph.node for graph in (attribute.g, *attribute.graphs)]
+    return [one for one in _declare.operators() if one.full_name in used]
+
+
 def reference_operators() -> list[type]:
     """For `onnx.reference.ReferenceEvaluator(model, new_ops=...)`."""
     from onnx.reference.op_run import OpRun

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
         return _run_in_cpp(options)
     if options.onnxruntime:
         raise Error("--onnxruntime is for --host cpp; in this Python its own ONNX Runtime runs")
-    return _run_in_python(options.model, options.allow, inputs, outputs)
+    return _run_in_python(options.model, options.allow, options.imports, inputs, outputs)
 
 
 def _pairs(entries: Sequence[str], option: str) -> dict[str, str]:
@@ -44,7 +44,11 @@ def _pairs(entries: Sequence[str], option: str) -> dict[str, str]:
 
 
 def _run_in_python(
-    model: str, allow: list[str], inputs: dict[str, str], outputs: dict[str, str]
+    model: str,
+    allow: list[str],
+    imports: list[str],
+    inputs: dict[str, str],
+    outputs: dict[str, str],
 ) -> int:
     import numpy as np
     import onnxruntime
@@ -55,7 +59,7 @@ def _run_in_python(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ONLY_FATAL
     with _runtime_errors():
-        session = InferenceSession(model, options, allow=allow)
+        session = InferenceSession(model, options, allow=allow, imports=imports)
     names = [output.name for output in session.get_outputs()]
     for name in outputs:
         if name not in names:
@@ -138,8 +142,10 @@ def _format(value: np.ndarray) -> str:
 
 def _run_in_cpp(options: argparse.Namespace) -> int:
     command = [runner_path(), "--onnxruntime", options.onnxruntime or runtime_library()]
-    for option in ("allow", "input", "output"):
-        for entry in getattr(options, option):
+    given = {"allow": options.allow, "import": options.imports}
+    given |= {"input": options.input, "output": options.output}
+    for option, entries in given.items():
+        for entry in entries:
             command += [f"--{option}", entry]
     environment = dict(os.environ)
     environment.setdefault("OPGRAFT_PYTHON", sys.executable)

@@ -155,13 +155,14 @@ class _UnknownShape(tuple[Any, ...]):
 _UNKNOWN = _UnknownShape()
 
 
-def broadcast_shapes(*shapes: Sequence[Size]) -> tuple[Size, ...]:
+def broadcast_shapes(*given: Sequence[Size] | None) -> tuple[Size, ...]:
     """The shape that arrays of these shapes broadcast to, as `numpy.broadcast_shapes`, for shape
-    rules: sizes may be symbols.
+    rules: sizes may be symbols, and the shape of an input that is absent is None.
 
     >>> opgraft.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
+    shapes = [shape for shape in given if shape is not None]
     result: list[Size] = []
     for position in range(1, 1 + max((len(shape) for shape in shapes), default=0)):
         size: Size = 1
@@ -174,7 +175,7 @@ def broadcast_shapes(*shapes: Sequence[Size]) -> tuple[Size, ...]:
             elif isinstance(size, Symbol) and isinstance(other, int):
                 size = other  # what is not 1 wins
             elif not (isinstance(size, int) and isinstance(other, Symbol)) and size != other:
-                raise ValueError(f"shapes {shapes} cannot be broadcast together")
+                raise ValueError(f"shapes {given} cannot be broadcast together")
         result.insert(0, size)
     return tuple(result)
 
@@ -183,11 +184,17 @@ class Rule:
     """The shape rule of an operator, called with the inputs' shapes and the attributes it names."""
 
     def __init__(
-        self, function: Callable[..., Any], name: str, attributes: Sequence[str], outputs: int
+        self,
+        function: Callable[..., Any],
+        name: str,
+        attributes: Sequence[str],
+        inputs: int,
+        outputs: int,
     ) -> None:
         self._function = function
         self._name = name
         self._attributes = attributes  # those that the function takes
+        self._inputs = inputs  # how many it is given at least, those that are absent as None
         self._outputs = outputs  # how many the operator has; -1 where that is the node's choice
 
     def infer(
@@ -228,7 +235,8 @@ class Rule:
         self, shapes: Sequence[Any], attributes: Mapping[str, Any], outputs: int
     ) -> list[Sequence[Size] | None]:
         chosen = {name: attributes[name] for name in self._attributes}
-        result = self._function(*shapes, **chosen)
+        absent = [None] * (self._inputs - len(shapes))
+        result = self._function(*shapes, *absent, **chosen)
         if self._outputs == 1:
             result = (result,)
         if isinstance(result, _UnknownShape):

@@ -46,12 +46,10 @@ void InferenceAttributes::Read(const char* name, std::int64_t* integer) const {
 void InferenceAttributes::Read(const char* name, std::string* text) const {
   const OrtOpAttr* attribute = nullptr;
   if (!Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute))) return;
-  std::size_t size = 0;  // with the terminating zero
+  std::size_t size = 0;  // without a terminating zero, which older runtimes add
   Drop(api_, ReadOpAttr(api_, attribute, kString, nullptr, 0, &size));
-  if (size == 0) return;  // it is no string
   std::string read(size, '\0');
   if (!Drop(api_, ReadOpAttr(api_, attribute, kString, read.data(), read.size(), &size))) return;
-  read.pop_back();
   *text = std::move(read);
 }
 

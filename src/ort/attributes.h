@@ -35,7 +35,7 @@ class KernelAttributes final : public Attributes {
   const OrtKernelInfo* const info_;
 };
 
-/// What the node says whose shapes are being inferred.
+/// What the node says whose shapes are being inferred; only for runtimes that InfersShapes.
 class InferenceAttributes final : public Attributes {
  public:
   InferenceAttributes(const OrtApi* api, const OrtShapeInferContext* context)

@@ -144,23 +144,22 @@ Status PythonOperator::ComputeWithGil(Call& call) {
 
 nb::object PythonOperator::Invoke(std::size_t positional, Arguments* arguments) const {
   // Of several outputs, `out` is a tuple. It stands where its arrays begin, during the call alone.
-  const auto out = arguments->begin() + static_cast<std::ptrdiff_t>(positional) + 1;
-  const std::size_t count = arguments->size() - positional - 1;
+  const auto out = static_cast<std::ptrdiff_t>(positional) + 1;
+  const auto count = static_cast<std::ptrdiff_t>(arguments->size()) - out;
   nb::object tuple;
-  std::ptrdiff_t inserted = 0;
   if (callable_.takes_out && count != 1) {
-    tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+    tuple = nb::steal(PyTuple_New(count));
     if (!tuple.is_valid()) return {};
-    for (std::size_t i = 0; i < count; ++i) {
-      PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(*(out + i)));
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      PyTuple_SET_ITEM(tuple.ptr(), i, Py_NewRef(*(arguments->begin() + out + i)));
     }
-    inserted = arguments->insert(out, tuple.ptr()) - arguments->begin();
+    arguments->insert(arguments->begin() + out, tuple.ptr());
   }
   // The slot before the first argument is free for a bound method to put its object into.
   nb::object returned = nb::steal(PyObject_Vectorcall(
       callable_.compute.ptr(), arguments->data() + 1, positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
       callable_.takes_out ? OutKeyword() : nullptr));
-  if (tuple.is_valid()) arguments->erase(arguments->begin() + inserted);
+  if (tuple.is_valid()) arguments->erase(arguments->begin() + out);
   return returned;
 }
 

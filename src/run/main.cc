@@ -17,10 +17,11 @@ namespace opgraft::run {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: opgraft-run --onnxruntime LIBRARY [--allow MODULE]... [--input NAME=FILE.npy]...\n"
-    "                   [--output NAME=FILE.npy]... MODEL\n"
+    "usage: opgraft-run --onnxruntime LIBRARY [--allow MODULE]... [--import MODULE]...\n"
+    "                   [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... MODEL\n"
     "Runs MODEL by the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
-    "module that the model may run, or 'package.*'. Python is the one that OPGRAFT_PYTHON names,\n"
+    "module that the model may run, or 'package.*'; --import one that is imported first, for the\n"
+    "operators that it declares. Python is the one that OPGRAFT_PYTHON names,\n"
     "else python3 on the PATH.\n";
 
 struct Options {
@@ -57,6 +58,8 @@ Status ParseOptions(int count, char** arguments, Options* options) {
       options->runtime = value;
     } else if (argument == "--allow") {
       options->allowed.modules.push_back(value);
+    } else if (argument == "--import") {
+      options->allowed.imports.push_back(value);
     } else if (argument == "--input") {
       status = AddPair(argument, value, &options->inputs);
     } else if (argument == "--output") {
