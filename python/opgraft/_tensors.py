@@ -32,12 +32,13 @@ def find_dtype(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     except (ImportError, AttributeError) as error:
         raise UnavailableError(
             f"arrays of {name} need the Python package ml_dtypes ({error}). To mend it: "
             "pip install --upgrade ml_dtypes"
         ) from error
+    return dtype
 
 
 class Exchange:
