@@ -78,6 +78,8 @@ inline constexpr ApiCall<10, OrtSessionOptions**> CreateSessionOptions{};
 inline constexpr ApiCall<12, const OrtSessionOptions*, OrtSessionOptions**> CloneSessionOptions{};
 inline constexpr ApiCall<30, const OrtSession*, std::size_t*> SessionGetInputCount{};
 inline constexpr ApiCall<31, const OrtSession*, std::size_t*> SessionGetOutputCount{};
+inline constexpr ApiCall<33, const OrtSession*, std::size_t, OrtTypeInfo**>
+    SessionGetInputTypeInfo{};
 inline constexpr ApiCall<36, const OrtSession*, std::size_t, OrtAllocator*, char**>
     SessionGetInputName{};
 inline constexpr ApiCall<37, const OrtSession*, std::size_t, OrtAllocator*, char**>
@@ -91,6 +93,8 @@ inline constexpr ApiRelease<95, OrtSession> ReleaseSession{};
 inline constexpr ApiRelease<100, OrtSessionOptions> ReleaseSessionOptions{};
 
 // Values.
+inline constexpr ApiCall<48, OrtAllocator*, const std::int64_t*, std::size_t, int, OrtValue**>
+    CreateTensorAsOrtValue{};
 inline constexpr ApiCall<49, const OrtMemoryInfo*, void*, std::size_t, const std::int64_t*,
                          std::size_t, int, OrtValue**>
     CreateTensorWithDataAsOrtValue{};

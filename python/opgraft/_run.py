@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opgraft._errors import Error
 from opgraft._library import runner_path, runtime_library
@@ -50,7 +51,6 @@ def _run_in_python(
     inputs: dict[str, str],
     outputs: dict[str, str],
 ) -> int:
-    import numpy as np
     import onnxruntime
 
     from opgraft._session import InferenceSession
@@ -64,14 +64,15 @@ def _run_in_python(
     for name in outputs:
         if name not in names:
             raise Error(f"--output {name}: there is none such; the outputs are {', '.join(names)}")
-    values = {name: _load(file) for name, file in inputs.items()}
+    types = {argument.name: _type_name(argument) for argument in session.get_inputs()}
+    values = {name: _load(file, types.get(name, "")) for name, file in inputs.items()}
     _check_inputs(session.get_inputs(), values, inputs)
     with _runtime_errors():
         results = session.run(names, values)
     for name, value in zip(names, results, strict=True):
         print(f"{name} {_format(value)}")
         if name in outputs:
-            np.save(outputs[name], value)
+            _save(outputs[name], value)
     return 0
 
 
@@ -86,23 +87,49 @@ def _runtime_errors() -> Iterator[None]:
         raise Error(str(error)) from error
 
 
-def _load(file: str) -> np.ndarray:
+def _load(file: str, type_name: str) -> np.ndarray:
     import numpy as np
+
+    from opgraft._tensors import TYPES, find_dtype
 
     try:
         array = np.load(file, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise Error(f"'{file}' is no .npy file of numbers") from error
+        raise Error(f"'{file}' is no .npy file of numbers or str") from error
     if not isinstance(array, np.ndarray):
         raise Error(f"'{file}' holds several arrays; expected a .npy file, which holds one")
+    if array.dtype.kind == "V" and array.dtype.names is None and type_name in TYPES:
+        # NumPy's files do not tell the types of ml_dtypes, but the model does.
+        dtype = find_dtype(TYPES[type_name][1])
+        if dtype.itemsize == array.dtype.itemsize:
+            return np.ascontiguousarray(array).view(dtype)
     # ONNX Runtime takes the bytes as they lie, whatever their order.
-    return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="), copy=False)
+    return np.asarray(array.astype(array.dtype.newbyteorder("="), copy=False), order="C")
+
+
+def _save(file: str, value: np.ndarray) -> None:
+    import numpy as np
+
+    if value.dtype.kind == "O":
+        texts = value.astype(str)
+        if texts.astype(object).tolist() != value.tolist():  # zeros at the end of one get lost
+            raise Error(f"'{file}': .npy files cannot hold one of the strings")
+        value = texts
+    elif value.dtype.isbuiltin != 1:  # NumPy itself does not know the type
+        value = value.view(f"V{value.dtype.itemsize}")
+    np.save(file, value)
+
+
+def _type_name(argument: onnxruntime.NodeArg) -> str:
+    return str(argument.type).removeprefix("tensor(").removesuffix(")")
 
 
 def _check_inputs(
     expected: Sequence[onnxruntime.NodeArg], given: dict[str, np.ndarray], files: dict[str, str]
 ) -> None:
     """The runtime's own messages do not say which input they are about."""
+    from opgraft._tensors import TYPES
+
     names = [argument.name for argument in expected]
     for name in given:
         if name not in names:
@@ -114,16 +141,18 @@ def _check_inputs(
             )
         value = given[argument.name]
         kind = {"float": "float32", "double": "float64"}
-        dtype = argument.type.removeprefix("tensor(").removesuffix(")")
+        kind |= {name: dtype_name for name, (_, dtype_name) in TYPES.items()}
+        dtype = _type_name(argument)
+        given_name = "string" if value.dtype.kind == "U" else value.dtype.name
         fixed = [size if isinstance(size, int) else None for size in argument.shape]
         fits = len(fixed) == value.ndim and all(
             size in (None, actual) for size, actual in zip(fixed, value.shape, strict=False)
         )
         # A shape that the model leaves open is reported like that of a scalar.
-        if kind.get(dtype, dtype) != value.dtype.name or (fixed and not fits):
+        if kind.get(dtype, dtype) != given_name or (fixed and not fits):
             shape = ", ".join("?" if size is None else str(size) for size in fixed)
             raise Error(
-                f"input '{argument.name}' ({files[argument.name]}) is {value.dtype.name} "
+                f"input '{argument.name}' ({files[argument.name]}) is {given_name} "
                 f"{value.shape}, but the model takes {kind.get(dtype, dtype)} ({shape})"
             )
 
@@ -131,13 +160,21 @@ def _check_inputs(
 def _format(value: np.ndarray) -> str:
     """As opgraft-run prints it: type, shape, and the first elements to full precision."""
     shape = ", ".join(str(size) for size in value.shape)
-    if value.dtype.kind == "f":
-        form = "{:.17g}" if value.dtype.itemsize == 8 else "{:.9g}"
-    else:
-        form = "{}"
-    elements = [form.format(element) for element in value.flat[:_MOST_PRINTED]]
+    elements = [_format_element(element) for element in value.flat[:_MOST_PRINTED]]
     more = " ..." if value.size > _MOST_PRINTED else ""
-    return f"{value.dtype} ({shape})\n{' '.join(elements)}{more}"
+    name = "string" if value.dtype.kind == "O" else value.dtype.name
+    return f"{name} ({shape})\n{' '.join(elements)}{more}"
+
+
+def _format_element(element: Any) -> str:
+    import numpy as np
+
+    if isinstance(element, str):
+        return json.dumps(element, ensure_ascii=False)
+    if isinstance(element, np.floating):
+        return f"{element:.17g}" if element.dtype.itemsize == 8 else f"{element:.9g}"
+    is_small_float = element.dtype.name.removeprefix("b").startswith("float")
+    return f"{float(element):.9g}" if is_small_float else str(element)
 
 
 def _run_in_cpp(options: argparse.Namespace) -> int:

@@ -166,12 +166,11 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
         # As raised_by_runtime and super(), without their cost to a call that goes well.
         try:
-            needs_help = self._needs_help
+            if self._needs_help:
+                return self._exchange.run(self, output_names, input_feed, run_options)
             for value in input_feed.values():
                 if isinstance(value, ndarray) and not value.dtype.isnative:
-                    needs_help = True
-            if needs_help:
-                return self._exchange.run(self, output_names, input_feed, run_options)
+                    return self._exchange.run(self, output_names, input_feed, run_options)
             return _run(self, output_names, input_feed, run_options)
         except Exception as error:
             translated = translate(error)

@@ -11,7 +11,7 @@ import onnxruntime
 from opgraft._errors import Error, UnavailableError
 
 # By onnxruntime's name: ONNX's number, and the type of ml_dtypes.
-_TYPES = {
+TYPES = {
     "bfloat16": (16, "bfloat16"),
     "float8e4m3fn": (17, "float8_e4m3fn"),
     "float8e4m3fnuz": (18, "float8_e4m3fnuz"),
@@ -32,12 +32,13 @@ def find_dtype(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     except (ImportError, AttributeError) as error:
         raise UnavailableError(
             f"arrays of {name} need the Python package ml_dtypes ({error}). To mend it: "
             "pip install --upgrade ml_dtypes"
         ) from error
+    return dtype
 
 
 class Exchange:
@@ -45,10 +46,10 @@ class Exchange:
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         inputs, outputs = session.get_inputs(), session.get_outputs()
-        self._types = {a.name: _type_name(a) for a in inputs if _type_name(a) in _TYPES}
+        self._types = {a.name: _type_name(a) for a in inputs if _type_name(a) in TYPES}
         self._texts = {a.name for a in inputs if _type_name(a) == "string"}
         self._outputs = [a.name for a in outputs]
-        self._helped_outputs = {a.name for a in outputs if _type_name(a) in _TYPES}
+        self._helped_outputs = {a.name for a in outputs if _type_name(a) in TYPES}
 
     @property
     def is_needed(self) -> bool:
@@ -82,7 +83,7 @@ class Exchange:
             return native(value)
         if isinstance(value, onnxruntime.OrtValue):
             return value
-        number, dtype_name = _TYPES[kind]
+        number, dtype_name = TYPES[kind]
         dtype = find_dtype(dtype_name)
         array = native(value)
         if not isinstance(array, (np.ndarray, np.generic)) or array.dtype != dtype:
@@ -133,9 +134,9 @@ def _from_runtime(name: str, value: Any) -> Any:
             "Python package does not know. To mend it: ask for them in two runs"
         )
     kind = value.data_type().removeprefix("tensor(").removesuffix(")")
-    if kind not in _TYPES:
+    if kind not in TYPES:
         return value.numpy()
-    dtype = find_dtype(_TYPES[kind][1])
+    dtype = find_dtype(TYPES[kind][1])
     shape = tuple(value.shape())
     if 0 in shape:
         return np.empty(shape, dtype)

@@ -2,6 +2,7 @@
 #include "pyop/arguments.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/fields.h"
@@ -65,7 +66,7 @@ Status ReadParts(std::string_view attribute, std::uint32_t tag, bool is_list, co
     parts.append(part);
   }
   if (is_list) {
-    *value = parts;
+    *value = std::move(parts);
   } else if (parts.size() > 0) {
     *value = parts[parts.size() - 1];
   } else {
@@ -116,7 +117,7 @@ Status ReadValue(std::string_view attribute, std::int64_t type, nb::object* valu
     case tag::kString: *value = ToText(text); return Status();
     case tag::kFloats: *value = ToList(floats); return Status();
     case tag::kInts: *value = ToList(integers); return Status();
-    case tag::kStrings: *value = texts; return Status();
+    case tag::kStrings: *value = std::move(texts); return Status();
     case tag::kTensor: return ReadParts(attribute, tag::kAttributeTensor, false, ReadTensor, value);
     case tag::kTensors:
       return ReadParts(attribute, tag::kAttributeTensors, true, ReadTensor, value);

@@ -238,9 +238,11 @@ Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
   for (const TensorView& input : call.inputs()) {
     PyObject* argument = nullptr;
     Status status;
-    if (input.data == nullptr) {
+    const bool is_there = input.data != nullptr;
+    if (is_there && !HasArrays(input.element_type)) status = FindInputType(input);
+    if (!is_there) {
       argument = Py_NewRef(Py_None);
-    } else if (!HasArrays(input.element_type) && !(status = FindInputType(input)).ok()) {
+    } else if (!status.ok()) {
       status =
           Status(status.kind(), spec_.Who() + ": input " + std::to_string(arguments->size() - 1) +
                                     ": " + status.message());

@@ -1,17 +1,18 @@
 // opgraft-run: runs a model in a program that is not Python, by whichever ONNX Runtime it is given.
 #include <algorithm>
 #include <cstdio>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "core/element_type.h"
 #include "core/platform.h"
 #include "opgraft/host.h"
 #include "opgraft/onnxruntime.h"
 #include "ort/calls.h"
 #include "run/npy.h"
+#include "run/values.h"
 
 namespace opgraft::run {
 namespace {
@@ -87,6 +88,9 @@ class Runner {
   Status Open(const Options& options);
   Status Run(const std::map<std::string, Array>& inputs, std::map<std::string, Array>* outputs);
 
+  /// Completes an array whose file does not tell its type.
+  Status Adopt(const std::string& name, Array* array) const;
+
   const std::vector<std::string>& input_names() const { return input_names_; }
   const std::vector<std::string>& output_names() const { return output_names_; }
 
@@ -95,7 +99,6 @@ class Runner {
 
   template <class Counter, class Getter>
   Status ReadNames(const Counter& count, const Getter& get, std::vector<std::string>* names) const;
-  Status ReadOutput(OrtValue* value, Array* array) const;
 
   const OrtApi* api_ = nullptr;
   OrtEnv* environment_ = nullptr;
@@ -149,23 +152,26 @@ Status Runner::ReadNames(const Counter& count, const Getter& get,
   return status;
 }
 
+Status Runner::Adopt(const std::string& name, Array* array) const {
+  const auto at = std::find(input_names_.begin(), input_names_.end(), name);
+  Status status =
+      AdoptType(api_, session_, static_cast<std::size_t>(at - input_names_.begin()), array);
+  return status.ok() ? status : Status::Error("input '" + name + "': " + status.message());
+}
+
 Status Runner::Run(const std::map<std::string, Array>& inputs,
                    std::map<std::string, Array>* outputs) {
-  constexpr int kArenaAllocator = 1;
-  constexpr int kDefaultMemory = 0;
-  OrtMemoryInfo* memory = nullptr;
-  Status status = Take(ort::CreateCpuMemoryInfo(api_, kArenaAllocator, kDefaultMemory, &memory));
+  Status status;
   std::vector<const char*> input_names;
   std::vector<const char*> output_names;
   std::vector<OrtValue*> input_values;
   std::vector<OrtValue*> output_values(output_names_.size());
+  std::list<std::string> packed;
   for (const auto& [name, array] : inputs) {
     if (!status.ok()) break;
     input_names.push_back(name.c_str());
     input_values.push_back(nullptr);
-    status = Take(ort::CreateTensorWithDataAsOrtValue(
-        api_, memory, const_cast<char*>(array.data.data()), array.data.size(), array.shape.data(),
-        array.shape.size(), array.element_type, &input_values.back()));
+    status = MakeValue(api_, array, &packed.emplace_back(), &input_values.back());
   }
   for (const std::string& name : output_names_) output_names.push_back(name.c_str());
   if (status.ok()) {
@@ -174,38 +180,11 @@ Status Runner::Run(const std::map<std::string, Array>& inputs,
                            output_values.data()));
   }
   for (std::size_t i = 0; status.ok() && i < output_values.size(); ++i) {
-    status = ReadOutput(output_values[i], &(*outputs)[output_names_[i]]);
+    status = ReadValue(api_, output_values[i], &(*outputs)[output_names_[i]]);
   }
   for (OrtValue* value : input_values) ort::ReleaseValue(api_, value);
   for (OrtValue* value : output_values) ort::ReleaseValue(api_, value);
-  ort::ReleaseMemoryInfo(api_, memory);
   return status;
-}
-
-Status Runner::ReadOutput(OrtValue* value, Array* array) const {
-  OrtTensorTypeAndShapeInfo* info = nullptr;
-  int element_type = 0;
-  std::size_t rank = 0;
-  void* data = nullptr;
-  Status status = Take(ort::GetTensorTypeAndShape(api_, value, &info));
-  if (!status.ok()) return status;
-  status = Take(ort::GetTensorElementType(api_, info, &element_type));
-  if (status.ok()) status = Take(ort::GetDimensionsCount(api_, info, &rank));
-  array->shape.resize(rank);
-  if (status.ok()) status = Take(ort::GetDimensions(api_, info, array->shape.data(), rank));
-  ort::ReleaseTensorTypeAndShapeInfo(api_, info);
-  if (status.ok()) status = Take(ort::GetTensorMutableData(api_, value, &data));
-  if (!status.ok()) return status;
-  array->element_type = element_type;
-  const ElementType* type = FindElementType(element_type);
-  if (type == nullptr || type->size == 0) {
-    return Status::Unavailable("an output is " + ElementTypeName(element_type) +
-                               ", which opgraft-run cannot print");
-  }
-  if (array->Elements() > 0) {
-    array->data.assign(static_cast<const char*>(data), array->Elements() * type->size);
-  }
-  return Status();
 }
 
 /// Whether each name that an option was given for is one of the model's.
@@ -234,6 +213,9 @@ Status Main(int count, char** arguments) {
   if (status.ok()) status = CheckNames("--input", options.inputs, runner.input_names());
   if (status.ok()) status = CheckNames("--output", options.outputs, runner.output_names());
   if (!status.ok()) return status;
+  for (auto& [name, array] : inputs) {
+    if (status = runner.Adopt(name, &array); !status.ok()) return status;
+  }
   for (const std::string& name : runner.input_names()) {
     if (inputs.contains(name)) continue;
     return Status::Error("the model's input '" + name + "' is missing: --input " + name +

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +13,8 @@
 #include "core/element_type.h"
 #include "core/platform.h"
 #include "core/text.h"
+#include "run/small_float.h"
+#include "run/unicode.h"
 
 namespace opgraft::run {
 namespace {
@@ -21,6 +22,8 @@ namespace {
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr std::size_t kMagicSize = 6;
 constexpr std::size_t kMostPrinted = 64;
+constexpr std::size_t kLetterSize = sizeof(char32_t);
+constexpr std::size_t kMostEmptyTexts = 100'000'000;
 
 struct Description {
   std::string_view text;
@@ -39,16 +42,37 @@ std::string_view Value(std::string_view header, std::string_view key, std::strin
   return header.substr(0, header.find(end));
 }
 
-Status ParseHeader(std::string_view header, Array* array) {
+/// The number at the end of a description such as "<U12"; 0 where it is none.
+std::size_t SizeIn(std::string_view description, std::string_view kinds) {
+  if (description.size() < 3 || kinds.find(description[1]) == kinds.npos) return 0;
+  if (description[0] != '<' && description[0] != '|') return 0;
+  std::size_t size = 0;
+  for (const char digit : description.substr(2)) {
+    if (digit < '0' || digit > '9' || size > 100'000'000) return 0;
+    size = size * 10 + static_cast<std::size_t>(digit - '0');
+  }
+  return size;
+}
+
+Status ParseHeader(std::string_view header, Array* array, std::size_t* element_size) {
   const std::string_view description = Value(header, "'descr': '", "'");
   const auto known =
       std::find_if(std::begin(kDescriptions), std::end(kDescriptions),
                    [&](const Description& entry) { return entry.text == description; });
-  if (known == std::end(kDescriptions)) {
+  const std::size_t text_size = SizeIn(description, "U");
+  array->untyped_size = SizeIn(description, "V");
+  if (text_size > 0 || description == "<U0") {
+    array->element_type = kString;
+    *element_size = text_size * kLetterSize;
+  } else if (array->untyped_size > 0) {
+    *element_size = array->untyped_size;
+  } else if (known != std::end(kDescriptions)) {
+    array->element_type = known->element_type;
+    *element_size = FindElementType(array->element_type)->size;
+  } else {
     return Status::Error("its elements are of type '" + std::string(description) +
-                         "', expected bool, integers or floats, little-endian");
+                         "', expected bool, integers, floats or str, little-endian");
   }
-  array->element_type = known->element_type;
   if (!Value(header, "'fortran_order': ", ",").starts_with("False")) {
     return Status::Error("it is in Fortran order; save numpy.ascontiguousarray(array)");
   }
@@ -65,6 +89,43 @@ Status ParseHeader(std::string_view header, Array* array) {
   return Status();
 }
 
+/// From NumPy's 32-bit letters, filled up with zeros, to UTF-8.
+Status ReadTexts(std::size_t size, Array* array) {
+  // Texts of no letters take up no bytes, so that nothing bounds their number.
+  if (size == 0 && array->Elements() > kMostEmptyTexts) return Status::Error("it is too large");
+  array->strings.resize(array->Elements());
+  for (std::size_t i = 0; i < array->strings.size(); ++i) {
+    for (std::size_t at = 0; at < size; at += kLetterSize) {
+      std::uint32_t letter = 0;
+      std::memcpy(&letter, &array->data[i * size + at], kLetterSize);
+      if (letter == 0) break;
+      if (!AppendUtf8(letter, &array->strings[i])) {
+        return Status::Error("it holds a letter that Unicode does not have");
+      }
+    }
+  }
+  array->data.clear();
+  return Status();
+}
+
+/// The other way; a text that is no UTF-8, or ends in a zero, has no letters that mean it.
+Status WriteTexts(const Array& array, std::string* data, std::size_t* letters) {
+  std::vector<std::u32string> texts;
+  for (const std::string& string : array.strings) {
+    std::u32string text;
+    if (!FromUtf8(string, &text) || text.ends_with(U'\0')) {
+      return Status::Error(".npy files cannot hold the string " + FormatText(string));
+    }
+    *letters = std::max(*letters, text.size());
+    texts.push_back(std::move(text));
+  }
+  for (std::u32string& text : texts) {
+    text.resize(*letters, U'\0');
+    data->append(reinterpret_cast<const char*>(text.data()), text.size() * kLetterSize);
+  }
+  return Status();
+}
+
 Status ParseNpy(std::string_view file, Array* array) {
   if (file.size() < kMagicSize + 6 || !file.starts_with(kMagic)) {
     return Status::Error("it is no .npy file");
@@ -74,27 +135,21 @@ Status ParseNpy(std::string_view file, Array* array) {
   std::uint32_t length = 0;
   std::memcpy(&length, file.data() + kMagicSize + 2, is_long ? 4 : 2);
   if (length > file.size() - start) return Status::Error("it is cut short");
-  Status status = ParseHeader(file.substr(start, length), array);
+  std::size_t element_size = 0;
+  Status status = ParseHeader(file.substr(start, length), array, &element_size);
   if (!status.ok()) return status;
   array->data = file.substr(start + length);
-  std::size_t expected = FindElementType(array->element_type)->size;
+  std::size_t expected = element_size;
   for (const std::int64_t size : array->shape) {
     if (__builtin_mul_overflow(expected, static_cast<std::size_t>(size), &expected)) {
       return Status::Error("its shape is too large");
     }
   }
-  if (array->data.size() == expected) return Status();
+  if (array->data.size() == expected) {
+    return array->element_type == kString ? ReadTexts(element_size, array) : Status();
+  }
   return Status::Error("it holds " + std::to_string(array->data.size()) +
                        " bytes of elements, expected " + std::to_string(expected));
-}
-
-double HalfToDouble(std::uint16_t half) {
-  const int exponent = (half >> 10) & 31;
-  const int fraction = half & 1023;
-  const double sign = (half & 0x8000) != 0 ? -1 : 1;
-  if (exponent == 31) return fraction != 0 ? NAN : sign * INFINITY;
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  return sign * std::ldexp(1024 + fraction, exponent - 25);
 }
 
 template <class Element>
@@ -120,15 +175,26 @@ std::string FormatElement(std::int32_t element_type, const char* at) {
     case 6: return std::to_string(Load<std::int32_t>(at));
     case 7: return std::to_string(Load<std::int64_t>(at));
     case 9: return Load<std::uint8_t>(at) != 0 ? "True" : "False";
-    case 10: return FormatFloat("%.9g", HalfToDouble(Load<std::uint16_t>(at)));
     case 11: return FormatFloat("%.17g", Load<double>(at));
     case 12: return std::to_string(Load<std::uint32_t>(at));
     case 13: return std::to_string(Load<std::uint64_t>(at));
-    default: return "?";
+    case 21: return std::to_string(Load<std::uint8_t>(at) & 15);
+    case 22: return std::to_string(((Load<std::uint8_t>(at) & 15) ^ 8) - 8);
+    default: break;
   }
+  if (!IsSmallFloat(element_type)) return "?";
+  const bool is_wide = FindElementType(element_type)->size == sizeof(std::uint16_t);
+  const std::uint32_t bits = is_wide ? Load<std::uint16_t>(at) : Load<std::uint8_t>(at);
+  return FormatFloat("%.9g", SmallFloat(element_type, bits));
 }
 
 }  // namespace
+
+bool IsUntypedInNpy(std::int64_t element_type) {
+  constexpr std::int64_t kBfloat16 = 16;  // the first of those that came after NumPy's own
+  const ElementType* const type = FindElementType(element_type);
+  return type != nullptr && type->is_carried && element_type >= kBfloat16;
+}
 
 std::size_t Array::Elements() const {
   std::size_t elements = 1;
@@ -147,14 +213,24 @@ Status WriteNpy(const std::string& path, const Array& array) {
   const auto known = std::find_if(
       std::begin(kDescriptions), std::end(kDescriptions),
       [&](const Description& entry) { return entry.element_type == array.element_type; });
-  if (known == std::end(kDescriptions)) {
+  std::string description;
+  std::string texts;
+  if (array.element_type == kString) {
+    std::size_t letters = 0;
+    Status status = WriteTexts(array, &texts, &letters);
+    if (!status.ok()) return Status::Error("'" + path + "': " + status.message());
+    description = "<U" + std::to_string(letters);
+  } else if (IsUntypedInNpy(array.element_type)) {
+    description = "|V" + std::to_string(FindElementType(array.element_type)->size);
+  } else if (known != std::end(kDescriptions)) {
+    description = known->text;
+  } else {
     return Status::Error("'" + path + "': .npy files hold no " +
                          ElementTypeName(array.element_type));
   }
   const std::string comma = array.shape.size() == 1 ? "," : "";
-  std::string header = "{'descr': '" + std::string(known->text) +
-                       "', 'fortran_order': False, 'shape': (" + DimensionsText(array.shape) +
-                       comma + "), }";
+  std::string header = "{'descr': '" + description + "', 'fortran_order': False, 'shape': (" +
+                       DimensionsText(array.shape) + comma + "), }";
   constexpr std::size_t kAlignment = 64;  // of the elements, as NumPy writes them
   const std::size_t start = kMagicSize + 4;
   header.resize((start + header.size() + kAlignment) / kAlignment * kAlignment - start - 1, ' ');
@@ -163,7 +239,7 @@ Status WriteNpy(const std::string& path, const Array& array) {
   std::ofstream file(path, std::ios::binary);
   file.write(kMagic, kMagicSize).write("\x01\x00", 2);
   file.write(reinterpret_cast<const char*>(&length), sizeof(length));
-  file << header << array.data;
+  file << header << array.data << texts;
   return file.flush() ? Status()
                       : Status::Error("cannot write '" + path + "': " + std::strerror(errno));
 }
@@ -174,7 +250,10 @@ std::string Format(const Array& array) {
   const ElementType* type = FindElementType(array.element_type);
   const std::size_t elements = array.Elements();
   for (std::size_t i = 0; i < std::min(elements, kMostPrinted); ++i) {
-    text += (i > 0 ? " " : "") + FormatElement(array.element_type, &array.data[i * type->size]);
+    text +=
+        (i > 0 ? " " : "") + (array.element_type == kString
+                                  ? FormatText(array.strings[i])
+                                  : FormatElement(array.element_type, &array.data[i * type->size]));
   }
   return text + (elements > kMostPrinted ? " ..." : "");
 }

@@ -86,9 +86,9 @@ TEST(NpyTest, WritesTheBytesThatNumPyWrites) {
 }
 
 TEST(NpyTest, ATypeThatIsNotCarriedIsNotWritten) {
-  const Status status = WriteNpy(TestPath(), {8, {1}, "x"});
+  const Status status = WriteNpy(TestPath(), {14, {1}, "12345678"});
   EXPECT_EQ(status.kind(), ErrorKind::kError);
-  EXPECT_NE(status.message().find("string"), std::string::npos);
+  EXPECT_NE(status.message().find("complex64"), std::string::npos);
 }
 
 TEST(NpyTest, APlaceThatCannotBeWrittenIsNamed) {
@@ -136,7 +136,49 @@ TEST(NpyTest, AnElementTypeThatIsNotCarriedIsNamed) {
   ExpectRefused(File(Header("|O", "(1,)"), "1234"), "of type '|O'");
   ExpectRefused(File(Header("<c8", "(1,)"), "12345678"), "of type '<c8'");
   ExpectRefused(File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "1234"),
-                "expected bool, integers or floats");
+                "expected bool, integers, floats or str");
+}
+
+TEST(NpyTest, TextsGoThereAndBack) {
+  Array written{8, {3}, ""};
+  written.strings = {"a", "", "Gr\xc3\xbc\xf0\x9f\x98\x80"};
+  ASSERT_TRUE(WriteNpy(TestPath(), written).ok());
+  Array read;
+  ASSERT_TRUE(ReadNpy(TestPath(), &read).ok());
+  EXPECT_EQ(read.element_type, 8);
+  EXPECT_EQ(read.shape, written.shape);
+  EXPECT_EQ(read.strings, written.strings);
+}
+
+TEST(NpyTest, ATextThatAFileCannotHoldIsRefused) {
+  for (const std::string& text : {std::string("\xff"), std::string("a\0", 2)}) {
+    Array array{8, {1}, ""};
+    array.strings = {text};
+    const Status status = WriteNpy(TestPath(), array);
+    EXPECT_NE(status.message().find("cannot hold the string"), std::string::npos);
+  }
+}
+
+TEST(NpyTest, BrokenTextsAreRefused) {
+  ExpectRefused(File(Header("<U1", "(1,)"), std::string("\0\xd8\0\0", 4)), "Unicode");
+  ExpectRefused(File(Header("<U2", "(1,)"), "1234"), "it holds 4 bytes of elements, expected 8");
+  ExpectRefused(File(Header(">U1", "(1,)"), "1234"), "of type '>U1'");
+  ExpectRefused(File(Header("<U", "(1,)"), "1234"), "of type '<U'");
+  ExpectRefused(File(Header("<U9999999999999", "(1,)"), ""), "of type '<U9999999999999'");
+  ExpectRefused(File(Header("<U0", "(4611686018427387904,)"), ""), "too large");
+}
+
+TEST(NpyTest, ElementsOfNoTypeKeepTheirSize) {
+  Array read;
+  std::ofstream(TestPath(), std::ios::binary) << File(Header("<V2", "(2,)"), "1234");
+  ASSERT_TRUE(ReadNpy(TestPath(), &read).ok());
+  EXPECT_EQ(read.element_type, 0);
+  EXPECT_EQ(read.untyped_size, 2U);
+  EXPECT_EQ(read.data, "1234");
+  ASSERT_TRUE(WriteNpy(TestPath(), {16, {2}, "1234"}).ok());  // bfloat16
+  read = {};
+  ASSERT_TRUE(ReadNpy(TestPath(), &read).ok());
+  EXPECT_EQ(read.untyped_size, 2U);
 }
 
 TEST(NpyTest, TheElementsFillTheShape) {
@@ -183,6 +225,16 @@ TEST(FormatTest, HalfPrecisionIsWorkedOut) {
   EXPECT_EQ(Formatted<std::uint16_t>(10, {0x0001, 0x0400}),
             "float16 (2)\n5.96046448e-08 6.10351562e-05");
   EXPECT_EQ(Formatted<std::uint16_t>(10, {0x7c00, 0xfc00, 0x7e00}), "float16 (3)\ninf -inf nan");
+}
+
+TEST(FormatTest, TypesThatCppLacksAreWorkedOut) {
+  EXPECT_EQ(Formatted<std::uint16_t>(16, {0x3f80, 0xc020}), "bfloat16 (2)\n1 -2.5");
+  EXPECT_EQ(Formatted<std::uint8_t>(17, {0x38, 0x7f}), "float8_e4m3fn (2)\n1 nan");
+  EXPECT_EQ(Formatted<std::uint8_t>(21, {0, 15}), "uint4 (2)\n0 15");
+  EXPECT_EQ(Formatted<std::uint8_t>(22, {7, 8, 15}), "int4 (3)\n7 -8 -1");
+  Array texts{8, {2}, ""};
+  texts.strings = {"a b", "\n"};
+  EXPECT_EQ(Format(texts), "string (2)\n\"a b\" \"\\n\"");
 }
 
 TEST(FormatTest, WritesTheShapeAndTheFirstElements) {

@@ -9,19 +9,23 @@ import sys
 import venv
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 import opgraft
 from conftest import (
     DTYPES,
     ENDLESS,
+    FLOAT,
     Write,
     floats,
     pyop_model,
     save_with_external_weight,
+    takes_float4,
+    takes_nibbles,
     tells_the_folder,
 )
 from opgraft._library import runner_path, runtime_library
@@ -89,6 +93,114 @@ def test_both_hosts_print_the_same(
         np.testing.assert_array_equal(np.load(tmp_path / f"{host}.npy"), x.T)
     assert printed["python"] == printed["cpp"]
     assert printed["cpp"].startswith(f"y {dtype} (3, 2)\n")
+
+
+ML_DTYPES = "bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz".split()
+TYPED = ML_DTYPES + [pytest.param(name, marks=takes_nibbles) for name in ("int4", "uint4")]
+TYPED += [pytest.param("float4_e2m1fn", marks=takes_float4), "string"]
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_both_hosts_know_types_that_numpy_lacks(
+    write_module: Write, tmp_path: Path, module_folder: Path, kind: str
+) -> None:
+    """In files of NumPy's they are bytes without a type; the model tells which they are."""
+    module = write_module("class Op:\n    def compute(self, x): return x[::-1]")
+    if kind == "string":
+        x = np.array(["a b", "", 'Grüße "\\\n', "\x01", "\U0001f600"])
+        number, saved = TensorProto.STRING, x
+    else:
+        dtype = getattr(ml_dtypes, kind)
+        bits = 4 if "4" in kind.split("_")[0] else np.dtype(dtype).itemsize * 8
+        x = np.arange(0, 2**bits, 1 + 2**bits // 60)
+        x = x.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)
+        number = helper.np_dtype_to_tensor_dtype(x.dtype)
+        saved = x.view(f"V{x.dtype.itemsize}")
+    onnx.save(pyop_model(module, type=number), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", saved)
+    printed = {}
+    for host in ("python", "cpp"):
+        command = [sys.executable, "-m", "opgraft", "run", "model.onnx", "--host", host]
+        command += ["--allow", module, "--input", "x=x.npy", "--output", f"y={host}.npy"]
+        environment = dict(os.environ, PYTHONPATH=str(module_folder), PYTHONUTF8="1")
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        printed[host] = done.stdout + done.stderr
+        result = np.load(tmp_path / f"{host}.npy")
+        assert result.tolist() == saved[::-1].tolist(), printed
+    assert printed["python"] == printed["cpp"]
+    assert printed["cpp"].startswith(f"y {kind} ({x.size})\n")
+    if kind != "string":
+        numbers = [float(word) for word in printed["cpp"].split("\n")[1].split()]
+        expected = x[::-1][: len(numbers)].astype(float)
+        np.testing.assert_array_equal(np.array(numbers).astype(x.dtype).astype(float), expected)
+
+
+@pytest.mark.parametrize("host", ["python", "cpp"])
+def test_a_file_without_a_type_for_a_type_that_numpy_has(
+    double: str, tmp_path: Path, module_folder: Path, host: str
+) -> None:
+    onnx.save(pyop_model(double), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", floats(3).view("V4"))
+    command = [sys.executable, "-m", "opgraft", "run", "model.onnx", "--host", host]
+    command += ["--allow", double, "--input", "x=x.npy"]
+    environment = dict(os.environ, PYTHONPATH=str(module_folder))
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "input 'x'" in done.stderr
+    assert "but the model takes float32" in done.stderr
+
+
+def test_values_and_types_in_a_program_that_is_not_python(
+    write_module: Write, tmp_path: Path, module_folder: Path
+) -> None:
+    """None for an absent input, nothing for an output that nobody wants, numbers, attributes."""
+    module = write_module(
+        """
+        import ml_dtypes
+        class Make:
+            def __init__(self, table):
+                self.table = table
+            def compute(self, first, middle, last):
+                assert middle is None
+                assert first.shape == (0,)
+                assert last.shape == ()
+                return self.table + last, None, [1.5, 2], ["a", "b"], 7
+        class Empty:
+            def compute(self, half, text, scalar):
+                assert (half.dtype, text.tolist()) == (ml_dtypes.bfloat16, ["a", "b"])
+                return half.astype(np.float32) + np.float32(scalar)
+        """
+    )
+    bfloat16, string = TensorProto.BFLOAT16, TensorProto.STRING
+    make = pyop_model(
+        module,
+        "Make",
+        inputs=("x", "", "z"),
+        outputs=("a", "", "half", "text", "scalar"),
+        input_types=[FLOAT] * 3,
+        output_types=[FLOAT, FLOAT, bfloat16, string, TensorProto.INT64],
+        table=helper.make_tensor("t", FLOAT, [2], [10, 20]),
+    )
+    last = pyop_model(
+        module,
+        "Empty",
+        inputs=("half", "text", "scalar"),
+        input_types=[bfloat16, string, TensorProto.INT64],
+    )
+    del make.graph.output[1:]
+    make.graph.output[0].name = "y"
+    make.graph.node[0].name = "first"
+    make.graph.node.append(last.graph.node[0])
+    make.graph.node[1].output[0] = "s"
+    make.graph.node.append(helper.make_node("Add", ["a", "s"], ["y"]))
+    make.opset_import[0].version = 21
+    inputs = {"x": floats(0), "z": np.array(1, np.float32)}
+    done = run_cpp(make, tmp_path, module, modules=module_folder, inputs=inputs)
+    assert done.stdout == "y float32 (2)\n19.5 30\n", done.stderr
 
 
 def test_no_binary_needs_python() -> None:

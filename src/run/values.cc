@@ -1,0 +1,123 @@
+// Strings and elements of less than a byte lie in the runtime otherwise than in an array.
+#include "run/values.h"
+
+#include <string_view>
+
+#include "core/element_type.h"
+#include "ort/calls.h"
+
+namespace opgraft::run {
+namespace {
+
+Status MakeStrings(const OrtApi* api, const Array& array, OrtValue** value) {
+  OrtAllocator* allocator = nullptr;
+  OrtStatus* status = ort::GetAllocatorWithDefaultOptions(api, &allocator);
+  if (status == nullptr) {
+    status = ort::CreateTensorAsOrtValue(api, allocator, array.shape.data(), array.shape.size(),
+                                         array.element_type, value);
+  }
+  for (std::size_t i = 0; status == nullptr && i < array.strings.size(); ++i) {
+    char* text = nullptr;
+    const std::string& string = array.strings[i];
+    status = ort::GetResizedStringTensorElementBuffer(api, *value, i, string.size(), &text);
+    if (status == nullptr) string.copy(text, string.size());
+  }
+  return ort::FromRuntime(api, status);
+}
+
+Status ReadStrings(const OrtApi* api, const OrtValue* value, Array* array) {
+  std::size_t size = 0;
+  Status status = ort::FromRuntime(api, ort::GetStringTensorDataLength(api, value, &size));
+  const std::size_t elements = array->Elements();
+  if (!status.ok() || elements == 0) return status;
+  std::string texts(size, '\0');
+  std::vector<std::size_t> starts(elements);
+  status = ort::FromRuntime(
+      api, ort::GetStringTensorContent(api, value, texts.data(), size, starts.data(), elements));
+  for (std::size_t i = 0; status.ok() && i < elements; ++i) {
+    const std::size_t end = i + 1 < elements ? starts[i + 1] : size;
+    array->strings.push_back(texts.substr(starts[i], end - starts[i]));
+  }
+  return status;
+}
+
+}  // namespace
+
+Status MakeValue(const OrtApi* api, const Array& array, std::string* packed, OrtValue** value) {
+  if (array.element_type == kString) return MakeStrings(api, array, value);
+  constexpr int kArenaAllocator = 1;
+  constexpr int kDefaultMemory = 0;
+  OrtMemoryInfo* memory = nullptr;
+  Status status = ort::FromRuntime(
+      api, ort::CreateCpuMemoryInfo(api, kArenaAllocator, kDefaultMemory, &memory));
+  if (!status.ok()) return status;
+  const std::string* bytes = &array.data;
+  if (const ElementType& type = *FindElementType(array.element_type); type.IsPacked()) {
+    packed->resize(type.PackedSize(array.Elements()));
+    Pack(type, array.data.data(), array.Elements(), packed->data());
+    bytes = packed;
+  }
+  status =
+      ort::FromRuntime(api, ort::CreateTensorWithDataAsOrtValue(
+                                api, memory, const_cast<char*>(bytes->data()), bytes->size(),
+                                array.shape.data(), array.shape.size(), array.element_type, value));
+  ort::ReleaseMemoryInfo(api, memory);
+  return status;
+}
+
+Status ReadValue(const OrtApi* api, OrtValue* value, Array* array) {
+  const auto take = [&](OrtStatus* status) { return ort::FromRuntime(api, status); };
+  OrtTensorTypeAndShapeInfo* info = nullptr;
+  int element_type = 0;
+  std::size_t rank = 0;
+  void* data = nullptr;
+  Status status = take(ort::GetTensorTypeAndShape(api, value, &info));
+  if (!status.ok()) return status;
+  status = take(ort::GetTensorElementType(api, info, &element_type));
+  if (status.ok()) status = take(ort::GetDimensionsCount(api, info, &rank));
+  array->shape.resize(rank);
+  if (status.ok()) status = take(ort::GetDimensions(api, info, array->shape.data(), rank));
+  ort::ReleaseTensorTypeAndShapeInfo(api, info);
+  if (!status.ok()) return status;
+  array->element_type = element_type;
+  const ElementType* type = FindElementType(element_type);
+  if (type == nullptr || !type->is_carried) {
+    return Status::Unavailable("an output is " + ElementTypeName(element_type) +
+                               ", which opgraft-run cannot print");
+  }
+  if (element_type == kString) return ReadStrings(api, value, array);
+  status = take(ort::GetTensorMutableData(api, value, &data));
+  const std::size_t elements = array->Elements();
+  if (!status.ok() || elements == 0) return status;
+  if (type->IsPacked()) {
+    array->data.resize(elements);
+    Unpack(*type, data, elements, array->data.data());
+  } else {
+    array->data.assign(static_cast<const char*>(data), elements * type->size);
+  }
+  return Status();
+}
+
+Status AdoptType(const OrtApi* api, const OrtSession* session, std::size_t index, Array* array) {
+  if (array->element_type != 0) return Status();
+  OrtTypeInfo* info = nullptr;
+  const OrtTensorTypeAndShapeInfo* tensor = nullptr;
+  int element_type = 0;
+  OrtStatus* status = ort::SessionGetInputTypeInfo(api, session, index, &info);
+  if (status == nullptr) status = ort::CastTypeInfoToTensorInfo(api, info, &tensor);
+  if (status == nullptr && tensor != nullptr) {
+    status = ort::GetTensorElementType(api, tensor, &element_type);
+  }
+  if (info != nullptr) ort::ReleaseTypeInfo(api, info);
+  if (status != nullptr) return ort::FromRuntime(api, status);
+  const ElementType* const type = FindElementType(element_type);
+  if (type == nullptr || !type->is_carried || !IsUntypedInNpy(element_type) ||
+      type->size != array->untyped_size) {
+    return Status::Error("its elements are " + std::to_string(array->untyped_size) +
+                         " bytes of no type, but the model takes " + ElementTypeName(element_type));
+  }
+  array->element_type = element_type;
+  return Status();
+}
+
+}  // namespace opgraft::run
