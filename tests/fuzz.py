@@ -1,4 +1,4 @@
-"""Fuzzes the preparation of models (src/model/prepare_fuzz.cc) for FUZZ_SECONDS, a minute by default.
+"""Fuzzes model preparation (src/model/prepare_fuzz.cc) for FUZZ_SECONDS, a minute by default.
 
 Run by `make fuzz`. The corpus is made of small models that hold a bit of everything that preparing
 looks at; what the fuzzer finds to be new stays in build/fuzz/corpus for the next time. A finding is

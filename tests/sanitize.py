@@ -68,7 +68,9 @@ def library(name: str) -> str:
 def main() -> int:
     name, sanitizers, runtime, chosen = KINDS[sys.argv[1]]
     folder = REPOSITORY / "build" / name
-    print(f"== building with -fsanitize={sanitizers} in {folder.relative_to(REPOSITORY)}", flush=True)
+    print(
+        f"== building with -fsanitize={sanitizers} in {folder.relative_to(REPOSITORY)}", flush=True
+    )
     build(folder, sanitizers)
     findings = folder / "findings"
     rmtree(findings, ignore_errors=True)

@@ -1,5 +1,5 @@
-// The fuzzer of Prepare: whatever the bytes are, they are prepared or refused, and what was prepared
-// can be prepared again.
+// The fuzzer of Prepare: whatever the bytes are, they are prepared or refused, and what was
+// prepared can be prepared again.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
