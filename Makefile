@@ -16,7 +16,7 @@ ifeq ($(wildcard build/CTestTestfile.cmake),)
 $(shell rm -f $(VENV)/.installed)
 endif
 
-.PHONY: demo test test-matrix bench lint format wheel clean
+.PHONY: demo test test-matrix test-asan test-tsan fuzz bench lint format wheel clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -30,6 +30,16 @@ test: $(VENV)/.installed
 
 test-matrix: $(VENV)/.installed
 	@$(BIN)/python tests/matrix.py
+
+# Both in builds of their own, build/asan and build/tsan.
+test-asan: $(VENV)/.installed
+	@$(BIN)/python tests/sanitize.py address $(PYTEST_OPTIONS)
+
+test-tsan: $(VENV)/.installed
+	@$(BIN)/python tests/sanitize.py thread $(PYTEST_OPTIONS)
+
+fuzz: $(VENV)/.clang
+	@$(BIN)/python tests/fuzz.py
 
 bench: $(VENV)/.bench
 	@$(BIN)/python bench/pyop_overhead.py
@@ -85,6 +95,19 @@ $(VENV)/.installed: $(VENV)/.packages $(SOURCES)
 	@echo "== building and installing opgraft"
 	@$(BIN)/python -m pip install -q --no-build-isolation --no-deps --force-reinstall \
 		--config-settings=build-dir=build --config-settings=cmake.define.OPGRAFT_TESTS=ON .
+	@touch $@
+
+# The fuzzer is part of Clang.
+$(VENV)/.clang: $(VENV)/.packages
+	@if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' | \
+		$${CLANG:-clang++} -fsanitize=fuzzer,address -x c++ - -o /dev/null 2> /dev/null; then \
+		if [ "$$(id -u)" != 0 ]; then \
+			echo "Clang with its fuzzer is missing. Install it, then run make again:"; \
+			echo "    sudo apt-get install clang"; exit 1; \
+		fi; \
+		echo "== installing clang"; \
+		apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q install -y clang; \
+	fi
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed

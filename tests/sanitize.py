@@ -1,0 +1,113 @@
+"""Builds all with sanitizers, apart from the ordinary build, and runs the tests with it.
+
+    python tests/sanitize.py address    # `make test-asan`: address and undefined behaviour
+    python tests/sanitize.py thread     # `make test-tsan`
+
+Python and ONNX Runtime are as they are, so the sanitizer is loaded before them, sees our code and
+what the C library does, and what it reports goes to files, for a test may expect a process to fail.
+An argument after the first goes to pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+from shutil import copytree, rmtree
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SUPPRESSIONS = REPOSITORY / "tests" / "thread_sanitizer.txt"
+
+FINDING = re.compile(r"ERROR: |runtime error: |WARNING: ThreadSanitizer")
+
+KINDS = {
+    "address": ("asan", "address,undefined", "libasan.so", []),
+    "thread": ("tsan", "thread", "libtsan.so", ["-k", "thread or overlap or gil or async"]),
+}
+
+
+def build(folder: Path, sanitizers: str) -> None:
+    configure = ["cmake", "-S", str(REPOSITORY), "-B", str(folder), "-DOPGRAFT_TESTS=ON"]
+    configure += [f"-DOPGRAFT_SANITIZE={sanitizers}", f"-DPython_EXECUTABLE={sys.executable}"]
+    subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
+    make = ["cmake", "--build", str(folder), "--parallel", "2"]
+    subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+
+
+def environment_with(folder: Path) -> Path:
+    """The Python of an environment that has this build, and all else from the one we run in."""
+    environment = folder / "venv"
+    if not environment.is_dir():
+        venv.create(environment, symlinks=True)
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    packages = environment / "lib" / version / "site-packages"
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    rmtree(packages / "opgraft", ignore_errors=True)
+    copytree(REPOSITORY / "python" / "opgraft", packages / "opgraft")
+    install = ["cmake", "--install", str(folder), "--prefix", str(packages)]
+    subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
+    python = environment / "bin" / "python"
+    command = environment / "bin" / "opgraft"
+    command.write_text(f"#!{python}\nfrom opgraft._command import main\nraise SystemExit(main())\n")
+    command.chmod(0o755)
+    return python
+
+
+def library(name: str) -> str:
+    """A library of the compiler's, with its real path."""
+    answer = subprocess.run(
+        ["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    )
+    return str(Path(answer.stdout.strip()).resolve())
+
+
+def main() -> int:
+    name, sanitizers, runtime, chosen = KINDS[sys.argv[1]]
+    folder = REPOSITORY / "build" / name
+    print(
+        f"== building with -fsanitize={sanitizers} in {folder.relative_to(REPOSITORY)}", flush=True
+    )
+    build(folder, sanitizers)
+    findings = folder / "findings"
+    rmtree(findings, ignore_errors=True)
+    findings.mkdir()
+    common = f"log_path={findings}/report:exitcode=99:suppressions={SUPPRESSIONS}"
+    if name == "asan":
+        common = f"log_path={findings}/report:exitcode=99:allocator_may_return_null=1"
+    options = {
+        "ASAN_OPTIONS": common,
+        "UBSAN_OPTIONS": f"log_path={findings}/report:print_stacktrace=1",
+        # A mutex that ONNX Runtime locks and libstdc++ unlocks, waiting, is half seen only.
+        "TSAN_OPTIONS": f"{common}:report_mutex_bugs=0",
+    }
+    print("== C++ tests", flush=True)
+    failed = subprocess.run(
+        ["ctest", "--test-dir", str(folder), "--output-on-failure", "--progress"],
+        env={**os.environ, **options},
+        check=False,
+    ).returncode
+    print(f"== Python tests, those with {chosen[1]}" if chosen else "== Python tests", flush=True)
+    python = environment_with(folder)
+    options["ASAN_OPTIONS"] += ":detect_leaks=0"  # Python keeps what it has until the end
+    options["LD_PRELOAD"] = f"{library(runtime)} {library('libstdc++.so')}"
+    failed |= subprocess.run(
+        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, *sys.argv[2:]],
+        cwd=REPOSITORY,
+        env={**os.environ, **options},
+        check=False,
+    ).returncode
+    texts = {path.name: path.read_text(errors="replace") for path in sorted(findings.iterdir())}
+    # That it had not so much memory to give is no finding: some tests ask for it.
+    reports = {name: text for name, text in texts.items() if FINDING.search(text)}
+    for report, text in reports.items():
+        print(f"== {report}\n{text[:5000]}")
+    print(f"== {len(reports)} reports of the sanitizer")
+    return 1 if failed or reports else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
