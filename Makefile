@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
-TEST_PACKAGES := onnx onnxruntime pytest
+TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions pytest
 BENCH_PACKAGES := onnxruntime-extensions
 LINT_PACKAGES := ruff mypy clang-format clang-tidy
 

@@ -8,6 +8,7 @@
 #include "model/prepare.h"
 #include "pyop/arrays.h"
 #include "pyop/bridge.h"
+#include "pyop/exit_gate.h"
 #include "pyop/python_operator.h"
 
 namespace nb = nanobind;
@@ -26,10 +27,9 @@ constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create};
 nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::string& runtime) {
   model::PreparedModel prepared;
   Status status;
-  {
-    const nb::gil_scoped_release no_gil;
+  WithoutGil([&] {
     status = model::Prepare({model.c_str(), model.size()}, origin, runtime, &prepared);
-  }
+  });
   if (!status.ok()) Raise(status);
   nb::list operators;
   for (const Spec& spec : prepared.python_operators) {
@@ -59,6 +59,10 @@ NB_MODULE(_pyop, module) {
   module.attr(kBridgeAttribute) = nb::capsule(&kBridge, kBridgeCapsule);
   module.def("prepare", &Prepare, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
              "(bytes, has external data, needs a file, [(node, module, class name)])");
+  module.def("enter_run", &EnterRun, "A run of a session begins; at exit, no more");
+  module.def("leave_run", &LeaveRun, "A run of a session ends");
+  module.def("close_gate", &CloseGate, "Holds back the threads that would run on at exit");
+  module.def("reset_gate", &ResetGate, "In a forked child, where the other threads are no more");
   module.def(
       "find_error", &FindError, nb::arg("text"),
       "(error class, message, number of the exception or 0) in a text from ONNX Runtime, or None");
