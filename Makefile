@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
-TEST_PACKAGES := onnx onnxruntime ml_dtypes pytest
+TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions ml_dtypes pytest
 BENCH_PACKAGES := onnxruntime-extensions
 LINT_PACKAGES := ruff mypy clang-format clang-tidy
 

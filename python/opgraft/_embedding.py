@@ -14,12 +14,11 @@ from contextlib import suppress
 
 def _python_library() -> str:
     name = sysconfig.get_config_var("INSTSONAME") or ""
+    configured = sysconfig.get_config_var("LIBDIR") or ""
     folders = [
-        sysconfig.get_config_var("LIBDIR") or "",
-        os.path.join(
-            sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("MULTIARCH") or ""
-        ),
-        os.path.join(sys.base_prefix, "lib"),
+        os.path.join(sys.base_prefix, "lib"),  # the others say where it was built to be
+        configured,
+        os.path.join(configured, sysconfig.get_config_var("MULTIARCH") or ""),
     ]
     for folder in folders:
         path = os.path.join(folder, name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +13,7 @@ import onnxruntime
 from numpy import ndarray
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
+from opgraft import _pyop
 from opgraft._errors import Error, ModelError, UnavailableError, raised_by_runtime, translate
 from opgraft._library import library_path
 from opgraft._modules import import_all, names
@@ -18,6 +21,10 @@ from opgraft._prepare import Model, prepare
 from opgraft._tensors import Exchange
 
 _run = onnxruntime.InferenceSession.run
+_enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
+# Python ends the daemon threads that it meets at its exit, in the midst of ONNX Runtime too.
+atexit.register(_pyop.close_gate)
+os.register_at_fork(after_in_child=_pyop.reset_gate)
 _ALLOW_ENTRY = "opgraft.allow"
 # A general failure while the session is made may be the model's, or a provider's.
 _IS_ABOUT_THE_MODEL = re.compile(r"invalid model|[Ll]oad model|opset import|not a registered")
@@ -132,7 +139,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             )
         as_bytes = prepared.path is None and prepared.has_external_data
         self._folder = prepared.folder if as_bytes else None
-        with raised_by_runtime(_refusal), self._external_data(options):
+        with self._call_of_runtime(_refusal), self._external_data(options):
             super().__init__(
                 prepared.bytes if prepared.path is None else prepared.path,
                 options,
@@ -159,12 +166,26 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         finally:
             _set(options, _FOLDER_ENTRY, before)
 
+    @staticmethod
+    @contextmanager
+    def _call_of_runtime(
+        otherwise: Callable[[Exception], Error | None] = lambda error: None,
+    ) -> Iterator[None]:
+        """Raises our errors for the runtime's; does not begin where the process is exiting."""
+        try:
+            _enter_run()
+            with raised_by_runtime(otherwise):
+                yield
+        finally:
+            _leave_run()
+
     def set_providers(self, *arguments: Any, **named: Any) -> None:
-        with raised_by_runtime(), self._external_data(self._sess_options_initial):
+        with self._call_of_runtime(), self._external_data(self._sess_options_initial):
             super().set_providers(*arguments, **named)
 
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
-        # As raised_by_runtime and super(), without their cost to a call that goes well.
+        # As _call_of_runtime and super(), without their cost to a call that goes well.
+        _enter_run()
         try:
             if self._needs_help:
                 return self._exchange.run(self, output_names, input_feed, run_options)
@@ -177,11 +198,13 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             if translated is None:
                 raise
             raise translated from translated.__cause__
+        finally:
+            _leave_run()
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> Any:
-        with raised_by_runtime():
+        with self._call_of_runtime():
             return super().run_with_iobinding(iobinding, run_options)
 
     def run_with_ort_values(self, *arguments: Any, **named: Any) -> Any:
-        with raised_by_runtime():
+        with self._call_of_runtime():
             return super().run_with_ort_values(*arguments, **named)

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,6 +66,10 @@ Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* resu
     return Status();
   }
   return Status::Unavailable("cannot run '" + arguments[0] + "': " + std::strerror(error));
+}
+
+void OnFork(void (*before)(), void (*after_in_parent)(), void (*after_in_child)()) {
+  pthread_atfork(before, after_in_parent, after_in_child);
 }
 
 KeptInterruptHandler::KeptInterruptHandler() : kept_() { sigaction(SIGINT, nullptr, &kept_); }

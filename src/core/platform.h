@@ -1,6 +1,8 @@
 // The services of the operating system that Opgraft uses. All that depends on the platform is here.
 #pragma once
 
+#include <cxxabi.h>
+
 #include <csignal>
 #include <string>
 #include <vector>
@@ -28,6 +30,14 @@ struct ProgramResult {
 /// Runs `arguments`, the first of which is looked for on the PATH.
 /// An UnavailableError where it cannot be started.
 Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* result);
+
+/// What unwinds the stack of a thread that ends itself. Not to be stopped: a handler throws it on,
+/// or never returns.
+using ThreadExit = abi::__forced_unwind;
+
+/// Has `before` called before every fork of this process, in the thread that forks, and the other
+/// two after it, in the parent and in the child. Not for programs that are spawned.
+void OnFork(void (*before)(), void (*after_in_parent)(), void (*after_in_child)());
 
 /// Remembers what the program does on Ctrl-C, and sees to it again when destroyed.
 class KeptInterruptHandler {

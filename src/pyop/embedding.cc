@@ -6,6 +6,7 @@
 
 #include "core/platform.h"
 #include "pyop/bridge.h"
+#include "pyop/exit_gate.h"
 
 namespace nb = nanobind;
 
@@ -23,8 +24,38 @@ void CallEmbedding(const char* function) {
 }
 
 void FinishPython() {
-  const nb::gil_scoped_acquire gil;
-  CallEmbedding("finish");
+  {
+    const nb::gil_scoped_acquire gil;
+    CallEmbedding("finish");
+  }
+  CloseGateOfOperators();
+}
+
+/// A child has one thread. Were the GIL another's when it was forked, it would be so for good, so
+/// the thread that forks takes it before, and tells Python after, as Python's own os.fork does.
+/// A fork that comes from Python has the GIL and is none of our business.
+thread_local bool is_forking = false;
+thread_local PyGILState_STATE state_before_fork;
+
+void BeforeFork() {
+  is_forking = PyGILState_Check() == 0;
+  if (!is_forking) return;
+  state_before_fork = PyGILState_Ensure();
+  PyOS_BeforeFork();
+}
+
+void AfterForkInParent() {
+  if (!is_forking) return;
+  PyOS_AfterFork_Parent();
+  PyGILState_Release(state_before_fork);
+}
+
+void AfterForkInChild() {
+  ResetGate();
+  if (!is_forking) return;
+  PyOS_AfterFork_Child();
+  // The thread keeps its state: it may be the only one now, and Python 3.11 cannot do without any.
+  PyEval_SaveThread();
 }
 
 Status Start(const char* program) {
@@ -45,6 +76,7 @@ Status Start(const char* program) {
   }
   CallEmbedding("begin");
   std::atexit(FinishPython);
+  platform::OnFork(BeforeFork, AfterForkInParent, AfterForkInChild);
   PyEval_SaveThread();
   return Status();
 }

@@ -15,6 +15,7 @@
 #include "pyop/arrays.h"
 #include "pyop/bridge.h"
 #include "pyop/declarations.h"
+#include "pyop/exit_gate.h"
 #include "pyop/python_operator.h"
 
 namespace nb = nanobind;
@@ -40,9 +41,10 @@ nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::
   Policy policy;
   Status status = Policy::Parse(allow, environment, &policy);
   if (status.ok()) {
-    const nb::gil_scoped_release no_gil;
-    DeclaredOperators operators(policy);
-    status = model::Prepare({model.c_str(), model.size()}, origin, runtime, operators, &prepared);
+    WithoutGil([&] {
+      DeclaredOperators operators(policy);
+      status = model::Prepare({model.c_str(), model.size()}, origin, runtime, operators, &prepared);
+    });
   }
   if (!status.ok()) Raise(status, prepared.opset_limit);
   nb::list operators;
@@ -107,6 +109,10 @@ NB_MODULE(_pyop, module) {
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
              nb::arg("has_shape_rule"));
+  module.def("enter_run", &EnterRun, "A run of a session begins; at exit, no more");
+  module.def("leave_run", &LeaveRun, "A run of a session ends");
+  module.def("close_gate", &CloseGate, "Holds back the threads that would run on at exit");
+  module.def("reset_gate", &ResetGate, "In a forked child, where the other threads are no more");
   module.def(
       "find_error", &FindError, nb::arg("text"),
       "(error class, message, number of the exception or 0) in a text from ONNX Runtime, or None");

@@ -10,6 +10,7 @@
 #include "core/element_type.h"
 #include "core/text.h"
 #include "pyop/arrays.h"
+#include "pyop/exit_gate.h"
 #include "pyop/failure.h"
 
 namespace nb = nanobind;
@@ -68,9 +69,13 @@ Status WithGil(const Spec& spec, Body body) noexcept {
     } catch (nb::python_error& error) {
       error.restore();
       return Failure(/*keep_frames=*/false).ToStatus(spec.Who() + ": a call of Python", true);
+    } catch (const platform::ThreadExit&) {
+      Park();  // here, before the GIL that Python has not given is given back
     }
   } catch (const std::exception& exception) {
     return Status::Error(spec.Who() + ": " + exception.what());
+  } catch (const platform::ThreadExit&) {
+    Park();
   }
 }
 
@@ -97,6 +102,7 @@ PythonOperator::~PythonOperator() {
 }
 
 Status PythonOperator::Compute(Call& call) noexcept {
+  const OperatorCall operator_call;
   return WithGil(spec_, [&] { return ComputeWithGil(call); });
 }
 
@@ -386,8 +392,7 @@ Status PythonOperator::StoreOutput(Call& call, std::size_t index, PyObject* valu
   const std::span<const std::byte> block =
       FindElementType(type)->IsPacked() ? std::span<const std::byte>() : array.block();
   if (block.size() >= kBytesWorthReleasing && is_ours && array.OwnsItsMemory()) {
-    const nb::gil_scoped_release no_gil;
-    std::memcpy(memory, block.data(), block.size());
+    WithoutGil([&] { std::memcpy(memory, block.data(), block.size()); });
   } else if (!block.empty()) {
     std::memcpy(memory, block.data(), block.size());
   } else if (!array.CopyTo(type, memory)) {
@@ -405,8 +410,7 @@ bool PythonOperator::Release(Arguments arguments) {
     // Cycles that nobody holds are no fault of the operator's. Once may not do: a collection that
     // is under way in another thread makes this one return at once.
     if (step % kCollectEvery == 0) CollectGarbage();
-    const nb::gil_scoped_release no_gil;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    WithoutGil([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
   }
   bool all_released = true;
   for (PyObject* argument : arguments) {

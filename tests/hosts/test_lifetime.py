@@ -1,0 +1,641 @@
+"""Sessions and threads that begin, end, nest and fork in every way, in Python and C++ programs."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+import opgraft
+from conftest import DOUBLE, FLOAT, Write, floats, pyop_model
+
+TESTS = Path(__file__).resolve().parents[1]
+TRIES = {"Op": 16, "Short": 4, "Endless": 2, "Busy": 2}  # of an exit, by what the threads do
+
+OPERATORS = """
+    import time
+    class Op:
+        def compute(self, x):
+            if x[0] < 0:
+                raise ValueError("negative")
+            while x[0] == 0:
+                pass
+            return x + x
+    class Short:
+        def compute(self, x):
+            time.sleep(0.002)
+            return x + x
+    class Endless:
+        def compute(self, x):
+            while True:
+                time.sleep(0.001)
+    class Busy:
+        def compute(self, x):
+            while True:
+                pass
+"""
+
+
+def run_python(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program that finds the tests' models and the modules of `folder`."""
+    begin = f"""
+        import os, sys, threading, time
+        sys.path[:0] = [{str(TESTS)!r}, {str(folder)!r}]
+        from conftest import floats, pyop_model
+        import onnxruntime, opgraft
+        X = {{"x": floats(3) + 1}}
+        def open_session(class_name="Op"):
+            return opgraft.InferenceSession(pyop_model("operators", class_name), allow=["operators"])
+    """
+    source = textwrap.dedent(begin) + textwrap.dedent(program)
+    return subprocess.run(
+        [sys.executable, "-c", source, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program lifetime.cc, built."""
+    program = tmp_path_factory.mktemp("lifetime") / "lifetime"
+    libraries = Path(opgraft.library_path()).parent
+    command = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-O1"]
+    command += [f"-I{opgraft.get_include()}", str(Path(__file__).with_name("lifetime.cc"))]
+    command += ["-o", str(program), f"-L{libraries}", "-lopgraft", f"-Wl,-rpath,{libraries}"]
+    subprocess.run([*command, "-ldl", "-pthread"], check=True, capture_output=True)
+    return program
+
+
+class Host:
+    """Runs a part of lifetime.cc on a model with an operator of OPERATORS."""
+
+    def __init__(self, program: Path, folder: Path, modules: Path) -> None:
+        self.program, self.folder, self.modules = program, folder, modules
+
+    def __call__(self, what: str, class_name: str = "Op") -> subprocess.CompletedProcess[str]:
+        onnx.save(pyop_model("operators", class_name), self.folder / "model.onnx")
+        return subprocess.run(
+            [self.program, opgraft.runtime_library(), "model.onnx", "operators", what],
+            cwd=self.folder,
+            env=dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(self.modules)),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+
+@pytest.fixture
+def run_host(host: Path, write_module: Write, tmp_path: Path, module_folder: Path) -> Host:
+    write_module(OPERATORS, name="operators")
+    return Host(host, tmp_path, module_folder)
+
+
+@pytest.fixture
+def operators(write_module: Write, module_folder: Path) -> Path:
+    """The folder of a module 'operators'."""
+    write_module(OPERATORS, name="operators")
+    return module_folder
+
+
+# Threads.
+
+
+def test_sessions_made_run_and_dropped_on_other_threads(write_module: Write) -> None:
+    module = write_module(DOUBLE)
+    right: list[bool] = []
+
+    def on_a_thread(work: object) -> None:
+        thread = threading.Thread(target=work)  # type: ignore[arg-type]
+        thread.start()
+        thread.join()
+
+    def live() -> None:
+        for _ in range(10):
+            box: list[onnxruntime.InferenceSession] = []
+            on_a_thread(
+                lambda box=box: box.append(
+                    opgraft.InferenceSession(pyop_model(module), allow=[module])
+                )
+            )
+            on_a_thread(
+                lambda box=box: right.append(box[0].run(None, {"x": floats(2)})[0][1] == 2)
+            )
+            on_a_thread(box.clear)
+
+    threads = [threading.Thread(target=live) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 40
+
+
+def test_sessions_on_other_threads_in_cpp(run_host: Host) -> None:
+    done = run_host("other threads")
+    assert (done.returncode, done.stdout) == (0, "40 right\n"), done.stderr
+
+
+def test_parallel_execution(write_module: Write) -> None:
+    """ORT_PARALLEL runs nodes on the runtime's own threads, which Python has never seen."""
+    module = write_module(
+        """
+        import threading
+        seen = set()
+        class Op:
+            def compute(self, x):
+                seen.add(threading.get_native_id())
+                return x + 1
+        class Bad:
+            def compute(self, x):
+                raise ValueError("bad")
+        """
+    )
+    first = pyop_model(module).graph
+    nodes = []
+    for i in range(8):
+        node = onnx.NodeProto()
+        node.CopyFrom(first.node[0])
+        node.name, node.output[0] = f"node{i}", f"y{i}"
+        nodes.append(node)
+    total = helper.make_node("Sum", [f"y{i}" for i in range(8)], ["y"])
+    graph = helper.make_graph([*nodes, total], "graph", first.input, first.output)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    options = onnxruntime.SessionOptions()
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    options.inter_op_num_threads = 4
+    session = opgraft.InferenceSession(model, options, allow=[module])
+    for _ in range(100):
+        np.testing.assert_array_equal(session.run(None, {"x": floats(3)})[0], 8 * (floats(3) + 1))
+    assert sys.modules[module].seen
+    (class_name,) = (a for a in model.graph.node[3].attribute if a.name == "class_name")
+    class_name.s = b"Bad"
+    session = opgraft.InferenceSession(model, options, allow=[module])
+    for _ in range(20):
+        with pytest.raises(opgraft.PyOpError, match="node 'node3'.*bad"):
+            session.run(None, {"x": floats(3)})
+
+
+# A session inside an operator.
+
+
+def test_a_session_inside_an_operator(write_module: Write) -> None:
+    """Of the same model, down to a depth; of another model; and the errors of both."""
+    module = write_module(
+        """
+        sessions = {}
+        class Factorial:
+            def compute(self, x):
+                if x[0] <= 1:
+                    return np.ones_like(x)
+                return x * sessions["factorial"].run(None, {"x": x - 1})[0]
+        class Outer:
+            def compute(self, x):
+                return sessions["inner"].run(None, {"x": x})[0] + 1
+        class Inner:
+            def compute(self, x):
+                if x[0] < 0:
+                    raise ValueError("negative")
+                return x * 10
+        """
+    )
+    factorial, outer, inner = (
+        opgraft.InferenceSession(pyop_model(module, name), allow=[module])
+        for name in ("Factorial", "Outer", "Inner")
+    )
+    sys.modules[module].sessions.update(factorial=factorial, inner=inner)
+    try:
+        assert factorial.run(None, {"x": np.float32([10])})[0] == 3628800
+        assert outer.run(None, {"x": np.float32([4])})[0] == 41
+        with pytest.raises(opgraft.PyOpError, match=r"Outer: compute raised") as error:
+            outer.run(None, {"x": np.float32([-1])})
+        assert isinstance(error.value.__cause__, opgraft.PyOpError)
+        assert isinstance(error.value.__cause__.__cause__, ValueError)
+    finally:
+        sys.modules[module].sessions.clear()
+
+
+def test_a_session_made_inside_an_operator(write_module: Write) -> None:
+    inner = write_module(DOUBLE)
+    outer = write_module(
+        f"""
+        import opgraft
+        from conftest import pyop_model
+        class Op:
+            def compute(self, x):
+                session = opgraft.InferenceSession(pyop_model("{inner}"), allow=["{inner}"])
+                return session.run(None, {{"x": x}})[0]
+        """
+    )
+    session = opgraft.InferenceSession(pyop_model(outer), allow=[outer])
+    np.testing.assert_array_equal(session.run(None, {"x": floats(3)})[0], 2 * floats(3))
+
+
+def test_a_session_inside_an_operator_in_cpp(run_host: Host, write_module: Write) -> None:
+    """The operator's session is of the package onnxruntime, the program's of its own library."""
+    write_module(
+        f"""
+        import sys
+        sys.path.append({str(TESTS)!r})
+        import opgraft
+        from conftest import pyop_model
+        class Inner:
+            def compute(self, x):
+                return x + x
+        class Op:
+            def __init__(self):
+                self.session = opgraft.InferenceSession(
+                    pyop_model("operators", "Inner"), allow=["operators"])
+            def compute(self, x):
+                return self.session.run(None, {{"x": x}})[0]
+        """,
+        name="operators",
+    )
+    done = run_host("once")
+    assert (done.returncode, done.stdout) == (0, "1 right\n"), done.stderr
+
+
+# Fork.
+
+
+def test_fork(operators: Path) -> None:
+    """Children run the parent's session and one of their own."""
+    program = """
+        import multiprocessing
+        session = open_session()
+        def work(_):
+            return float(session.run(None, X)[0][1] + open_session().run(None, X)[0][1])
+        def child():
+            process = os.fork()
+            if process == 0:
+                os._exit(int(work(0)))
+            return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        print(work(0), child())
+        threading.Thread(target=lambda: print(child())).start()
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            print(pool.map(work, range(4)))
+        print(work(0))
+    """
+    done = run_python(program, operators)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == ["8", "8.0", "8.0 8", "[8.0, 8.0, 8.0, 8.0]"]
+
+
+def test_fork_while_other_threads_run(operators: Path) -> None:
+    """A child's own session works; exit does not wait for threads that only the parent has."""
+    program = """
+        session = open_session()
+        def work():
+            while True:
+                session.run(None, X)
+        for _ in range(3):
+            threading.Thread(target=work, daemon=True).start()
+        def child():
+            process = os.fork()
+            if process == 0:
+                result = open_session().run(None, X)[0][1]
+                started = time.monotonic()
+                opgraft._session._pyop.close_gate()
+                os._exit(int(result) if time.monotonic() - started < 0.9 else 99)
+            return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        print([child() for _ in range(8)])
+    """
+    done = run_python(program, operators)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{[4] * 8}\n", "")
+
+
+def test_fork_in_cpp(run_host: Host) -> None:
+    done = run_host("fork")
+    expected = "idle 7\nthread 7\n" + "busy 7\n" * 4 + "parent 1\n"
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+
+
+def test_fork_before_python_is_started_in_cpp(run_host: Host) -> None:
+    done = run_host("fork first")
+    assert (done.returncode, done.stdout) == (0, "child 7 parent 1\n"), done.stderr
+
+
+def test_an_operator_of_a_cpp_program_that_forks(run_host: Host, write_module: Write) -> None:
+    write_module(
+        """
+        import os, subprocess, sys
+        class Op:
+            def compute(self, x):
+                process = os.fork()
+                if process == 0:
+                    os._exit(0)
+                assert os.waitpid(process, 0)[1] == 0
+                subprocess.run([sys.executable, "-c", ""], check=True, preexec_fn=lambda: None)
+                return x + x
+        """,
+        name="operators",
+    )
+    done = run_host("once")
+    assert (done.returncode, done.stdout) == (0, "1 right\n"), done.stderr
+
+
+# Exit.
+
+
+def test_exit_with_live_sessions(operators: Path) -> None:
+    program = """
+        import atexit
+        sessions = [open_session() for _ in range(3)]
+        sessions[0].extra = sessions  # a cycle
+        onnxruntime.kept = sessions
+        sessions[1].run(None, X)
+        print("done")
+        sys.exit(3)
+    """
+    done = run_python(program, operators)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "done\n", "")
+
+
+HOT = """
+    session = open_session(sys.argv[1])
+    def work():
+        while True:
+            session.run(None, X)
+    for _ in range(4):
+        threading.Thread(target=work, daemon=True).start()
+    time.sleep(0.05)
+    print("done")
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("class_name", TRIES)
+def test_exit_with_daemon_threads_hot_inside_run(operators: Path, class_name: str) -> None:
+    """ONNX Runtime alone aborts there, in almost every try."""
+    for _ in range(TRIES[class_name]):
+        done = run_python(HOT, operators, class_name)
+        assert (done.returncode, done.stdout, done.stderr) == (3, "done\n", "")
+
+
+def test_exit_with_daemon_threads_in_every_call(operators: Path) -> None:
+    """Runs by IOBinding and by OrtValues, and sessions being made."""
+    program = """
+        session = open_session()
+        def bound():
+            binding = session.io_binding()
+            binding.bind_cpu_input("x", X["x"])
+            binding.bind_output("y")
+            session.run_with_iobinding(binding)
+        value = onnxruntime.OrtValue.ortvalue_from_numpy(X["x"])
+        calls = [bound, lambda: session.run_with_ort_values(["y"], {"x": value}), open_session]
+        def work(call):
+            while True:
+                call()
+        for call in calls * 2:
+            threading.Thread(target=work, args=(call,), daemon=True).start()
+        time.sleep(0.1)
+        print("done")
+    """
+    for _ in range(4):
+        done = run_python(program, operators)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_threads_that_are_no_daemons_finish_before_the_exit(operators: Path) -> None:
+    program = """
+        session = open_session("Short")
+        def work():
+            for _ in range(50):
+                session.run(None, X)
+            print("finished", session.run(None, X)[0][0])
+        threading.Thread(target=work).start()
+        print("done")
+    """
+    done = run_python(program, operators)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\nfinished 2.0\n", "")
+
+
+def test_sessions_may_be_run_at_exit(operators: Path) -> None:
+    """By functions of atexit that were registered before Opgraft was imported, and after."""
+    program = f"""
+        import atexit, sys
+        sys.path[:0] = [{str(TESTS)!r}, {str(operators)!r}]
+        from conftest import floats, pyop_model
+        def report(when):
+            print(when, session.run(None, {{"x": floats(2) + 1}})[0][1])
+        atexit.register(report, "before")
+        import opgraft
+        session = opgraft.InferenceSession(pyop_model("operators"), allow=["operators"])
+        atexit.register(report, "after")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "after 4.0\nbefore 4.0\n", "")
+
+
+def test_exit_with_a_live_session_in_cpp(run_host: Host) -> None:
+    done = run_host("exit live")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "done\n", "")
+
+
+@pytest.mark.parametrize("class_name", TRIES)
+def test_exit_with_hot_threads_in_cpp(run_host: Host, class_name: str) -> None:
+    for _ in range(TRIES[class_name]):
+        done = run_host("exit hot", class_name)
+        assert (done.returncode, done.stdout, done.stderr) == (3, "done\n", "")
+
+
+# Memory.
+
+
+def test_many_runs_do_not_take_memory(operators: Path) -> None:
+    program = """
+        def pages():
+            return int(open("/proc/self/statm").read().split()[1])
+        session = open_session()
+        bad = {"x": -X["x"]}
+        def run(times):
+            for _ in range(times):
+                session.run(None, X)
+            for _ in range(times // 10):
+                try:
+                    session.run(None, bad)
+                except opgraft.PyOpError:
+                    continue
+                raise SystemExit("not refused")
+        onnxruntime.set_default_logger_severity(4)
+        run(5_000)
+        before = pages()
+        run(100_000)
+        print((pages() - before) * os.sysconf("SC_PAGESIZE") // 1024)
+    """
+    done = run_python(program, operators)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 4096  # kB; ten bytes a run would be 1,000
+
+
+@pytest.mark.parametrize("what", ["memory", "sessions"])
+def test_neither_runs_nor_sessions_take_memory_in_cpp(run_host: Host, what: str) -> None:
+    done = run_host(what)
+    growth = re.fullmatch(r"(-?\d+) kB\n", done.stdout)
+    assert growth, done.stdout + done.stderr
+    assert int(growth[1]) < 4096
+
+
+def test_sessions_are_freed(write_module: Write) -> None:
+    """And with them their operators."""
+    module = write_module(
+        """
+        import weakref
+        alive = weakref.WeakSet()
+        class Op:
+            def __init__(self):
+                alive.add(self)
+            def compute(self, x):
+                return x
+        """
+    )
+    for _ in range(10):
+        opgraft.InferenceSession(pyop_model(module), allow=[module]).run(None, {"x": floats(1)})
+    gc.collect()
+    assert len(sys.modules[module].alive) == 0
+
+
+# Registration.
+
+
+@pytest.mark.parametrize(
+    "ways", ["plain plain", "plain opgraft", "opgraft plain", "opgraft opgraft plain plain"]
+)
+def test_registering_again_is_harmless(write_module: Write, ways: str) -> None:
+    module = write_module(DOUBLE)
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("opgraft.allow", module)
+    for way in ways.split():
+        if way == "plain":
+            options.register_custom_ops_library(opgraft.library_path())
+        else:
+            opgraft.register(options, allow=[module])
+    prepared = opgraft.prepare(pyop_model(module)).bytes
+    for session in (
+        onnxruntime.InferenceSession(prepared, options),
+        opgraft.InferenceSession(pyop_model(module), options),
+        opgraft.InferenceSession(pyop_model(module), options, allow=[module]),
+    ):
+        np.testing.assert_array_equal(session.run(None, {"x": floats(2)})[0], [0, 2])
+
+
+# Libraries of other vendors.
+
+VENDOR = """
+// A custom operator library of another vendor: vendor.Triple, y = 3 x for floats.
+#include <opgraft/onnxruntime.h>
+
+#include <cstdint>
+
+namespace ort = opgraft::ort;
+
+namespace {
+
+const OrtApi* api;
+
+struct Triple {
+  std::uint32_t version = 18;
+  void* (*create)(const void*, const OrtApi*, const OrtKernelInfo*) =
+      [](const void*, const OrtApi*, const OrtKernelInfo*) -> void* { return new int; };
+  const char* (*name)(const void*) = [](const void*) { return "Triple"; };
+  const char* (*provider)(const void*) = [](const void*) -> const char* { return nullptr; };
+  int (*input_type)(const void*, std::size_t) = [](const void*, std::size_t) { return 1; };
+  std::size_t (*inputs)(const void*) = [](const void*) -> std::size_t { return 1; };
+  int (*output_type)(const void*, std::size_t) = [](const void*, std::size_t) { return 1; };
+  std::size_t (*outputs)(const void*) = [](const void*) -> std::size_t { return 1; };
+  void (*compute)(void*, OrtKernelContext*) = [](void*, OrtKernelContext* context) {
+    const OrtValue* input = nullptr;
+    OrtValue* output = nullptr;
+    OrtTensorTypeAndShapeInfo* info = nullptr;
+    void* from = nullptr;
+    void* to = nullptr;
+    std::int64_t size = 0;
+    ort::KernelContext_GetInput(api, context, 0, &input);
+    ort::GetTensorTypeAndShape(api, input, &info);
+    ort::GetDimensions(api, info, &size, 1);
+    ort::ReleaseTensorTypeAndShapeInfo(api, info);
+    ort::KernelContext_GetOutput(api, context, 0, &size, 1, &output);
+    ort::GetTensorMutableData(api, const_cast<OrtValue*>(input), &from);
+    ort::GetTensorMutableData(api, output, &to);
+    for (int i = 0; i < size; ++i) static_cast<float*>(to)[i] = 3 * static_cast<float*>(from)[i];
+  };
+  void (*destroy)(void*) = [](void* kernel) { delete static_cast<int*>(kernel); };
+  int (*input_kind)(const void*, std::size_t) = [](const void*, std::size_t) { return 0; };
+  int (*output_kind)(const void*, std::size_t) = [](const void*, std::size_t) { return 0; };
+  int (*memory)(const void*, std::size_t) = [](const void*, std::size_t) { return 0; };
+  int (*arity)(const void*) = [](const void*) { return 1; };
+  int (*homogeneity)(const void*) = [](const void*) { return 1; };
+  int (*output_arity)(const void*) = [](const void*) { return 1; };
+  int (*output_homogeneity)(const void*) = [](const void*) { return 1; };
+  void* create_v2 = nullptr;
+  void* compute_v2 = nullptr;
+  void* infer = nullptr;
+  int (*first)(const void*) = [](const void*) { return 1; };
+  int (*last)(const void*) = [](const void*) { return 1; };
+  void* rest[4] = {};
+};
+
+}  // namespace
+
+extern "C" OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  static const Triple triple;
+  api = ort::GetApi(base, 18);
+  OrtCustomOpDomain* domain = nullptr;
+  ort::CreateCustomOpDomain(api, "vendor", &domain);
+  ort::CustomOpDomain_Add(api, domain, reinterpret_cast<const OrtCustomOp*>(&triple));
+  return ort::AddCustomOpDomain(api, options, domain);
+}
+"""
+
+
+def model_with(vendors: onnx.NodeProto, module: str) -> onnx.ModelProto:
+    """x, the vendor's node, our Python operator, y."""
+    node = pyop_model(module, inputs=("between",)).graph.node[0]
+    values = [helper.make_tensor_value_info(name, FLOAT, ["n"]) for name in "xy"]
+    graph = helper.make_graph([vendors, node], "graph", values[:1], values[1:])
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid(vendors.domain, 1)]
+    return helper.make_model(graph, opset_imports=imports)
+
+
+@pytest.mark.parametrize("ours", ["before", "after"])
+def test_a_library_of_another_vendor(write_module: Write, tmp_path: Path, ours: str) -> None:
+    module = write_module(DOUBLE)
+    (tmp_path / "vendor.cc").write_text(VENDOR)
+    command = ["g++", "-std=c++20", "-shared", "-fPIC", f"-I{opgraft.get_include()}", "vendor.cc"]
+    subprocess.run([*command, "-o", "libvendor.so"], cwd=tmp_path, check=True)
+    options = onnxruntime.SessionOptions()
+    if ours == "before":
+        opgraft.register(options, allow=[module])
+    options.register_custom_ops_library(str(tmp_path / "libvendor.so"))
+    model = model_with(helper.make_node("Triple", ["x"], ["between"], domain="vendor"), module)
+    session = opgraft.InferenceSession(model, options, allow=[module])
+    np.testing.assert_array_equal(session.run(None, {"x": floats(4)})[0], 6 * floats(4))
+
+
+@pytest.mark.parametrize("ours", ["before", "after"])
+def test_onnxruntime_extensions(write_module: Write, ours: str) -> None:
+    extensions = pytest.importorskip("onnxruntime_extensions", exc_type=ImportError)
+    module = write_module(DOUBLE)
+    options = onnxruntime.SessionOptions()
+    if ours == "before":
+        opgraft.register(options, allow=[module])
+    options.register_custom_ops_library(extensions.get_library_path())
+    node = helper.make_node("NegPos", ["x"], ["negative", "between"], domain="ai.onnx.contrib")
+    session = opgraft.InferenceSession(model_with(node, module), options, allow=[module])
+    x = np.float32([-1, 2, -3, 4])
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], [0, 4, 0, 8])
