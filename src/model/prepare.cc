@@ -64,6 +64,9 @@ class Preparer {
                  Rope* graph);
   Status RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
                      bool* changed);
+  /// Apart from RewriteNode, whose frames stand on the stack once for each nested graph.
+  [[gnu::noinline]] Status RewriteOurs(std::string_view node, const NodeHead& head,
+                                       Declarations* declared, Rope* out, bool* changed);
   Status RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
   /// What is known of a node's operator: whether it is declared, and by what schema.
@@ -297,32 +300,35 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
   return Status();
 }
 
+Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declarations* declared,
+                             Rope* out, bool* changed) {
+  PyOpNode read;
+  if (head.IsCanonical()) {
+    Status status = ReadPyOp(node, &read);
+    if (status.ok()) prepared_->python_operators.push_back(std::move(read.spec));
+    return status;
+  }
+  Status status = ReadOurs(node, head, declared->values, &read);
+  if (status.ok()) status = CheckCarried(read.spec);
+  if (!status.ok()) return status;
+  const pyop::Spec& spec = read.spec;
+  for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
+    const std::string_view output = read.outputs[spec.OutputPlace(i)];
+    const auto value = declared->values.find(output);
+    const bool has_type = value != declared->values.end() && value->second.element_type != 0;
+    if (output.empty() || has_type || spec.output_types[i] == 0) continue;
+    declared->Add(output, {spec.output_types[i], std::nullopt});
+  }
+  prepared_->python_operators.push_back(spec);
+  *out = WriteCanonical(std::move(read));
+  *changed = true;
+  return Status();
+}
+
 Status Preparer::RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
                              bool* changed) {
   const NodeHead head = ReadHead(node);
-  if (IsOurs(head)) {
-    PyOpNode read;
-    if (head.IsCanonical()) {
-      Status status = ReadPyOp(node, &read);
-      if (status.ok()) prepared_->python_operators.push_back(std::move(read.spec));
-      return status;
-    }
-    Status status = ReadOurs(node, head, declared->values, &read);
-    if (status.ok()) status = CheckCarried(read.spec);
-    if (!status.ok()) return status;
-    const pyop::Spec& spec = read.spec;
-    for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
-      const std::string_view output = read.outputs[spec.OutputPlace(i)];
-      const auto value = declared->values.find(output);
-      const bool has_type = value != declared->values.end() && value->second.element_type != 0;
-      if (output.empty() || has_type || spec.output_types[i] == 0) continue;
-      declared->Add(output, {spec.output_types[i], std::nullopt});
-    }
-    prepared_->python_operators.push_back(spec);
-    *out = WriteCanonical(std::move(read));
-    *changed = true;
-    return Status();
-  }
+  if (IsOurs(head)) return RewriteOurs(node, head, declared, out, changed);
   NoteDifference(node, head);
   for (FieldReader reader(node); reader.Next();) {
     const Field& field = reader.field();

@@ -197,9 +197,13 @@ int main(int, char** arguments) {
   ort::CreateEnv(api, /*only fatal errors*/ 4, "lifetime", &environment);
   ort::CreateSessionOptions(api, &options);
   ort::CreateCpuMemoryInfo(api, 1, 0, &memory);
-  const std::map<std::string, std::function<int()>> programs = {
-      {"other threads", OtherThreads}, {"once", RunOnce},        {"fork", Fork},
-      {"fork first", ForkFirst},       {"exit live", ExitLive}, {"exit hot", ExitHot},
-      {"memory", Memory},              {"sessions", Sessions}};
+  const std::map<std::string, std::function<int()>> programs = {{"other threads", OtherThreads},
+                                                                {"once", RunOnce},
+                                                                {"fork", Fork},
+                                                                {"fork first", ForkFirst},
+                                                                {"exit live", ExitLive},
+                                                                {"exit hot", ExitHot},
+                                                                {"memory", Memory},
+                                                                {"sessions", Sessions}};
   return programs.at(arguments[4])();
 }

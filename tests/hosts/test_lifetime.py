@@ -132,9 +132,7 @@ def test_sessions_made_run_and_dropped_on_other_threads(write_module: Write) -> 
                     opgraft.InferenceSession(pyop_model(module), allow=[module])
                 )
             )
-            on_a_thread(
-                lambda box=box: right.append(box[0].run(None, {"x": floats(2)})[0][1] == 2)
-            )
+            on_a_thread(lambda box=box: right.append(box[0].run(None, {"x": floats(2)})[0][1] == 2))
             on_a_thread(box.clear)
 
     threads = [threading.Thread(target=live) for _ in range(4)]
