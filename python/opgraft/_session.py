@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import onnxruntime
-from numpy import ndarray
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft._errors import Error, ModelError, UnavailableError, raised_by_runtime, translate
 from opgraft._library import library_path
 from opgraft._modules import import_all, names
 from opgraft._prepare import Model, prepare
+from opgraft._pyop import may_be_swapped
 from opgraft._tensors import Exchange
 
 _run = onnxruntime.InferenceSession.run
@@ -166,11 +166,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
         # As raised_by_runtime and super(), without their cost to a call that goes well.
         try:
-            if self._needs_help:
+            if self._needs_help or may_be_swapped(input_feed):
                 return self._exchange.run(self, output_names, input_feed, run_options)
-            for value in input_feed.values():
-                if isinstance(value, ndarray) and not value.dtype.isnative:
-                    return self._exchange.run(self, output_names, input_feed, run_options)
             return _run(self, output_names, input_feed, run_options)
         except Exception as error:
             translated = translate(error)

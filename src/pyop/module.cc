@@ -107,6 +107,8 @@ NB_MODULE(_pyop, module) {
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
              nb::arg("has_shape_rule"));
+  module.def("may_be_swapped", &MayBeSwapped, nb::arg("feed"),
+             "Whether some array is not in this machine's byte order");
   module.def(
       "find_error", &FindError, nb::arg("text"),
       "(error class, message, number of the exception or 0) in a text from ONNX Runtime, or None");
