@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import onnxruntime
-from numpy import ndarray
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft import _pyop
@@ -18,6 +17,7 @@ from opgraft._errors import Error, ModelError, UnavailableError, raised_by_runti
 from opgraft._library import library_path
 from opgraft._modules import import_all, names
 from opgraft._prepare import Model, prepare
+from opgraft._pyop import may_be_swapped
 from opgraft._tensors import Exchange
 
 _run = onnxruntime.InferenceSession.run
@@ -42,9 +42,9 @@ def register(
 
     `allow` names the Python modules that a model may run: exactly, or `"package.*"` for all modules
     below a package. Registering again with the same list, or with none, changes nothing; with
-    another it is an error, since the runtime cannot take a registration back. `imports` names modules
-    to be imported first, for the operators that they declare. `folder` is where the external data
-    of a model lies that is given as bytes: `prepared.folder`.
+    another it is an error, since the runtime cannot take a registration back. `imports` names
+    modules to be imported first, for the operators that they declare. `folder` is where the
+    external data of a model lies that is given as bytes: `prepared.folder`.
 
     >>> opgraft.register(sess_options, allow=["mymodule", "mypackage.*"])
     """
@@ -187,11 +187,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         # As _call_of_runtime and super(), without their cost to a call that goes well.
         _enter_run()
         try:
-            if self._needs_help:
+            if self._needs_help or may_be_swapped(input_feed):
                 return self._exchange.run(self, output_names, input_feed, run_options)
-            for value in input_feed.values():
-                if isinstance(value, ndarray) and not value.dtype.isnative:
-                    return self._exchange.run(self, output_names, input_feed, run_options)
             return _run(self, output_names, input_feed, run_options)
         except Exception as error:
             translated = translate(error)

@@ -10,8 +10,8 @@ from opgraft._errors import Error
 
 #: What a shape rule computes with: a size, or a symbol standing for one.
 Size = Union[int, "Symbol"]
-#: A shape as hosts hand it over: sizes, names of symbols, None for what is open. As a whole None for
-#: an input that is absent and an output that is open, `...` for an input of unknown rank.
+#: A shape as hosts hand it over: sizes, names of symbols, None for what is open. As a whole None
+#: for an input that is absent and an output that is open, `...` for an input of unknown rank.
 Known = Union[Sequence[int | str | None], None, "EllipsisType"]
 
 

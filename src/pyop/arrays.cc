@@ -182,6 +182,16 @@ PyObject* MakeStrings(std::span<const std::int64_t> shape,
   return array;
 }
 
+bool MayBeSwapped(nb::handle feed) {
+  if (PyDict_Check(feed.ptr()) == 0) return true;
+  Py_ssize_t at = 0;
+  PyObject* value = nullptr;
+  while (PyDict_Next(feed.ptr(), &at, nullptr, &value) != 0) {
+    if (PyArray_Check(value) && !PyArray_ISNOTSWAPPED(AsArray(value))) return true;
+  }
+  return false;
+}
+
 void Detach(PyObject* view) {
   auto* fields = reinterpret_cast<PyArrayObject_fields*>(view);
   const std::size_t size = PyArray_NBYTES(AsArray(view));

@@ -113,6 +113,8 @@ NB_MODULE(_pyop, module) {
   module.def("leave_run", &LeaveRun, "A run of a session ends");
   module.def("close_gate", &CloseGate, "Holds back the threads that would run on at exit");
   module.def("reset_gate", &ResetGate, "In a forked child, where the other threads are no more");
+  module.def("may_be_swapped", &MayBeSwapped, nb::arg("feed"),
+             "Whether some array is not in this machine's byte order");
   module.def(
       "find_error", &FindError, nb::arg("text"),
       "(error class, message, number of the exception or 0) in a text from ONNX Runtime, or None");
