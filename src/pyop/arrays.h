@@ -52,8 +52,8 @@ PyObject* MakeOutArray(const TensorView& tensor);
 /// Whether the array's memory is lent by MakeView or MakeOutArray.
 bool IsLent(PyObject* array);
 
-/// Whether a dictionary holds an array that is not in this machine's byte order, or is no dictionary
-/// at all. In C++ because each run of a session asks.
+/// Whether a dictionary holds an array that is not in this machine's byte order, or is no
+/// dictionary at all. In C++ because each run of a session asks.
 bool MayBeSwapped(nanobind::handle feed);
 
 /// Gives an array from MakeView or MakeOutArray a copy of its data. Views of it that the operator
