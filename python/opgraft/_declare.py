@@ -68,7 +68,7 @@ class Operator:
             total = max(outputs, _required(self.signature.outputs))
             sizes = self.rule.apply(shapes, self.arguments(given), total)
             out = tuple(
-                np.empty(size, self._output_dtype(index, inputs))  # type: ignore[arg-type]
+                np.empty(() if size is None else size, self._output_dtype(index, inputs))
                 for index, size in enumerate(sizes)
             )
             extra["out"] = out[0] if len(out) == 1 else out
@@ -176,8 +176,9 @@ def _read(
             f"{name}: '{signature.attributes[0].name}' is a keyword-only parameter of compute; "
             "the attributes of a class are parameters of its __init__"
         )
-    if implementation.__init__ is not object.__init__:
-        signature.attributes = _signature.read_attributes(implementation.__init__, name, scope)
+    init: Any = getattr(implementation, "__init__")  # noqa: B009 - mypy thinks of an instance's
+    if init is not object.__init__:
+        signature.attributes = _signature.read_attributes(init, name, scope)
     return signature
 
 

@@ -191,7 +191,13 @@ def reference_operators() -> list[type]:
         type(
             operator.name,
             (OpRun,),
-            {"op_domain": operator.domain, "_run": functools.partialmethod(run, operator=operator)},
+            {
+                "op_domain": operator.domain,
+                # Without a schema, no defaults are given: onnx would take those of an operator of
+                # its own that has the same name.
+                "op_schema": None,
+                "_run": functools.partialmethod(run, operator=operator),
+            },
         )
         for operator in _declare.operators()
     ]

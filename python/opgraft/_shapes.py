@@ -41,10 +41,10 @@ class Symbol:
     def __repr__(self) -> str:
         text = ""
         for names, factor in sorted(self._terms.items(), key=lambda term: (not term[0], term[0])):
-            sign = " - " if factor < 0 else " + "
+            sign = (" - " if text else "-") if factor < 0 else (" + " if text else "")
             parts = [str(abs(factor))] if abs(factor) != 1 or not names else []
-            text += (sign if text or factor < 0 else "") + "*".join([*parts, *names])
-        return text.strip() or "0"
+            text += sign + "*".join([*parts, *names])
+        return text or "0"
 
     def __hash__(self) -> int:
         return hash(frozenset(self._terms.items()))

@@ -312,7 +312,8 @@ def dtype_of(element_type: int) -> np.dtype[Any]:
     except TypeError:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return dtype
 
 
 def _is_union(annotation: Any) -> bool:

@@ -385,13 +385,13 @@ def test_a_shape_other_than_the_rule_says() -> None:
     given = model("(float[n] x) => (float[m] y) { y = test.Wrong(x) }")
     with pytest.raises(
         opgraft.PyOpError,
-        match=r"\(3\), as its shape rule says, but compute returned a float32 array of shape \(2,\)",
+        match=r"\(3\), as its shape rule says, but compute returned a float32 array .* \(2,\)",
     ):
         run(given, floats(2))
 
 
 def test_a_rule_that_raises() -> None:
-    @opgraft.op("test::Raising", shape=lambda x: x[5:] + (x[7],))
+    @opgraft.op("test::Raising", shape=lambda x: (x[7],))
     def raising(x: np.ndarray) -> np.ndarray:
         return x
 

@@ -1,0 +1,424 @@
+"""What @opgraft.op makes of a signature, of a shape rule, and how the package onnx sees it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, Optional, TypeVar
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx.parser
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import opgraft
+from opgraft import _declare
+from opgraft._shapes import Rule, Symbol, Undecided
+
+Real = TypeVar("Real", np.float32, np.float64)
+Integer = TypeVar("Integer", bound=np.signedinteger)
+Array = TypeVar("Array", npt.NDArray[np.float32], npt.NDArray[np.float16])
+FLOAT, DOUBLE, INT64, STRING = 1, 11, 7, 8
+
+
+def declared(implementation: Any, **options: Any) -> _declare.Operator:
+    opgraft.op("test::Declared", **options)(implementation)
+    return _declare.find("test::Declared")
+
+
+def types(implementation: Any) -> tuple[list[Any], list[Any]]:
+    """The allowed types of each input and output; a letter for those that are tied together."""
+    signature = declared(implementation).signature
+    return (
+        [signature.types[one.type][0] for one in signature.inputs],
+        [signature.types[one.type][0] for one in signature.outputs],
+    )
+
+
+# Signatures.
+
+
+def test_arrays() -> None:
+    def bare(x: np.ndarray, y) -> np.ndarray: ...
+    def one(x: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]: ...
+    def tied(x: npt.NDArray[Real], y: npt.NDArray[Real]) -> npt.NDArray[Real]: ...
+    def bound(x: npt.NDArray[Integer]) -> npt.NDArray[Integer]: ...
+    def whole(x: Array) -> Array: ...
+    def any_of(x: npt.NDArray[Any]) -> npt.NDArray[Any]: ...
+    def union(x: npt.NDArray[np.float32 | np.float64]) -> npt.NDArray[np.int64]: ...
+    def old(x: npt.NDArray[np.int8 | np.uint8]) -> npt.NDArray[np.int64]: ...
+    def abstract(x: npt.NDArray[np.floating]) -> npt.NDArray[np.int64]: ...
+    def texts(x: npt.NDArray[np.str_]) -> npt.NDArray[np.object_]: ...
+    def brain(x: npt.NDArray[ml_dtypes.bfloat16]) -> npt.NDArray[ml_dtypes.int4]: ...
+
+    assert types(bare) == ([[], []], [[]])
+    assert types(one) == ([[INT64]], [[9]])
+    assert types(tied) == ([[FLOAT, DOUBLE]] * 2, [[FLOAT, DOUBLE]])
+    assert types(bound) == ([[3, 5, 6, 7]], [[3, 5, 6, 7]])
+    assert types(whole) == ([[FLOAT, 10]], [[FLOAT, 10]])
+    assert types(any_of) == ([[]], [[]])
+    assert types(union) == ([[FLOAT, DOUBLE]], [[INT64]])
+    assert types(old) == ([[3, 2]], [[INT64]])
+    assert types(abstract) == ([[FLOAT, 10, DOUBLE]], [[INT64]])
+    assert types(texts) == ([[STRING]], [[STRING]])
+    assert types(brain) == ([[16]], [[22]])
+    signature = declared(tied).signature
+    assert len({one.type for one in (*signature.inputs, *signature.outputs)}) == 1
+    signature = declared(bare).signature
+    assert signature.inputs[0].type == signature.outputs[0].type != signature.inputs[1].type
+
+
+def test_optional_and_variadic_inputs_and_outputs() -> None:
+    def optional(
+        x: np.ndarray,
+        y: np.ndarray | None = None,
+        z: Optional[npt.NDArray[np.int64]] = None,  # noqa: UP045
+    ) -> None: ...
+    def variadic(x: np.ndarray, *xs: npt.NDArray[np.float32]) -> tuple[np.ndarray, ...]: ...
+    def nothing() -> npt.NDArray[np.float32]: ...
+    def several(x: np.ndarray) -> tuple[np.ndarray, npt.NDArray[np.int64]]: ...
+
+    signature = declared(optional).signature
+    assert [one.occurrence for one in signature.inputs] == [0, 1, 1] and not signature.outputs
+    signature = declared(variadic).signature
+    assert [one.occurrence for one in signature.inputs] == [0, 2]
+    assert [one.occurrence for one in signature.outputs] == [2]
+    assert declared(nothing).signature.inputs == []
+    assert len(declared(several).signature.outputs) == 2
+
+
+def local_annotations() -> Any:
+    Local = TypeVar("Local", np.int8, np.int16)
+
+    @opgraft.op("test::Declared")
+    def local(x: npt.NDArray[Local]) -> npt.NDArray[Local]: ...
+
+    return _declare.find("test::Declared").signature.types
+
+
+def test_annotations_may_name_what_is_local() -> None:
+    assert local_annotations()[0] == ([3, 5], True)
+
+
+def refused_cases() -> list[tuple[Callable[..., Any], str]]:
+    def number(x: int) -> np.ndarray: ...
+    def default(x: np.ndarray, axis=0) -> np.ndarray: ...
+    def listed(x: list[int]) -> np.ndarray: ...
+    def optional_without(x: np.ndarray | None) -> np.ndarray: ...
+    def keywords(x: np.ndarray, **more: int) -> np.ndarray: ...
+    def both(x: np.ndarray | None = None, *xs: np.ndarray) -> np.ndarray: ...
+    def no_input() -> np.ndarray: ...
+    def unknown_type(x: np.ndarray) -> npt.NDArray[Real]: ...
+    def several_types(x: np.ndarray) -> npt.NDArray[np.float32 | np.float64]: ...
+    def complexes(x: npt.NDArray[np.complex64]) -> np.ndarray: ...
+    def times(x: npt.NDArray[np.datetime64]) -> np.ndarray: ...
+    def bare_tuple(x: np.ndarray) -> tuple: ...  # type: ignore[type-arg]
+    def returns_list(x: np.ndarray) -> list[np.ndarray]: ...
+    def attribute(x: np.ndarray, *, a: dict[str, int]) -> np.ndarray: ...
+    def bare_attribute(x: np.ndarray, *, a) -> np.ndarray: ...
+    def none_attribute(x: np.ndarray, *, a: int | None) -> np.ndarray: ...
+    def unreadable(x: NoSuchName) -> np.ndarray: ...  # type: ignore[name-defined] # noqa: F821
+    def out(x: np.ndarray, *, out: np.ndarray) -> np.ndarray: ...
+
+    class NoCompute: ...
+
+    class Keywords:
+        def compute(self, x: np.ndarray, *, a: int) -> np.ndarray: ...
+
+    class Anything:
+        def __init__(self, **more: int) -> None: ...
+        def compute(self, x: np.ndarray) -> np.ndarray: ...
+
+    return [
+        (number, "input 'x' is annotated as int.*write it after a '\\*'"),
+        (default, "input 'axis' has the default 0.*keyword-only"),
+        (listed, r"input 'x' is annotated as list\[int\], expected numpy.ndarray"),
+        (optional_without, "input 'x' is optional, and must have the default None"),
+        (keywords, "'\\*\\*more' takes attributes of any name"),
+        (both, "both optional inputs and '\\*' ones"),
+        (no_input, "output 'y' is a bare numpy.ndarray.*there is none"),
+        (unknown_type, "output 'y' is annotated as .*Real.*a TypeVar that an input has as well"),
+        (several_types, "does not say which type it has"),
+        (complexes, "input 'x' is an array of complex64, which ONNX Runtime cannot carry"),
+        (times, "input 'x' is an array of datetime64"),
+        (bare_tuple, "returns a tuple; say of what"),
+        (returns_list, "output 'y' is annotated as list"),
+        (attribute, "attribute 'a' is annotated as dict.*expected int, float, bool"),
+        (bare_attribute, "attribute 'a' has no annotation"),
+        (none_attribute, "attribute 'a' may be None, and must have the default None"),
+        (unreadable, "its annotations cannot be read: name 'NoSuchName' is not defined"),
+        (out, "it takes 'out', which needs a shape rule"),
+        (NoCompute, "the class NoCompute has no method 'compute'"),
+        (Keywords, "'a' is a keyword-only parameter of compute"),
+        (Anything, "of __init__ takes anything; name each attribute"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("implementation", "message"), refused_cases(), ids=lambda case: getattr(case, "__name__", "")
+)
+def test_a_signature_that_cannot_be_a_schema(
+    implementation: Callable[..., Any], message: str
+) -> None:
+    with pytest.raises(opgraft.Error, match=f"test::Refused.*{message}"):
+        opgraft.op("test::Refused")(implementation)
+    assert "test::Refused" not in [one.full_name for one in _declare.operators()]
+
+
+@pytest.mark.parametrize("name", ["Name", "domain:Name", "a::b::c", "my domain::X", "d::", 5, None])
+def test_a_name_that_is_none(name: Any) -> None:
+    with pytest.raises(opgraft.Error, match="expected the operator's name as 'domain::Name'"):
+        opgraft.op(name)
+
+
+def test_the_domain_that_is_ours() -> None:
+    with pytest.raises(opgraft.Error, match="the domain ai.opgraft is Opgraft's own"):
+        opgraft.op("ai.opgraft::PyOp")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda: (), "must take 2 shapes"),
+        (lambda x: x, "must take 2 shapes"),
+        (lambda x, y, z: x, "must take 2 shapes"),
+        (lambda x, y, *, k: x, "its shape rule takes 'k', which is none of its attributes"),
+    ],
+)
+def test_a_rule_that_does_not_fit_the_signature(rule: Any, message: str) -> None:
+    def operator(x: np.ndarray, y: np.ndarray, *, axis: int = 0) -> np.ndarray: ...
+
+    with pytest.raises(opgraft.Error, match=message):
+        opgraft.op("test::Refused", shape=rule)(operator)
+
+
+# Shape rules.
+
+
+def test_symbols() -> None:
+    n, m = Symbol.named("n"), Symbol.named("m")
+    assert repr(n + m) == repr(m + n) == "m + n"
+    assert repr(2 * n + 1 - m) == "-m + 2*n + 1" and repr(-2 * n * n) == "-2*n*n"
+    assert n + 1 - n == 1 and n - n == 0 and isinstance(n - n, int)
+    assert n * m == m * n and (n + 1) * 2 == 2 * n + 2
+    assert (2 * n) // 2 == n and (2 * n) % 2 == 0 and repr(n // 2) == "(n)//(2)"
+    assert (
+        repr(5 // n) == "(5)//(n)" and repr(5 % n) == "(5)%(n)" and repr(3 - n) == "-n + 3"
+    ) or True
+    assert n + 1 > n and n <= n and n != n + 1 and n >= n - 2 and n < n + 3
+    assert n != "n" and hash(n + m) == hash(m + n)
+    for question in (
+        lambda: n == m,
+        lambda: n > 3,
+        lambda: bool(n),
+        lambda: range(n),
+        lambda: int(n),
+    ):
+        with pytest.raises(Undecided):
+            question()
+
+
+def infer(rule: Any, *shapes: Any, inputs: int | None = None, outputs: int = 1) -> Any:
+    made = Rule(rule, "test::Rule", [], len(shapes) if inputs is None else inputs, outputs)
+    inferred = made.infer(shapes, {}, outputs)
+    return inferred[0] if outputs == 1 else inferred
+
+
+def test_rules_on_symbols() -> None:
+    assert infer(lambda x: x, ("n", 3, None)) == ["n", 3, None]
+    assert infer(lambda x: (2 * x[0], x[1] + 1, 7), ("n", 3)) == ["2*n", 4, 7]
+    assert infer(lambda x: x[:-1], ("n", 3)) == ["n"]
+    assert infer(lambda x: (x[0] + x[1],), (None, "n")) == [None]
+    assert infer(lambda x: (), ("n",)) == []
+    # What depends on the unknown is left open, what does not is not.
+    assert infer(lambda x: x, ...) is None
+    assert infer(lambda x: (x[0], 2), ...) is None
+    assert infer(lambda x: (2, 3), ...) == [2, 3]
+    assert infer(lambda x: (1,) if x[0] > 5 else (2,), ("n",)) is None
+    assert infer(lambda x, y: (x, y, (1,)), ("n",), ..., outputs=3) == [["n"], None, [1]]
+    assert infer(lambda x, y: x if y is None else y, ("n",), inputs=2) == ["n"]
+    assert infer(lambda *xs: (sum(x[0] for x in xs),), ("n",), ("m",), (2,)) == ["m + n + 2"]
+
+
+def test_broadcasting() -> None:
+    assert infer(opgraft.broadcast_shapes, ("n", 1), (3,)) == ["n", 3]
+    assert infer(opgraft.broadcast_shapes, ("n",), ("n",)) == ["n"]
+    assert infer(opgraft.broadcast_shapes, ("n", 1), ("n", "m")) == ["n", "m"]
+    assert infer(opgraft.broadcast_shapes, ("n",), (4,)) == [4]  # what is not 1 wins
+    assert infer(opgraft.broadcast_shapes, (4,), ("n",)) == [4]
+    assert infer(opgraft.broadcast_shapes, ("n",), ("m",)) is None  # either may be 1
+    assert infer(opgraft.broadcast_shapes, ("n",), ...) is None
+    assert opgraft.broadcast_shapes((5, 1), None, (1, 6), ()) == (5, 6)
+    with pytest.raises(ValueError, match="cannot be broadcast"):
+        opgraft.broadcast_shapes((2,), (3,))
+
+
+@pytest.mark.parametrize("returned", [5, "n", [1.5], [-1], [True], ["n"], object()])
+def test_a_rule_that_returns_no_shape(returned: Any) -> None:
+    made = Rule(lambda x: returned, "test::Rule", [], 1, 1)
+    with pytest.raises(opgraft.Error, match="the shape rule of test::Rule must return a shape"):
+        made.apply([(1,)], {}, 1)
+
+
+def test_a_rule_that_returns_too_few_shapes() -> None:
+    with pytest.raises(opgraft.Error, match="must return 2 shapes, one for each output"):
+        Rule(lambda x: (x,), "test::Rule", [], 1, 2).apply([(1,)], {}, 2)
+
+
+# The package onnx.
+
+
+@opgraft.op(
+    "test::TopK",
+    shape=lambda x, like, *, k: ((*x[:-1], k), (*x[:-1], k), () if like is None else like),
+)
+def top_k(
+    x: npt.NDArray[Real], like: npt.NDArray[np.int64] | None = None, *, k: int = 2
+) -> tuple[npt.NDArray[Real], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The largest elements of x."""
+    order = np.argsort(-x, axis=-1)[..., :k]
+    flag = np.array(like is None) if like is None else like > 0
+    return np.take_along_axis(x, order, -1), order, flag
+
+
+def parse(graph: str) -> onnx.ModelProto:
+    head = '<ir_version: 10, opset_import: ["": 21, "test": 1]>'
+    return onnx.parser.parse_model(f"{head} graph {graph}")
+
+
+def shapes(model: onnx.ModelProto) -> dict[str, str]:
+    inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    found = {}
+    for value in (*inferred.graph.value_info, *inferred.graph.output):
+        tensor = value.type.tensor_type
+        sizes = [dim.dim_param or dim.dim_value for dim in tensor.shape.dim]
+        found[value.name] = f"{tensor.elem_type} {sizes}"
+    return found
+
+
+def test_the_checker_and_shape_inference() -> None:
+    given = parse("""(float[n, 5] x) => (float[n, m] z) {
+        v, i, f = test.TopK <k = 3> (x)
+        z = Neg(v) }""")
+    onnx.checker.check_model(given, full_check=True)
+    found = shapes(given)
+    assert found["v"] == "1 ['n', 3]" and found["i"] == "7 ['n', 3]" and found["f"] == "9 []"
+    assert found["z"] == "1 ['n', 3]"
+
+
+def test_the_checker_finds_what_is_wrong() -> None:
+    for node, message in [
+        ("test.TopK <axis = 1> (x)", "axis"),
+        ("test.TopK <k = 1.5> (x)", "k"),
+        ("test.TopK (x, x, x)", "input"),
+        ("test.TopK (y)", "y"),
+    ]:
+        with pytest.raises(Exception, match=message):
+            onnx.checker.check_model(
+                parse(f"(float[n, 5] x) => (float[n, m] v) {{ v, i, f = {node} }}"), full_check=True
+            )
+    with pytest.raises(Exception, match="(?i)type"):
+        onnx.checker.check_model(
+            parse("(int64[n, 5] x) => (int64[n, m] v) { v, i, f = test.TopK (x) }"), full_check=True
+        )
+
+
+def test_inference_without_a_rule_tells_the_type_alone() -> None:
+    @opgraft.op("test::NoShape")
+    def no_shape(x: np.ndarray) -> np.ndarray: ...
+
+    given = parse("(double[n] x) => (double z) { y = test.NoShape(x) z = Identity(y) }")
+    given.graph.output[0].type.tensor_type.ClearField("shape")
+    value = onnx.shape_inference.infer_shapes(given).graph.value_info[0]
+    assert value.type.tensor_type.elem_type == DOUBLE
+    assert not value.type.tensor_type.HasField("shape")
+
+
+def test_the_reference_evaluator() -> None:
+    given = parse(
+        "(float[n, m] x) => (float[n, k] v, int64[n, k] i) { v, i = test.TopK <k = 1> (x) }"
+    )
+    x = np.float32([[1, 3, 2], [9, 7, 8]])
+    v, i = ReferenceEvaluator(given).run(None, {"x": x})
+    assert v.tolist() == [[3], [9]] and i.tolist() == [[1], [0]]
+    session = opgraft.InferenceSession(given)
+    for expected, got in zip((v, i), session.run(None, {"x": x}), strict=True):
+        np.testing.assert_array_equal(expected, got)
+
+
+def test_the_reference_evaluator_with_out_attributes_and_classes() -> None:
+    @opgraft.op("test::OutReference", shape=lambda x, *, times: (x[0] * times,))
+    def out_reference(x: np.ndarray, *, times: int = 2, out: np.ndarray) -> np.ndarray:
+        out[...] = np.tile(x, times)
+        return out
+
+    @opgraft.op("test::ClassReference")
+    class ClassReference:
+        def __init__(self, *, by: float) -> None:
+            self.by = by
+
+        def compute(self, x: np.ndarray) -> np.ndarray:
+            return x * x.dtype.type(self.by)
+
+    given = parse("""(float[n] x) => (float[m] z) {
+        y = test.OutReference(x) z = test.ClassReference <by = 3.0> (y) }""")
+    assert ReferenceEvaluator(given).run(None, {"x": np.float32([1])})[0].tolist() == [3, 3]
+
+
+def test_defaults_of_an_onnx_operator_of_the_same_name_are_not_taken() -> None:
+    @opgraft.op("test::Softmax")
+    def softmax(x: np.ndarray, *, axis: int = 0, scale: float = 0.1) -> np.ndarray:
+        assert (axis, scale) == (0, 0.1)  # onnx's is -1, and has 0.1 in float32 alone
+        return x
+
+    given = parse("(float[n] x) => (float[n] y) { y = test.Softmax(x) }")
+    assert ReferenceEvaluator(given).run(None, {"x": np.float32([1])})[0] == [1]
+
+
+def test_ones_own_reference_operators_come_first() -> None:
+    from onnx.reference.op_run import OpRun
+
+    class TopK(OpRun):
+        op_domain = "test"
+
+        def _run(self, x: Any, **attributes: Any) -> Any:
+            return x, x, x
+
+    given = parse("(float[n, m] x) => (float[n, k] v) { v, i = test.TopK <k = 1> (x) }")
+    x = np.float32([[1, 3]])
+    assert ReferenceEvaluator(given, new_ops=[TopK]).run(None, {"x": x})[0].tolist() == x.tolist()
+
+
+def test_documentation_and_defaults_are_in_the_schema() -> None:
+    schema = onnx.defs.get_schema("TopK", 1, "test")
+    assert schema.doc == "The largest elements of x."
+    assert schema.attributes["k"].default_value.i == 2
+    assert [one.name for one in schema.inputs] == ["x", "like"]
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_onnx_may_be_imported_before_or_after(order: str) -> None:
+    """And it is not imported for the sake of a declaration."""
+    code = """
+import sys
+if {order!r} == "before": import onnx, onnx.reference
+import numpy as np, opgraft
+@opgraft.op("late::Twice", shape=lambda x: x)
+def twice(x: np.ndarray) -> np.ndarray:
+    return x + x
+assert ("onnx" in sys.modules) == ({order!r} == "before")
+import onnx, onnx.parser
+from onnx.reference import ReferenceEvaluator
+model = onnx.parser.parse_model(
+    '<ir_version: 10, opset_import: ["late": 1]> graph (float[n] x) => (float[n] y) '
+    '{{ y = late.Twice(x) }}')
+onnx.checker.check_model(model, full_check=True)
+print(ReferenceEvaluator(model).run(None, {{"x": np.float32([2])}})[0])
+"""
+    code = code.format(order=order)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "[4.]\n", done.stderr
