@@ -42,7 +42,7 @@ fuzz: $(VENV)/.clang
 	@$(BIN)/python tests/fuzz.py
 
 bench: $(VENV)/.bench
-	@$(BIN)/python bench/pyop_overhead.py
+	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 lint: $(VENV)/.lint $(VENV)/.installed
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

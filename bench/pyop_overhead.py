@@ -2,8 +2,9 @@
 
 The limit is the sum of its parts: a session with one Add, which has the same work to do around the
 operator, and the NumPy call itself. All columns are measured in one run, call by call in turn, so
-that each finds the caches as another has left them; medians. The neighbour is the Python operator
-of onnxruntime-extensions. Run it by `make bench`.
+that each finds the caches as another has left them; medians. `out=` is an operator declared with a
+shape rule, which writes into the runtime's memory. The neighbour is the Python operator of
+onnxruntime-extensions. Run it by `make bench`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ class PlusOne:
 
     def compute(self, x: np.ndarray) -> np.ndarray:
         return x + 1
+
+
+@opgraft.op("bench::PlusOneOut", shape=lambda x: x)
+def plus_one_out(x: np.ndarray, *, out: np.ndarray) -> np.ndarray:
+    """Ours with `out=`."""
+    return np.add(x, 1, out=out)
 
 
 @onnx_op(op_type="PlusOne", inputs=[PyCustomOpDef.dt_float], outputs=[PyCustomOpDef.dt_float])
@@ -73,6 +80,11 @@ def pyop_session() -> onnxruntime.InferenceSession:
     return opgraft.InferenceSession(model(node), one_thread(), allow=[__name__])
 
 
+def out_session() -> onnxruntime.InferenceSession:
+    node = helper.make_node("PlusOneOut", ["x"], ["y"], domain="bench")
+    return opgraft.InferenceSession(model(node), one_thread())
+
+
 def neighbour_session() -> onnxruntime.InferenceSession:
     options = one_thread()
     options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
@@ -108,13 +120,15 @@ def measure(columns: dict[str, Callable[[], object]], size: int) -> dict[str, fl
 
 def main() -> None:
     add, pyop, neighbour = add_session(), pyop_session(), neighbour_session()
+    out = out_session()
     print(f"Python {sys.version.split()[0]}, NumPy {np.__version__}")
     print(f"ONNX Runtime {onnxruntime.__version__}", end=", ")
     print(f"onnxruntime-extensions {onnxruntime_extensions.__version__}\n")
     print(
-        "| floats | NumPy alone | one Add | PyOp | PyOp / (Add + NumPy) | onnxruntime-extensions |"
+        "| floats | NumPy alone | one Add | PyOp | PyOp / (Add + NumPy) | out= | out= / (Add + NumPy) "
+        "| onnxruntime-extensions |"
     )
-    print("|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|")
     growth: dict[str, int] = {}
     for size in SIZES:
         x = np.random.default_rng(0).random(size, np.float32)
@@ -123,14 +137,17 @@ def main() -> None:
             "numpy": lambda x=x: x + 1,  # type: ignore[misc]
             "add": lambda feed=feed: add.run(None, feed),  # type: ignore[misc]
             "pyop": lambda feed=feed: pyop.run(None, feed),  # type: ignore[misc]
+            "out=": lambda feed=feed: out.run(None, feed),  # type: ignore[misc]
             "neighbour": lambda feed=feed: neighbour.run(None, feed),  # type: ignore[misc]
         }
         growth = {name: peak_growth(call) for name, call in columns.items()}
         np.testing.assert_array_equal(pyop.run(None, feed)[0], x + 1)
+        np.testing.assert_array_equal(out.run(None, feed)[0], x + 1)
         taken = measure(columns, size)
-        ratio = taken["pyop"] / (taken["add"] + taken["numpy"])
+        limit = taken["add"] + taken["numpy"]
         print(f"| {size:,} | {taken['numpy']:,.1f} | {taken['add']:,.1f} | {taken['pyop']:,.1f} "
-              f"| {ratio:.2f} | {taken['neighbour']:,.1f} |", flush=True)  # fmt: skip
+              f"| {taken['pyop'] / limit:.2f} | {taken['out=']:,.1f} | {taken['out='] / limit:.2f} "
+              f"| {taken['neighbour']:,.1f} |", flush=True)  # fmt: skip
     print("\nMemory that the first call at 10 M floats takes, where one array is 40 MB:")
     print(", ".join(f"{name} {bytes / 1e6:.0f} MB" for name, bytes in growth.items()))
 

@@ -18,13 +18,26 @@ from conftest import floats
 HERE = Path(__file__).parent
 
 
-def golden(name: str) -> onnx.ModelProto:
-    return onnx.load(HERE / "format_1" / f"{name}.textproto", format="textproto")
+def golden(name: str, format: int = 1) -> onnx.ModelProto:
+    return onnx.load(HERE / f"format_{format}" / f"{name}.textproto", format="textproto")
 
 
-def test_what_is_written() -> None:
-    prepared = opgraft.prepare(golden("original"), runtime="1.19.2")
-    assert onnx.ModelProto.FromString(prepared.bytes) == golden("prepared")
+@pytest.mark.parametrize("format", [1, 2])
+def test_what_is_written(format: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HERE)
+    imports = ["golden_declarations"] if format == 2 else []
+    prepared = opgraft.prepare(golden("original", format), runtime="1.19.2", imports=imports)
+    assert onnx.ModelProto.FromString(prepared.bytes) == golden("prepared", format)
+
+
+def test_a_kept_file_of_format_2_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HERE)
+    options = onnxruntime.SessionOptions()
+    opgraft.register(options, allow=["golden_declarations"])
+    session = onnxruntime.InferenceSession(golden("prepared", 2).SerializeToString(), options)
+    v, p, h = session.run(["v", "p", "h"], {"x": floats(3, 2), "i": np.int64([4, 1, 0])})
+    assert v.tolist() == [4, 1] and v.dtype == np.float64 and p.tolist() == [4, 1]
+    np.testing.assert_array_equal(h, floats(3, 2) / 2)
 
 
 def test_a_kept_file_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
