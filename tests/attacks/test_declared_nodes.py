@@ -77,11 +77,9 @@ def test_by_hand() -> None:
         ({"module": None}, "attribute 'module' is missing"),
         ({"output_types": None}, "'output_types' is missing"),
         ({"output_types": [0]}, "names 1 types, expected 2"),
-        (
-            {"output_types": [7, 7]},
-            "output 0 is int64 by its declaration, but float32 in the graph",
-        ),
-        ({"output_types": [0, 1]}, "output 1 is float32 by its declaration, but int64"),
+        # Of these two the runtime itself says so where it infers shapes.
+        ({"output_types": [7, 7]}, "(output 0 is int64 by its declaration|Type Error: .* .y.)"),
+        ({"output_types": [0, 1]}, "(output 1 is float32 by its declaration|Type Error: .* .z.)"),
         ({"output_types": [0, 77]}, "holds 77, which is no ONNX type"),
         ({"input_places": [0, 0]}, "'input_places' does not name"),
         ({"input_places": [0, 1, 2]}, "'input_places' does not name"),
