@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from onnx import TensorProto, helper
 
 FLOAT = TensorProto.FLOAT
 DTYPES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
+# The Python that C++ programs are given; make test-matrix sets another than that of the tests.
+HOST_PYTHON = os.environ.get("OPGRAFT_TEST_PYTHON", sys.executable)
 SEEDS = Path(__file__).resolve().parents[2] / "shared" / "seeds"
 
 tells_the_folder = pytest.mark.skipif(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ _run = onnxruntime.InferenceSession.run
 _enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
 # Python ends the daemon threads that it meets at its exit, in the midst of ONNX Runtime too.
 atexit.register(_pyop.close_gate)
-os.register_at_fork(after_in_child=_pyop.reset_gate)
 _ALLOW_ENTRY = "opgraft.allow"
 # A general failure while the session is made may be the model's, or a provider's.
 _IS_ABOUT_THE_MODEL = re.compile(r"invalid model|[Ll]oad model|opset import|not a registered")

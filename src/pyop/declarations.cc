@@ -9,6 +9,7 @@
 
 #include "pyop/arguments.h"
 #include "pyop/failure.h"
+#include "pyop/gil.h"
 
 namespace nb = nanobind;
 
@@ -88,7 +89,7 @@ Status FindSchema(std::string_view who, std::string_view domain, std::string_vie
 }
 
 Status ImportModule(const std::string& module) {
-  const nb::gil_scoped_acquire gil;
+  const ScopedGil gil;
   if (nb::steal(PyImport_ImportModule(module.c_str())).is_valid()) return Status();
   return Failure(/*keep_frames=*/true).ToStatus("the import of '" + module + "'", true, module);
 }
@@ -102,7 +103,7 @@ Status InferShapes(const Spec& spec, const Policy& policy, const std::vector<Sym
   Status status = FindSchema(spec.Who(), spec.operator_name.substr(0, colon),
                              spec.operator_name.substr(colon + 2), spec.module, policy, &schema);
   if (!status.ok() || !schema->has_shape_rule) return status;
-  const nb::gil_scoped_acquire gil;
+  const ScopedGil gil;
   try {
     nb::dict attributes;
     if (status = ReadArguments(spec, &attributes); !status.ok()) return status;

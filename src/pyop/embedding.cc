@@ -1,4 +1,6 @@
 // Starts Python in a program that has none.
+#include "pyop/embedding.h"
+
 #include <nanobind/nanobind.h>
 
 #include <cstdlib>
@@ -7,6 +9,7 @@
 #include "core/platform.h"
 #include "pyop/bridge.h"
 #include "pyop/exit_gate.h"
+#include "pyop/gil.h"
 
 namespace nb = nanobind;
 
@@ -39,24 +42,30 @@ thread_local PyGILState_STATE state_before_fork;
 
 void BeforeFork() {
   is_forking = PyGILState_Check() == 0;
-  if (!is_forking) return;
-  state_before_fork = PyGILState_Ensure();
-  PyOS_BeforeFork();
+  if (is_forking) {
+    state_before_fork = PyGILState_Ensure();
+    PyOS_BeforeFork();
+  }
+  HoldThreadStates();
 }
 
 void AfterForkInParent() {
+  ReleaseThreadStates();
   if (!is_forking) return;
   PyOS_AfterFork_Parent();
   PyGILState_Release(state_before_fork);
 }
 
 void AfterForkInChild() {
+  ReleaseThreadStates();
   ResetGate();
   if (!is_forking) return;
   PyOS_AfterFork_Child();
   // The thread keeps its state: it may be the only one now, and Python 3.11 cannot do without any.
   PyEval_SaveThread();
 }
+
+bool is_embedded = false;
 
 Status Start(const char* program) {
   // Python takes Ctrl-C over when its module signal is first imported, whatever the configuration
@@ -77,11 +86,17 @@ Status Start(const char* program) {
   CallEmbedding("begin");
   std::atexit(FinishPython);
   platform::OnFork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  is_embedded = true;
   PyEval_SaveThread();
   return Status();
 }
 
 }  // namespace
+
+void PrepareForForks() {
+  if (!is_embedded) platform::OnFork(HoldThreadStates, ReleaseThreadStates, AfterForkInChild);
+}
+
 }  // namespace opgraft::pyop
 
 /// Its name is kStartPythonSymbol. `program` is the python command whose environment is to serve.

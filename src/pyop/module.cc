@@ -15,6 +15,7 @@
 #include "pyop/arrays.h"
 #include "pyop/bridge.h"
 #include "pyop/declarations.h"
+#include "pyop/embedding.h"
 #include "pyop/exit_gate.h"
 #include "pyop/python_operator.h"
 
@@ -102,6 +103,7 @@ NB_MODULE(_pyop, module) {
   using namespace opgraft::pyop;
   nb::set_leak_warnings(false);  // sessions that live until the end of the process hold operators
   ImportNumPy();
+  PrepareForForks();
   module.attr(kBridgeAttribute) = nb::capsule(&kBridge, kBridgeCapsule);
   module.def("prepare", &Prepare, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
              nb::arg("allow"), nb::arg("environment"),
@@ -112,7 +114,6 @@ NB_MODULE(_pyop, module) {
   module.def("enter_run", &EnterRun, "A run of a session begins; at exit, no more");
   module.def("leave_run", &LeaveRun, "A run of a session ends");
   module.def("close_gate", &CloseGate, "Holds back the threads that would run on at exit");
-  module.def("reset_gate", &ResetGate, "In a forked child, where the other threads are no more");
   module.def("may_be_swapped", &MayBeSwapped, nb::arg("feed"),
              "Whether some array is not in this machine's byte order");
   module.def(

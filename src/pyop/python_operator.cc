@@ -12,6 +12,7 @@
 #include "pyop/arrays.h"
 #include "pyop/exit_gate.h"
 #include "pyop/failure.h"
+#include "pyop/gil.h"
 
 namespace nb = nanobind;
 
@@ -63,7 +64,7 @@ PyObject* OutKeyword() {
 template <class Body>
 Status WithGil(const Spec& spec, Body body) noexcept {
   try {
-    const nb::gil_scoped_acquire gil;
+    const ScopedGil gil;
     try {
       return body();
     } catch (nb::python_error& error) {
@@ -96,7 +97,7 @@ PythonOperator::~PythonOperator() {
     for (nb::object& kept : kept_) kept.release();
     return;
   }
-  const nb::gil_scoped_acquire gil;
+  const ScopedGil gil;
   callable_ = PythonCallable();
   kept_.clear();
 }

@@ -102,11 +102,11 @@ int RunOnce() {
   return 0;
 }
 
-/// What becomes of a child that runs `session` and a session of its own: 7.
+/// What becomes of a child that runs `session`, if there is one, and a session of its own: 7.
 int Child(OrtSession* session) {
   const pid_t child = fork();
   if (child == 0) {
-    const bool same = Run(session);
+    const bool same = session == nullptr || Run(session);
     OrtSession* own = Open();
     const bool fresh = own != nullptr && Run(own);
     std::thread thread([&] { Run(own); });
@@ -119,7 +119,9 @@ int Child(OrtSession* session) {
 }
 
 /// Children run the parent's session and one of their own: forked by a thread that has run Python,
-/// by one that has never seen it, and while another is inside an operator.
+/// by one that has never seen it, and while another is inside an operator. Forked while others are
+/// in and out of Python, they run one of their own: the runtime's locks of a session that others
+/// run may be held for good.
 int Fork() {
   OrtSession* session = Open();
   Run(session);
@@ -127,7 +129,9 @@ int Fork() {
   std::thread([&] { std::printf("thread %d\n", Child(session)); }).join();
   std::thread(Run, session, 0, false).detach();
   Sleep(50);
-  for (int i = 0; i < 4; ++i) std::printf("busy %d\n", Child(session));
+  std::printf("inside %d\n", Child(session));
+  for (int i = 0; i < 3; ++i) std::thread(RunForever, session).detach();
+  for (int i = 0; i < 20; ++i) std::printf("busy %d\n", Child(nullptr));
   std::printf("parent %d\n", Run(session));
   std::fflush(stdout);
   std::_Exit(0);

@@ -20,6 +20,7 @@ from conftest import (
     DTYPES,
     ENDLESS,
     FLOAT,
+    HOST_PYTHON,
     Write,
     floats,
     pyop_model,
@@ -55,7 +56,7 @@ def run_cpp(
     variables = {
         **os.environ,
         "PYTHONPATH": str(modules),
-        "OPGRAFT_PYTHON": sys.executable,
+        "OPGRAFT_PYTHON": HOST_PYTHON,
         **environment,
     }
     variables = {name: value for name, value in variables.items() if value}
@@ -405,7 +406,7 @@ def test_control_c_ends_the_program_as_ever(
     command += ["--input", f"x={tmp_path}/x.npy", str(tmp_path / "model.onnx")]
     with subprocess.Popen(
         command,
-        env=dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(module_folder)),
+        env=dict(os.environ, OPGRAFT_PYTHON=HOST_PYTHON, PYTHONPATH=str(module_folder)),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.PIPE,
         text=True,
@@ -427,7 +428,7 @@ def test_external_data_is_found_from_anywhere(
     path = save_with_external_weight(pyop_model(double, inputs=("weight",)), tmp_path, 1)
     done = subprocess.run(
         [runner_path(), "--onnxruntime", runtime_library(), "--allow", double, str(path)],
-        env=dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(module_folder)),
+        env=dict(os.environ, OPGRAFT_PYTHON=HOST_PYTHON, PYTHONPATH=str(module_folder)),
         cwd=module_folder,
         capture_output=True,
         text=True,
@@ -482,7 +483,7 @@ def test_the_example(tmp_path: Path) -> None:
     build("cmake", "-S", source, "-B", ".", f"-Dopgraft_DIR={opgraft.cmake_dir()}", cwd=tmp_path)
     build("cmake", "--build", ".", cwd=tmp_path)
     onnx.save(make_model(), tmp_path / "model.onnx")
-    environment = dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(DEMO))
+    environment = dict(os.environ, OPGRAFT_PYTHON=HOST_PYTHON, PYTHONPATH=str(DEMO))
     done = subprocess.run(
         [tmp_path / "cpp_host", runtime_library(), "model.onnx", "mymodule"],
         cwd=tmp_path,
@@ -510,7 +511,7 @@ def test_eight_threads(write_module: Write, tmp_path: Path, module_folder: Path)
     flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-O1", f"-I{opgraft.get_include()}"]
     links = [f"-L{package}", "-lopgraft", f"-Wl,-rpath,{package}", "-ldl", "-pthread"]
     build("g++", *flags, source, "-o", "threads", *links, cwd=tmp_path)
-    environment = dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(module_folder))
+    environment = dict(os.environ, OPGRAFT_PYTHON=HOST_PYTHON, PYTHONPATH=str(module_folder))
     done = subprocess.run(
         [tmp_path / "threads", runtime_library(), "model.onnx", module, "1000"],
         cwd=tmp_path,

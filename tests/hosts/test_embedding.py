@@ -50,7 +50,8 @@ def run(write_module: Write, tmp_path: Path, module_folder: Path) -> Runner:
         class Op:
             def compute(self, x):
                 print("prefix", sys.prefix)
-                print("library", *set(re.findall(r"/.*/libpython3.*", open("/proc/self/maps").read())))
+                maps = open("/proc/self/maps").read()
+                print("library", *set(re.findall(r"/.*/libpython3.*", maps)))
                 return x
         """
     )
@@ -146,7 +147,7 @@ def test_a_pythonhome_without_python(run: Runner, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("allow", ["right", "wrong"])
 def test_a_host_that_can_only_register_a_library(run: Runner, tmp_path: Path, allow: str) -> None:
-    """As C# and Java do, here in C: an entry of the session options, the library, a prepared model."""
+    """As C# and Java do, here in C: an entry of the options, the library, a prepared model."""
     source = Path(__file__).with_name("plain_host.c")
     command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", str(source)]
     subprocess.run([*command, "-o", "plain_host", "-ldl"], cwd=tmp_path, check=True)

@@ -18,7 +18,7 @@ import pytest
 from onnx import helper
 
 import opgraft
-from conftest import DOUBLE, FLOAT, Write, floats, pyop_model
+from conftest import DOUBLE, FLOAT, HOST_PYTHON, Write, floats, pyop_model
 
 TESTS = Path(__file__).resolve().parents[1]
 TRIES = {"Op": 16, "Short": 4, "Endless": 2, "Busy": 2}  # of an exit, by what the threads do
@@ -56,7 +56,8 @@ def run_python(program: str, folder: Path, *arguments: str) -> subprocess.Comple
         import onnxruntime, opgraft
         X = {{"x": floats(3) + 1}}
         def open_session(class_name="Op"):
-            return opgraft.InferenceSession(pyop_model("operators", class_name), allow=["operators"])
+            model = pyop_model("operators", class_name)
+            return opgraft.InferenceSession(model, allow=["operators"])
     """
     source = textwrap.dedent(begin) + textwrap.dedent(program)
     return subprocess.run(
@@ -91,7 +92,7 @@ class Host:
         return subprocess.run(
             [self.program, opgraft.runtime_library(), "model.onnx", "operators", what],
             cwd=self.folder,
-            env=dict(os.environ, OPGRAFT_PYTHON=sys.executable, PYTHONPATH=str(self.modules)),
+            env=dict(os.environ, OPGRAFT_PYTHON=HOST_PYTHON, PYTHONPATH=str(self.modules)),
             capture_output=True,
             text=True,
             check=False,
@@ -243,21 +244,21 @@ def test_a_session_made_inside_an_operator(write_module: Write) -> None:
     np.testing.assert_array_equal(session.run(None, {"x": floats(3)})[0], 2 * floats(3))
 
 
-def test_a_session_inside_an_operator_in_cpp(run_host: Host, write_module: Write) -> None:
+def test_a_session_inside_an_operator_in_cpp(
+    run_host: Host, write_module: Write, tmp_path: Path
+) -> None:
     """The operator's session is of the package onnxruntime, the program's of its own library."""
+    inner = tmp_path / "inner.onnx"
+    onnx.save(pyop_model("operators", "Inner"), inner)
     write_module(
         f"""
-        import sys
-        sys.path.append({str(TESTS)!r})
         import opgraft
-        from conftest import pyop_model
         class Inner:
             def compute(self, x):
                 return x + x
         class Op:
             def __init__(self):
-                self.session = opgraft.InferenceSession(
-                    pyop_model("operators", "Inner"), allow=["operators"])
+                self.session = opgraft.InferenceSession({str(inner)!r}, allow=["operators"])
             def compute(self, x):
                 return self.session.run(None, {{"x": x}})[0]
         """,
@@ -318,7 +319,7 @@ def test_fork_while_other_threads_run(operators: Path) -> None:
 
 def test_fork_in_cpp(run_host: Host) -> None:
     done = run_host("fork")
-    expected = "idle 7\nthread 7\n" + "busy 7\n" * 4 + "parent 1\n"
+    expected = "idle 7\nthread 7\ninside 7\n" + "busy 7\n" * 20 + "parent 1\n"
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
 
 
