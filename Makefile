@@ -43,6 +43,7 @@ fuzz: $(VENV)/.clang
 
 bench: $(VENV)/.bench
 	@$(BIN)/python bench/pyop_overhead.py
+	@$(BIN)/python bench/model_opening.py
 
 lint: $(VENV)/.lint $(VENV)/.installed
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -188,13 +188,14 @@ Status Preparer::Run() {
     out.AddMessage(tag::kOpsetImport, std::move(import));
     changed = true;
   }
-  if (!changed) return Status();
-  if (out.size() > kLargestMessage) {
-    return Status::Model(std::string(origin_) + " has to be changed, and would have " +
-                         std::to_string(out.size()) +
-                         " bytes then, where protobuf takes at most 2 GB. Save it with external "
-                         "data: onnx.save(model, path, save_as_external_data=True)");
+  const std::size_t size = changed ? out.size() : model_.size();
+  if (size > kLargestMessage) {
+    return Status::Model(std::string(origin_) + " has " + std::to_string(size) + " bytes" +
+                         (changed ? " when prepared" : "") +
+                         ", where ONNX Runtime takes at most 2 GB. Save it with external data: "
+                         "onnx.save(model, path, save_as_external_data=True)");
   }
+  if (!changed) return Status();
   prepared_->bytes = out.Gather();
   prepared_->refers_to_original = references_.count() != 0;
   prepared_->needs_file = prepared_->has_external_data && !limits_.takes_folder;
