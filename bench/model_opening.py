@@ -1,9 +1,9 @@
 """What opening a 500 MB model costs: seconds until its first result, and peak memory.
 
-Three ways, each in a fresh process that has imported all it needs, in turn, the best of several: ONNX Runtime
-alone and Opgraft on a model that needs no change, and Opgraft on the same model with a Python
-operator in it, which has to be changed. The weights are 1,024 by 1,024 matrices, inline in the
-file, which the system has in memory. Run it by `make bench`.
+Three ways, in turn, each in a fresh process that has imported all it needs, the best of several:
+ONNX Runtime alone and Opgraft on a model that needs no change, and Opgraft on the same model with a
+Python operator in it, which has to be changed. The weights are 1,024 by 1,024 matrices, inline in
+the file, which the system has in memory. Run it by `make bench`.
 """
 
 from __future__ import annotations
