@@ -112,7 +112,7 @@ class Preparer {
   std::map<std::string, std::string_view, std::less<>> modules_;
   std::map<std::pair<std::string_view, std::string_view>, Lookup> lookups_;  // by domain and name
   Functions functions_;
-  std::optional<Inliner> inliner_;
+  std::unique_ptr<Inliner> inliner_;
   std::deque<std::string> made_nodes_;  // what the ropes and views of inlined nodes look at
   std::map<std::string_view, std::int64_t> lowered_;  // the highest version of each such domain
   std::map<std::string_view, std::set<std::string>> differences_;  // operators, by their domain
@@ -144,7 +144,7 @@ Status Preparer::Run() {
       case tag::kGraph: {
         if (has_graph) return Status::Model(std::string(origin_) + " has two graphs, expected one");
         has_graph = true;
-        if (functions_.AnyInlined()) inliner_.emplace(field.Bytes(), origin_);
+        if (functions_.AnyInlined()) inliner_ = std::make_unique<Inliner>(field.Bytes(), origin_);
         Rope graph;
         bool graph_changed = false;
         Status status = RewriteGraph(field.Bytes(), 0, &graph, &graph_changed);

@@ -214,7 +214,8 @@ def run_async(
         got.extend([results, data, error])
         done.set()
 
-    session.run_async(["y"], {"x": x}, callback, "data", onnxruntime.RunOptions())
+    options = onnxruntime.RunOptions()  # which the runtime does not keep alive itself
+    session.run_async(["y"], {"x": x}, callback, "data", options)
     assert done.wait(60)
     return got[0], got[1], got[2]
 
