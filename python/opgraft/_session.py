@@ -213,5 +213,5 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             return super().run_with_ort_values(*arguments, **named)
 
     def run_with_ortvaluevector(self, *arguments: Any, **named: Any) -> Any:
-        with raised_by_runtime():
+        with self._call_of_runtime():
             return super().run_with_ortvaluevector(*arguments, **named)
