@@ -1,11 +1,14 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 bridge: Any
 
-def prepare(
-    model: bytes, origin: str, runtime: str, allow: str, environment: str
-) -> tuple[bytes, bool, bool, list[tuple[str, str, str, str]]]: ...
+_Prepared = tuple[bytes | None, bool, bool, list[tuple[str, str, str, str]]]
+
+def prepare(model: bytes, origin: str, runtime: str, allow: str, environment: str) -> _Prepared: ...
+def prepare_file(
+    path: bytes, runtime: str, allow: str, environment: str, may_refer: bool
+) -> tuple[_Prepared, bytes, Callable[[], None] | None]: ...
 def declare(
     domain: str,
     name: str,

@@ -15,7 +15,7 @@ from opgraft import _pyop
 from opgraft._errors import Error, ModelError, UnavailableError, raised_by_runtime, translate
 from opgraft._library import library_path
 from opgraft._modules import import_all, names
-from opgraft._prepare import Model, prepare
+from opgraft._prepare import Model, prepare_to_open
 from opgraft._pyop import may_be_swapped
 from opgraft._tensors import Exchange
 
@@ -128,15 +128,19 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     ) -> None:
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         register(options, allow=allow, imports=imports)
-        prepared = prepare(model, allow=_registered(options) or ())
+        # A model that the runtime writes would have the references too.
+        may_refer = not options.optimized_model_filepath
+        prepared, self._check_unchanged = prepare_to_open(
+            model, may_refer=may_refer, allow=_registered(options) or ()
+        )
         if prepared.needs_file:
             raise UnavailableError(
                 "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or "
                 f"newer, this one is {onnxruntime.__version__}. Write it into the folder of its "
                 "data first: opgraft prepare MODEL PREPARED"
             )
-        as_bytes = prepared.path is None and prepared.has_external_data
-        self._folder = prepared.folder if as_bytes else None
+        has_data = prepared.has_external_data or self._check_unchanged is not None
+        self._folder = prepared.folder if prepared.path is None and has_data else None
         with self._call_of_runtime(_refusal), self._external_data(options):
             super().__init__(
                 prepared.bytes if prepared.path is None else prepared.path,
@@ -163,6 +167,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             yield
         finally:
             _set(options, _FOLDER_ENTRY, before)
+        if self._check_unchanged is not None:
+            self._check_unchanged()
 
     @staticmethod
     @contextmanager
@@ -203,3 +209,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def run_with_ort_values(self, *arguments: Any, **named: Any) -> Any:
         with self._call_of_runtime():
             return super().run_with_ort_values(*arguments, **named)
+
+    def run_with_ortvaluevector(self, *arguments: Any, **named: Any) -> Any:
+        with self._call_of_runtime():
+            return super().run_with_ortvaluevector(*arguments, **named)

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +77,44 @@ void OnFork(void (*before)(), void (*after_in_parent)(), void (*after_in_child)(
 KeptInterruptHandler::KeptInterruptHandler() : kept_() { sigaction(SIGINT, nullptr, &kept_); }
 
 KeptInterruptHandler::~KeptInterruptHandler() { sigaction(SIGINT, &kept_, nullptr); }
+
+namespace {
+
+FileIdentity IdentityFrom(const struct stat& found) {
+  return {found.st_dev, found.st_ino, static_cast<std::uint64_t>(found.st_size),
+          found.st_mtim.tv_sec * std::int64_t{1'000'000'000} + found.st_mtim.tv_nsec};
+}
+
+}  // namespace
+
+FileIdentity IdentityOf(const std::string& path) {
+  struct stat found = {};
+  return stat(path.c_str(), &found) == 0 ? IdentityFrom(found) : FileIdentity();
+}
+
+Status MappedFile::Open(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat found = {};
+  if (file >= 0 && fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0) {
+    const auto size = static_cast<std::size_t>(found.st_size);
+    void* const mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (mapped != MAP_FAILED) {
+      close(file);
+      mapped_ = mapped;
+      contents_ = {static_cast<const char*>(mapped), size};
+      identity_ = IdentityFrom(found);
+      return Status();
+    }
+  }
+  if (file >= 0) close(file);
+  Status status = ReadFile(path, &read_);
+  contents_ = read_;
+  return status;
+}
+
+MappedFile::~MappedFile() {
+  if (mapped_ != nullptr) munmap(mapped_, contents_.size());
+}
 
 Status ReadFile(const std::string& path, std::string* contents) {
   contents->clear();

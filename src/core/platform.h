@@ -4,7 +4,9 @@
 #include <cxxabi.h>
 
 #include <csignal>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "opgraft/status.h"
@@ -49,6 +51,42 @@ class KeptInterruptHandler {
 
  private:
   struct sigaction kept_;
+};
+
+/// Tells a file from any that takes its place, and from itself with other contents.
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t number = 0;
+  std::uint64_t size = 0;
+  std::int64_t changed = 0;  ///< in nanoseconds
+
+  bool operator==(const FileIdentity&) const = default;
+};
+
+/// All zeros for a file that is not there.
+FileIdentity IdentityOf(const std::string& path);
+
+/// A file's contents without reading them: the system fetches what is looked at. What cannot be
+/// mapped, such as a pipe, is read.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  /// To be called once.
+  Status Open(const std::string& path);
+
+  /// Valid as long as this object is; nobody may cut the file short in the meantime.
+  std::string_view contents() const { return contents_; }
+  const FileIdentity& identity() const { return identity_; }
+
+ private:
+  std::string_view contents_;
+  FileIdentity identity_;
+  void* mapped_ = nullptr;
+  std::string read_;  // where it could not be mapped
 };
 
 /// The whole of a file.

@@ -88,6 +88,40 @@ TEST(ReadFileTest, AFolderIsNoFile) {
   EXPECT_EQ(ReadFile(testing::TempDir(), &contents).kind(), ErrorKind::kError);
 }
 
+TEST(MappedFileTest, HasWhatTheFileHas) {
+  const std::string contents(100'000, 'c');
+  MappedFile file;
+  ASSERT_TRUE(file.Open(WriteFile(contents)).ok());
+  EXPECT_EQ(file.contents(), contents);
+  EXPECT_EQ(file.identity(), IdentityOf(TestPath()));
+}
+
+TEST(MappedFileTest, TakesAnEmptyFileAndWhatIsNoFile) {
+  MappedFile empty;
+  ASSERT_TRUE(empty.Open(WriteFile("")).ok());
+  EXPECT_EQ(empty.contents(), "");
+  MappedFile device;
+  ASSERT_TRUE(device.Open("/dev/null").ok());
+  EXPECT_EQ(device.contents(), "");
+  MappedFile process;  // has contents, but no size
+  ASSERT_TRUE(process.Open("/proc/self/cmdline").ok());
+  EXPECT_NE(process.contents(), "");
+  EXPECT_EQ(process.identity(), FileIdentity());
+}
+
+TEST(MappedFileTest, SaysWhatCannotBeRead) {
+  MappedFile missing;
+  EXPECT_NE(missing.Open(TestPath()).message().find("No such file"), std::string::npos);
+  MappedFile folder;
+  EXPECT_FALSE(folder.Open(testing::TempDir()).ok());
+}
+
+TEST(MappedFileTest, AFileThatIsWrittenAgainIsAnother) {
+  const FileIdentity before = IdentityOf(WriteFile("one"));
+  EXPECT_EQ(IdentityOf(TestPath()), before);
+  EXPECT_NE(IdentityOf(WriteFile("other")), before);
+}
+
 TEST(LoadLibraryTest, AMissingLibraryIsNamed) {
   int not_null = 0;
   void* library = &not_null;

@@ -111,7 +111,7 @@ void Inliner::NoteNames(std::string_view graph) {
 
 std::string_view Inliner::NewName(const Call& call, std::string_view name) {
   std::string made = call.prefix + std::string(name);
-  while (names_.count(made) != 0) made += "_";
+  while (names_.count(made) != 0) made += '_';
   names_.insert(new_names_.emplace_back(std::move(made)));
   return new_names_.back();
 }

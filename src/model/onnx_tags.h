@@ -124,6 +124,7 @@ enum Tensor : std::uint32_t {
   kTensorRaw = 9,
   kTensorDoubles = 10,
   kTensorUint64s = 11,
+  kTensorExternalData = 13,
   kTensorDataLocation = 14,
 };
 

@@ -25,9 +25,15 @@
 #include "model/pyop_node.h"
 #include "model/rope.h"
 #include "model/runtime_limits.h"
+#include "model/weight_references.h"
 
 namespace opgraft::model {
 namespace {
+
+/// What protobuf, and with it the runtime, parses.
+constexpr std::size_t kLargestMessage = 0x7fffffff;
+/// What we can read: lengths of 32 bits.
+constexpr std::size_t kLargestReadable = 0xffffffff;
 
 /// What a graph declares about its values, and what is to be declared in it beyond that.
 struct Declarations {
@@ -43,15 +49,17 @@ struct Declarations {
 
 class Preparer {
  public:
-  Preparer(std::string_view origin, std::string_view runtime_version, OperatorSource& source,
-           PreparedModel* prepared)
-      : origin_(origin),
+  Preparer(std::string_view model, std::string_view origin, std::string_view runtime_version,
+           OperatorSource& source, std::string_view file_name, PreparedModel* prepared)
+      : model_(model),
+        origin_(origin),
         runtime_version_(runtime_version),
         source_(source),
         limits_(LimitsOf(RuntimeVersion::Parse(runtime_version))),
-        prepared_(prepared) {}
+        prepared_(prepared),
+        references_(model, limits_.takes_folder ? file_name : std::string_view()) {}
 
-  Status Run(std::string_view model);
+  Status Run();
 
  private:
   /// Each Rewrite* adds to `out` what becomes of the message, and sets `changed` where it differs.
@@ -82,43 +90,45 @@ class Preparer {
   /// Reads one of our nodes that is not canonical yet.
   Status ReadOurs(std::string_view node, const NodeHead& head, const DeclaredValues& declared,
                   PyOpNode* read);
-  void ReadModules(std::string_view model);
+  void ReadModules();
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
   /// To what the runtime takes; false where it takes it as it is.
   bool Lower(OpsetImport* import) const;
-  void NoteOpsets(std::string_view model);
+  void NoteOpsets();
   void NoteDifference(std::string_view node, const NodeHead& head);
   void NoteExternalData(std::string_view tensor);
   Status CheckLoweredOperators() const;
   /// Whether the runtime lets a custom operator have the types that the spec names.
   Status CheckCarried(const pyop::Spec& spec) const;
 
+  const std::string_view model_;
   const std::string_view origin_;
   const std::string_view runtime_version_;
   OperatorSource& source_;
   const RuntimeLimits limits_;
   PreparedModel* const prepared_;
+  WeightReferences references_;
   /// By "domain::Name": the Python modules that declare operators, as the model's metadata says.
   std::map<std::string, std::string_view, std::less<>> modules_;
   std::map<std::pair<std::string_view, std::string_view>, Lookup> lookups_;  // by domain and name
   Functions functions_;
-  std::optional<Inliner> inliner_;
+  std::unique_ptr<Inliner> inliner_;
   std::deque<std::string> made_nodes_;  // what the ropes and views of inlined nodes look at
   std::map<std::string_view, std::int64_t> lowered_;  // the highest version of each such domain
   std::map<std::string_view, std::set<std::string>> differences_;  // operators, by their domain
 };
 
-Status Preparer::Run(std::string_view model) {
+Status Preparer::Run() {
   Rope out;
   bool changed = false;
   bool has_graph = false;
   bool has_opset = false;
   bool imports_opgraft = false;
-  ReadModules(model);
-  NoteOpsets(model);
+  ReadModules();
+  NoteOpsets();
   const auto is_ours = [this](const NodeHead& head) { return IsOurs(head); };
-  if (Status status = functions_.Read(model, origin_, is_ours); !status.ok()) return status;
-  for (FieldReader reader(model); reader.Next();) {
+  if (Status status = functions_.Read(model_, origin_, is_ours); !status.ok()) return status;
+  for (FieldReader reader(model_); reader.Next();) {
     const Field& field = reader.field();
     switch (field.tag()) {
       case tag::kIrVersion:
@@ -134,7 +144,7 @@ Status Preparer::Run(std::string_view model) {
       case tag::kGraph: {
         if (has_graph) return Status::Model(std::string(origin_) + " has two graphs, expected one");
         has_graph = true;
-        if (functions_.AnyInlined()) inliner_.emplace(field.Bytes(), origin_);
+        if (functions_.AnyInlined()) inliner_ = std::make_unique<Inliner>(field.Bytes(), origin_);
         Rope graph;
         bool graph_changed = false;
         Status status = RewriteGraph(field.Bytes(), 0, &graph, &graph_changed);
@@ -178,13 +188,22 @@ Status Preparer::Run(std::string_view model) {
     out.AddMessage(tag::kOpsetImport, std::move(import));
     changed = true;
   }
-  if (changed) prepared_->bytes = out.Gather();
-  prepared_->needs_file = changed && prepared_->has_external_data && !limits_.takes_folder;
+  const std::size_t size = changed ? out.size() : model_.size();
+  if (size > kLargestMessage) {
+    return Status::Model(std::string(origin_) + " has " + std::to_string(size) + " bytes" +
+                         (changed ? " when prepared" : "") +
+                         ", where ONNX Runtime takes at most 2 GB. Save it with external data: "
+                         "onnx.save(model, path, save_as_external_data=True)");
+  }
+  if (!changed) return Status();
+  prepared_->bytes = out.Gather();
+  prepared_->refers_to_original = references_.count() != 0;
+  prepared_->needs_file = prepared_->has_external_data && !limits_.takes_folder;
   return Status();
 }
 
-void Preparer::ReadModules(std::string_view model) {
-  for (FieldReader reader(model); reader.Next();) {
+void Preparer::ReadModules() {
+  for (FieldReader reader(model_); reader.Next();) {
     if (reader.field().tag() != tag::kMetadata) continue;
     std::string_view key;
     std::string_view value;
@@ -241,6 +260,11 @@ Status Preparer::RewriteGraph(std::string_view graph, int depth, Rope* out, bool
     }
     if (field.tag() == tag::kGraphInitializer) {
       NoteExternalData(field.Bytes());
+      Rope tensor;
+      if (references_.Write(field.Bytes(), &tensor)) {
+        out->AddMessage(field.tag(), std::move(tensor));
+        continue;
+      }
     }
     out->Borrow(field.slice());
   }
@@ -260,9 +284,11 @@ Status Preparer::AddNode(std::string_view node, std::string_view slice, int dept
   }
   Rope rewritten;
   bool node_changed = false;
+  const std::size_t references = references_.count();
   Status status = RewriteNode(node, depth, declared, &rewritten, &node_changed);
   if (!status.ok()) return status;
   *changed |= node_changed;
+  node_changed |= references_.count() != references;  // in graphs inside it
   if (!node_changed && !slice.empty()) {
     graph->Borrow(slice);
     return Status();
@@ -405,7 +431,7 @@ bool Preparer::Lower(OpsetImport* import) const {
 }
 
 /// Nodes may come before the imports that say what they are.
-void Preparer::NoteOpsets(std::string_view model) {
+void Preparer::NoteOpsets() {
   const auto note = [this](const Field& field) {
     OpsetImport import = ReadOpsetImport(field.Bytes());
     const std::int64_t version = import.version;
@@ -413,7 +439,7 @@ void Preparer::NoteOpsets(std::string_view model) {
     std::int64_t& highest = lowered_[IsDefaultDomain(import.domain) ? "" : import.domain];
     highest = std::max(highest, version);
   };
-  for (FieldReader reader(model); reader.Next();) {
+  for (FieldReader reader(model_); reader.Next();) {
     if (reader.field().tag() == tag::kOpsetImport) note(reader.field());
     if (reader.field().tag() != tag::kFunctions) continue;
     for (FieldReader function(reader.field().Bytes()); function.Next();) {
@@ -463,7 +489,7 @@ Status Preparer::CheckCarried(const pyop::Spec& spec) const {
 }  // namespace
 
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
-               OperatorSource& operators, PreparedModel* prepared) {
+               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name) {
   *prepared = PreparedModel();
   if (RuntimeVersion::Parse(runtime_version) < kOldestRuntime) {
     return Status::Error("runtime: expected a version of ONNX Runtime from 1.19 on, not '" +
@@ -471,8 +497,13 @@ Status Prepare(std::string_view model, std::string_view origin, std::string_view
   }
   // The runtime's own format, which holds no node that would have to be changed.
   if (model.size() > 8 && model.substr(4, 4) == "ORTM") return Status();
+  if (model.size() > kLargestReadable) {
+    return Status::Model(std::string(origin) + " has " + std::to_string(model.size()) +
+                         " bytes, where protobuf takes at most 2 GB: it is no ONNX model, or its "
+                         "weights should lie in external data");
+  }
   try {
-    return Preparer(origin, runtime_version, operators, prepared).Run(model);
+    return Preparer(model, origin, runtime_version, operators, file_name, prepared).Run();
   } catch (const protozero::exception& exception) {
     return Status::Model(std::string(origin) +
                          " is no ONNX model, or is cut short: " + exception.what());

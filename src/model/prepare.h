@@ -15,8 +15,10 @@ namespace opgraft::model {
 struct PreparedModel {
   /// The model to hand to the runtime; empty where the original serves as it is.
   std::string bytes;
-  /// Some of its weights lie in files beside it.
+  /// Some of the original's weights lie in files beside it.
   bool has_external_data = false;
+  /// Some weights in `bytes` are references into the original's file.
+  bool refers_to_original = false;
   /// The runtime finds those only if the prepared model is a file beside them, opened by its path.
   bool needs_file = false;
   /// The Python operators that it will run, where the policy lets it.
@@ -29,9 +31,10 @@ struct PreparedModel {
 /// Prepares `model` for ONNX Runtime `runtime_version` (such as "1.31.1"). Messages name the model
 /// as `origin`; `operators` tells which nodes run operators that were declared. Whatever the bytes
 /// are, nothing worse than a ModelError happens, or an error of `operators`; a version that is
-/// none, or too old, is a plain error.
+/// none, or too old, is a plain error. With the name of the file that holds `model`, large weights
+/// of a model that must be changed may be references into it.
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
-               OperatorSource& operators, PreparedModel* prepared);
+               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name = {});
 
 /// A key among a model's metadata begins so, then comes "domain::Name"; its value is the Python
 /// module that declares the operator.

@@ -4,13 +4,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <memory>
 #include <string_view>
 
-#include "core/platform.h"
 #include "core/text.h"
 #include "model/prepare.h"
+#include "model/prepare_file.h"
 #include "opgraft/onnxruntime.h"
 #include "ort/calls.h"
 #include "ort/registration.h"
@@ -22,26 +21,34 @@ namespace {
 /// Tells a runtime from 1.21.1 on where the external data of a model in memory lies.
 constexpr char kFolderEntry[] = "session.model_external_initializers_file_folder_path";
 
-Status CreateFrom(const OrtApi* api, const OrtEnv* environment, const char* path,
-                  std::string_view model, const model::PreparedModel& prepared,
+/// Makes the session from what a file was prepared to be.
+Status CreateFrom(const OrtApi* api, const OrtEnv* environment, const model::PreparedFile& file,
                   OrtSessionOptions* options, OrtSession** session) {
-  if (prepared.bytes.empty() && path != nullptr) {
-    return FromRuntime(api, ort::CreateSession(api, environment, path, options, session));
+  const model::PreparedModel& model = file.model;
+  if (model.bytes.empty()) {
+    return FromRuntime(api,
+                       ort::CreateSession(api, environment, file.path.c_str(), options, session));
   }
-  if (path != nullptr && prepared.needs_file) {
+  if (model.needs_file) {
     return Status::Unavailable(
         "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or newer. "
         "Write it into the folder of its data first: opgraft prepare MODEL PREPARED");
   }
-  if (path != nullptr && prepared.has_external_data) {
-    const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  if (model.has_external_data || model.refers_to_original) {
     Status status =
-        FromRuntime(api, AddSessionConfigEntry(api, options, kFolderEntry, folder.c_str()));
+        FromRuntime(api, AddSessionConfigEntry(api, options, kFolderEntry, file.folder.c_str()));
     if (!status.ok()) return status;
   }
-  const std::string_view bytes = prepared.bytes.empty() ? model : prepared.bytes;
-  return FromRuntime(api, ort::CreateSessionFromArray(api, environment, bytes.data(), bytes.size(),
-                                                      options, session));
+  Status status =
+      FromRuntime(api, ort::CreateSessionFromArray(api, environment, model.bytes.data(),
+                                                   model.bytes.size(), options, session));
+  if (!status.ok()) return status;
+  status = file.CheckUnchanged();
+  if (!status.ok()) {
+    ReleaseSession(api, *session);
+    *session = nullptr;
+  }
+  return status;
 }
 
 Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* path,
@@ -50,18 +57,15 @@ Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* pat
   Runtime runtime;
   if (Status status = Runtime::Find(base, &runtime); !status.ok()) return status;
   const OrtApi* const api = runtime.api;
-  std::string contents;
-  if (path != nullptr) {
-    Status status = platform::ReadFile(path, &contents);
-    if (!status.ok()) return Status::Model(status.message());
-    model = contents;
-  }
-  model::PreparedModel prepared;
   Policy policy;
   if (Status status = ParsePolicy(allow, &policy); !status.ok()) return status;
   pyop::BridgedOperators operators(policy);
-  const std::string origin = path != nullptr ? "'" + std::string(path) + "'" : "the model";
-  Status status = model::Prepare(model, origin, GetVersionString(base), operators, &prepared);
+  const char* const version = GetVersionString(base);
+  model::PreparedFile file;
+  model::PreparedModel in_memory;
+  Status status = path != nullptr
+                      ? model::PrepareFile(path, version, operators, true, &file)
+                      : model::Prepare(model, "the model", version, operators, &in_memory);
   if (!status.ok()) return status;
 
   // A copy of the options, so that the caller's serve any number of sessions and policies.
@@ -69,8 +73,12 @@ Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* pat
   status = FromRuntime(api, CloneSessionOptions(api, options, &own));
   if (!status.ok()) return status;
   status = ort::Register(runtime, own, allow);
-  if (status.ok()) {
-    status = CreateFrom(api, environment, path, model, prepared, own, session);
+  if (status.ok() && path != nullptr) {
+    status = CreateFrom(api, environment, file, own, session);
+  } else if (status.ok()) {
+    const std::string_view bytes = in_memory.bytes.empty() ? model : in_memory.bytes;
+    status = FromRuntime(api, ort::CreateSessionFromArray(api, environment, bytes.data(),
+                                                          bytes.size(), own, session));
   }
   ReleaseSessionOptions(api, own);
   return status;

@@ -12,6 +12,7 @@
 
 #include "core/text.h"
 #include "model/prepare.h"
+#include "model/prepare_file.h"
 #include "pyop/arrays.h"
 #include "pyop/bridge.h"
 #include "pyop/declarations.h"
@@ -36,27 +37,60 @@ constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create, &FindSchema
   throw nb::python_error();
 }
 
-nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::string& runtime,
-                  const std::string& allow, const std::string& environment) {
-  model::PreparedModel prepared;
-  Policy policy;
-  Status status = Policy::Parse(allow, environment, &policy);
-  if (status.ok()) {
-    WithoutGil([&] {
-      DeclaredOperators operators(policy);
-      status = model::Prepare({model.c_str(), model.size()}, origin, runtime, operators, &prepared);
-    });
-  }
-  if (!status.ok()) Raise(status, prepared.opset_limit);
+/// (bytes, or None where the original serves; has external data, needs a file, [(node, module,
+/// class, operator)]).
+nb::tuple ToPython(const model::PreparedModel& prepared) {
   nb::list operators;
   for (const Spec& spec : prepared.python_operators) {
     operators.append(nb::make_tuple(Readable(spec.node), Readable(spec.module),
                                     Readable(spec.class_name), Readable(spec.operator_name)));
   }
-  const nb::object bytes = prepared.bytes.empty()
-                               ? nb::object(model)
-                               : nb::bytes(prepared.bytes.data(), prepared.bytes.size());
+  const nb::object bytes =
+      prepared.bytes.empty() ? nb::none()
+                             : nb::object(nb::bytes(prepared.bytes.data(), prepared.bytes.size()));
   return nb::make_tuple(bytes, prepared.has_external_data, prepared.needs_file, operators);
+}
+
+/// Calls `prepare` with the operators that are declared here, and raises what it returns.
+template <class Prepare>
+void PrepareAllowed(const std::string& allow, const std::string& environment,
+                    const model::PreparedModel& prepared, const Prepare& prepare) {
+  Policy policy;
+  Status status = Policy::Parse(allow, environment, &policy);
+  if (status.ok()) {
+    WithoutGil([&] {
+      DeclaredOperators operators(policy);
+      status = prepare(operators);
+    });
+  }
+  if (!status.ok()) Raise(status, prepared.opset_limit);
+}
+
+nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::string& runtime,
+                  const std::string& allow, const std::string& environment) {
+  model::PreparedModel prepared;
+  const std::string_view bytes(model.c_str(), model.size());
+  PrepareAllowed(allow, environment, prepared, [&](DeclaredOperators& operators) {
+    return model::Prepare(bytes, origin, runtime, operators, &prepared);
+  });
+  return ToPython(prepared);
+}
+
+nb::tuple PrepareFile(const nb::bytes& path, const std::string& runtime, const std::string& allow,
+                      const std::string& environment, bool may_refer) {
+  model::PreparedFile prepared;
+  const std::string name(path.c_str(), path.size());
+  PrepareAllowed(allow, environment, prepared.model, [&](DeclaredOperators& operators) {
+    return model::PrepareFile(name, runtime, operators, may_refer, &prepared);
+  });
+  const nb::tuple model = ToPython(prepared.model);
+  const nb::bytes folder(prepared.folder.data(), prepared.folder.size());
+  if (!prepared.model.refers_to_original) return nb::make_tuple(model, folder, nb::none());
+  prepared.model.bytes = std::string();  // Python has them
+  return nb::make_tuple(model, folder, nb::cpp_function([file = std::move(prepared)] {
+                          Status changed = file.CheckUnchanged();
+                          if (!changed.ok()) Raise(changed, 0);
+                        }));
 }
 
 using Parameters = std::vector<std::tuple<std::string, int, std::size_t>>;
@@ -107,7 +141,12 @@ NB_MODULE(_pyop, module) {
   module.attr(kBridgeAttribute) = nb::capsule(&kBridge, kBridgeCapsule);
   module.def("prepare", &Prepare, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
              nb::arg("allow"), nb::arg("environment"),
-             "(bytes, has external data, needs a file, [(node, module, class, operator)])");
+             "(bytes, or None where the original serves as it is; has external data, needs a file, "
+             "[(node, module, class, operator)])");
+  module.def("prepare_file", &PrepareFile, nb::arg("path"), nb::arg("runtime"), nb::arg("allow"),
+             nb::arg("environment"), nb::arg("may_refer"),
+             "(as prepare, the folder of the data, and where the bytes refer to the file a "
+             "function that raises once it is another)");
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
              nb::arg("has_shape_rule"));

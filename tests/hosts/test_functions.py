@@ -97,7 +97,8 @@ def test_attributes(write_module: Write) -> None:
         )
         + function(
             f"""mean <axis> (x) => (y)
-            {{ p = {pyop(module, ", by = 1.0")}(x) y = ArgMax<axis: int = @axis, keepdims=1>(p) }}"""
+            {{ p = {pyop(module, ", by = 1.0")}(x)
+               y = ArgMax<axis: int = @axis, keepdims = 1>(p) }}"""
         )
     )
     for output in model.graph.output:
@@ -156,7 +157,7 @@ def test_an_input_that_is_an_output(write_module: Write) -> None:
 
 
 def test_graphs_inside_a_function(write_module: Write) -> None:
-    """They capture values of the function; what they compute has the names of the caller's values."""
+    """They capture the function's values; what they compute has names that the caller has too."""
     module = write_module(SCALE)
     body = function(
         f"""f (x, c) => (y) {{
@@ -215,7 +216,8 @@ def test_a_graph_that_a_call_hands_to_a_function(write_module: Write) -> None:
         head()
         + f"""graph (float[n] x, bool c) => (float[n] y)
         {{ t = Neg(x)
-           y = local.choose <branch = given () => (float[n] g) {{ g = {pyop(module)}(t) }}> (c, x) }}"""
+           y = local.choose <branch = given () => (float[n] g)
+                             {{ g = {pyop(module)}(t) }}> (c, x) }}"""
         + function(
             """choose <branch> (c, x) => (y)
             { t = Abs(x)
