@@ -125,8 +125,8 @@ def main() -> None:
     print(f"ONNX Runtime {onnxruntime.__version__}", end=", ")
     print(f"onnxruntime-extensions {onnxruntime_extensions.__version__}\n")
     print(
-        "| floats | NumPy alone | one Add | PyOp | PyOp / (Add + NumPy) | out= | out= / (Add + NumPy) "
-        "| onnxruntime-extensions |"
+        "| floats | NumPy alone | one Add | PyOp | PyOp / (Add + NumPy) "
+        "| out= | out= / (Add + NumPy) | onnxruntime-extensions |"
     )
     print("|---|---|---|---|---|---|---|---|")
     growth: dict[str, int] = {}

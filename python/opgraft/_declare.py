@@ -234,20 +234,13 @@ def _register(operator: Operator) -> None:
         attributes=[(one.name, one.kind, one.is_required) for one in signature.attributes],
         has_shape_rule=operator.rule is not None,
     )
-    when_imported("onnx", _register_schemas)
-    when_imported("onnx.reference", _teach_reference)
+    when_imported("onnx", _tell_onnx)
 
 
-def _register_schemas() -> None:
+def _tell_onnx() -> None:
     from opgraft import _onnx
 
     _onnx.register_schemas()
-
-
-def _teach_reference() -> None:
-    from opgraft import _onnx
-
-    _onnx.teach_reference()
 
 
 def find(full_name: str) -> Operator:

@@ -14,6 +14,11 @@ import onnx
 from onnx import AttributeProto, TypeProto, helper, numpy_helper
 from onnx.defs import OpSchema
 
+# Before any schema of ours is there: it cannot be imported while two domains have an operator of
+# the same name.
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
 from opgraft import _declare, _signature
 from opgraft._declare import Operator
 
@@ -182,7 +187,6 @@ def _used(model: onnx.ModelProto) -> list[Operator]:
 
 def reference_operators() -> list[type]:
     """For `onnx.reference.ReferenceEvaluator(model, new_ops=...)`."""
-    from onnx.reference.op_run import OpRun
 
     def run(self: Any, *inputs: Any, operator: Operator, **given: Any) -> tuple[Any, ...]:
         return operator.run(inputs, given, len(self.onnx_node.output))
@@ -203,13 +207,9 @@ def reference_operators() -> list[type]:
     ]
 
 
-def teach_reference() -> None:
+def _teach_reference() -> None:
     """Lets onnx's reference evaluator know declared operators without being given them."""
-    from onnx.reference import ReferenceEvaluator
-
     original: Callable[..., None] = ReferenceEvaluator.__init__
-    if hasattr(original, "__wrapped__"):
-        return
 
     @functools.wraps(original)
     def init(
@@ -226,3 +226,6 @@ def teach_reference() -> None:
         original(self, *arguments, new_ops=[*(new_ops or ()), *own], **more)
 
     ReferenceEvaluator.__init__ = init
+
+
+_teach_reference()
