@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 
 import opgraft
-from opgraft import _library, _prepare, _session
+from opgraft import _declare, _library, _prepare, _session, _shapes
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")]
@@ -32,13 +32,25 @@ def test_the_first_example_of_the_readme(tmp_path: Path) -> None:
     assert done.stdout.strip() == expected, done.stderr
 
 
-@pytest.mark.parametrize("module", [_library, _prepare, _session])
+def test_the_guide_to_declaring(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "declaring.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.S))
+    result = re.compile(r"^(session\.run.*?)  # (\[array.*)$", re.M)
+    assert result.search(code)
+    (tmp_path / "example.py").write_text(result.sub(r"assert repr(\1) == '\2'", code))
+    command = [sys.executable, "example.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", [_declare, _library, _prepare, _session, _shapes])
 def test_docstrings(module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from demo import make_model
 
     monkeypatch.chdir(tmp_path)
     onnx.save(make_model(), "model.onnx")
     names = {
+        "np": np,
         "opgraft": opgraft,
         "onnxruntime": onnxruntime,
         "sess_options": onnxruntime.SessionOptions(),
