@@ -253,7 +253,7 @@ class Rule:
             return None
         if isinstance(shape, (tuple, list)):
             sizes = [s if isinstance(s, Symbol) else _integer(s) for s in shape]
-            if all(size is not None and (isinstance(size, Symbol) or size >= 0) for size in sizes):
+            if all(isinstance(size, Symbol) or _is_size(size) for size in sizes):
                 return sizes  # type: ignore[return-value]
         raise Error(
             f"the shape rule of {self._name} must return a shape such as (2, 3), a tuple of "
@@ -266,6 +266,10 @@ def _integer(size: Any) -> int | None:
         return None if isinstance(size, (bool, float)) else size.__index__()
     except (AttributeError, TypeError):
         return None
+
+
+def _is_size(size: int | None) -> bool:
+    return size is not None and 0 <= size < 2**63
 
 
 def _known(size: Size) -> int | str | None:

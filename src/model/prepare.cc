@@ -2,26 +2,21 @@
 // until the whole is gathered.
 #include "model/prepare.h"
 
-#include <algorithm>
 #include <deque>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <protozero/pbf_writer.hpp>
-#include <set>
 #include <utility>
 
-#include "core/element_type.h"
-#include "model/declared_node.h"
 #include "model/declared_values.h"
 #include "model/fields.h"
 #include "model/functions.h"
 #include "model/inline_functions.h"
+#include "model/lowering.h"
 #include "model/nesting.h"
 #include "model/onnx_tags.h"
-#include "model/opset_changes.h"
 #include "model/opset_import.h"
+#include "model/our_nodes.h"
 #include "model/pyop_node.h"
 #include "model/rope.h"
 #include "model/runtime_limits.h"
@@ -54,9 +49,10 @@ class Preparer {
       : model_(model),
         origin_(origin),
         runtime_version_(runtime_version),
-        source_(source),
         limits_(LimitsOf(RuntimeVersion::Parse(runtime_version))),
         prepared_(prepared),
+        ours_(source, limits_, runtime_version),
+        lowering_(limits_),
         references_(model, limits_.takes_folder ? file_name : std::string_view()) {}
 
   Status Run();
@@ -77,45 +73,20 @@ class Preparer {
                                        Declarations* declared, Rope* out, bool* changed);
   Status RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
-  /// What is known of a node's operator: whether it is declared, and by what schema.
-  struct Lookup {
-    Status status;  // an error where it is declared, but cannot be had
-    std::shared_ptr<const Schema> schema;
-  };
-  const Lookup& FindDeclared(const NodeHead& head);
-  /// The one place that tells which nodes Opgraft runs.
-  bool IsOurs(const NodeHead& head) {
-    return head.IsPyOp() || FindDeclared(head).schema != nullptr || !FindDeclared(head).status.ok();
-  }
-  /// Reads one of our nodes that is not canonical yet.
-  Status ReadOurs(std::string_view node, const NodeHead& head, const DeclaredValues& declared,
-                  PyOpNode* read);
-  void ReadModules();
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
-  /// To what the runtime takes; false where it takes it as it is.
-  bool Lower(OpsetImport* import) const;
-  void NoteOpsets();
-  void NoteDifference(std::string_view node, const NodeHead& head);
   void NoteExternalData(std::string_view tensor);
-  Status CheckLoweredOperators() const;
-  /// Whether the runtime lets a custom operator have the types that the spec names.
-  Status CheckCarried(const pyop::Spec& spec) const;
 
   const std::string_view model_;
   const std::string_view origin_;
   const std::string_view runtime_version_;
-  OperatorSource& source_;
   const RuntimeLimits limits_;
   PreparedModel* const prepared_;
+  OurNodes ours_;
+  Lowering lowering_;
   WeightReferences references_;
-  /// By "domain::Name": the Python modules that declare operators, as the model's metadata says.
-  std::map<std::string, std::string_view, std::less<>> modules_;
-  std::map<std::pair<std::string_view, std::string_view>, Lookup> lookups_;  // by domain and name
   Functions functions_;
   std::unique_ptr<Inliner> inliner_;
   std::deque<std::string> made_nodes_;  // what the ropes and views of inlined nodes look at
-  std::map<std::string_view, std::int64_t> lowered_;  // the highest version of each such domain
-  std::map<std::string_view, std::set<std::string>> differences_;  // operators, by their domain
 };
 
 Status Preparer::Run() {
@@ -124,9 +95,9 @@ Status Preparer::Run() {
   bool has_graph = false;
   bool has_opset = false;
   bool imports_opgraft = false;
-  ReadModules();
-  NoteOpsets();
-  const auto is_ours = [this](const NodeHead& head) { return IsOurs(head); };
+  ours_.ReadModules(model_);
+  lowering_.Read(model_);
+  const auto is_ours = [this](const NodeHead& head) { return ours_.Has(head); };
   if (Status status = functions_.Read(model_, origin_, is_ours); !status.ok()) return status;
   for (FieldReader reader(model_); reader.Next();) {
     const Field& field = reader.field();
@@ -177,8 +148,9 @@ Status Preparer::Run() {
                          (has_graph ? "opset import" : "graph"));
   }
   std::vector<OpsetImport> imports = functions_.missing_imports();
-  for (OpsetImport& import : imports) Lower(&import);
-  if (Status status = CheckLoweredOperators(); !status.ok()) return status;
+  for (OpsetImport& import : imports) lowering_.Lower(&import);
+  Status lowered = lowering_.Check(origin_, runtime_version_, &prepared_->opset_limit);
+  if (!lowered.ok()) return lowered;
   if (!prepared_->python_operators.empty() && !imports_opgraft) {
     imports.push_back({pyop::kDomain, pyop::kFormat});
   }
@@ -200,43 +172,6 @@ Status Preparer::Run() {
   prepared_->refers_to_original = references_.count() != 0;
   prepared_->needs_file = prepared_->has_external_data && !limits_.takes_folder;
   return Status();
-}
-
-void Preparer::ReadModules() {
-  for (FieldReader reader(model_); reader.Next();) {
-    if (reader.field().tag() != tag::kMetadata) continue;
-    std::string_view key;
-    std::string_view value;
-    for (FieldReader entry(reader.field().Bytes()); entry.Next();) {
-      if (entry.field().tag() == tag::kEntryKey) key = entry.field().Bytes();
-      if (entry.field().tag() == tag::kEntryValue) value = entry.field().Bytes();
-    }
-    if (!key.starts_with(kModuleKey)) continue;
-    modules_[std::string(key.substr(kModuleKey.size()))] = value;
-  }
-}
-
-const Preparer::Lookup& Preparer::FindDeclared(const NodeHead& head) {
-  const std::string_view domain = IsDefaultDomain(head.domain) ? "" : head.domain;
-  const auto [found, is_new] = lookups_.try_emplace({domain, head.op_type});
-  if (!is_new) return found->second;
-  const std::string name = std::string(domain) + "::" + std::string(head.op_type);
-  const auto module = modules_.find(name);
-  const std::string who = "node '" + std::string(head.name) + "', operator " + name;
-  found->second.status =
-      source_.Find(who, domain, head.op_type, module != modules_.end() ? module->second : "",
-                   &found->second.schema);
-  return found->second;
-}
-
-Status Preparer::ReadOurs(std::string_view node, const NodeHead& head,
-                          const DeclaredValues& declared, PyOpNode* read) {
-  if (!head.IsPyOp()) {
-    const Lookup& lookup = FindDeclared(head);
-    return lookup.status.ok() ? ReadDeclared(node, *lookup.schema, declared, read) : lookup.status;
-  }
-  Status status = ReadPyOp(node, read);
-  return status.ok() ? Complete(declared, read) : status;
 }
 
 Status Preparer::RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed) {
@@ -276,7 +211,7 @@ Status Preparer::AddNode(std::string_view node, std::string_view slice, int dept
                          Declarations* declared, Rope* graph, bool* changed) {
   if (functions_.AnyInlined()) {
     const NodeHead head = ReadHead(node);
-    const Function* const called = IsOurs(head) ? nullptr : functions_.FindInlined(head);
+    const Function* const called = ours_.Has(head) ? nullptr : functions_.FindInlined(head);
     if (called != nullptr) {
       *changed = true;
       return AddCall(*called, node, depth, declared, graph);
@@ -312,7 +247,7 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
   for (Expansion::Node& node : expansion.nodes) {
     const NodeHead head = node.plain.empty() ? NodeHead() : ReadHead(node.plain);
     bool changed = false;
-    if (!node.plain.empty() && !IsOurs(head) && functions_.FindInlined(head) == nullptr) {
+    if (!node.plain.empty() && !ours_.Has(head) && functions_.FindInlined(head) == nullptr) {
       Rope as_it_was;  // which differs in names alone from what is written
       Status status = RewriteNode(node.plain, depth, declared, &as_it_was, &changed);
       if (!status.ok()) return status;
@@ -334,8 +269,7 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
     if (status.ok()) prepared_->python_operators.push_back(std::move(read.spec));
     return status;
   }
-  Status status = ReadOurs(node, head, declared->values, &read);
-  if (status.ok()) status = CheckCarried(read.spec);
+  Status status = ours_.Read(node, head, declared->values, &read);
   if (!status.ok()) return status;
   const pyop::Spec& spec = read.spec;
   for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
@@ -354,8 +288,8 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
 Status Preparer::RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
                              bool* changed) {
   const NodeHead head = ReadHead(node);
-  if (IsOurs(head)) return RewriteOurs(node, head, declared, out, changed);
-  NoteDifference(node, head);
+  if (ours_.Has(head)) return RewriteOurs(node, head, declared, out, changed);
+  lowering_.NoteNode(node, head);
   for (FieldReader reader(node); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() != tag::kNodeAttribute) {
@@ -416,74 +350,11 @@ Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* cha
 
 void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) {
   OpsetImport import = ReadOpsetImport(field.Bytes());
-  if (!Lower(&import)) return out->Borrow(field.slice());
+  if (!lowering_.Lower(&import)) return out->Borrow(field.slice());
   Rope lowered;
   lowered.Own(WriteOpsetImport(import));
   out->AddMessage(field.tag(), std::move(lowered));
   *changed = true;
-}
-
-bool Preparer::Lower(OpsetImport* import) const {
-  const std::int64_t limit = OpsetLimit(limits_, import->domain).value_or(import->version);
-  if (import->version <= limit) return false;
-  import->version = limit;
-  return true;
-}
-
-/// Nodes may come before the imports that say what they are.
-void Preparer::NoteOpsets() {
-  const auto note = [this](const Field& field) {
-    OpsetImport import = ReadOpsetImport(field.Bytes());
-    const std::int64_t version = import.version;
-    if (!Lower(&import)) return;
-    std::int64_t& highest = lowered_[IsDefaultDomain(import.domain) ? "" : import.domain];
-    highest = std::max(highest, version);
-  };
-  for (FieldReader reader(model_); reader.Next();) {
-    if (reader.field().tag() == tag::kOpsetImport) note(reader.field());
-    if (reader.field().tag() != tag::kFunctions) continue;
-    for (FieldReader function(reader.field().Bytes()); function.Next();) {
-      if (function.field().tag() == tag::kFunctionOpsetImport) note(function.field());
-    }
-  }
-}
-
-void Preparer::NoteDifference(std::string_view node, const NodeHead& head) {
-  const std::string_view domain = IsDefaultDomain(head.domain) ? "" : head.domain;
-  const auto lowered = lowered_.find(domain);
-  if (lowered == lowered_.end() || domain == kContribDomain) return;
-  std::string difference = domain.empty()
-                               ? Difference(node, head.op_type, limits_.opset, lowered->second)
-                               : std::string(head.op_type);
-  if (!difference.empty()) differences_[domain].insert(std::move(difference));
-}
-
-Status Preparer::CheckLoweredOperators() const {
-  if (differences_.empty()) return Status();
-  const auto& [domain, operators] = *differences_.begin();
-  if (domain.empty()) prepared_->opset_limit = limits_.opset;
-  std::string names;
-  for (const std::string& name : operators) names += (names.empty() ? "" : ", ") + name;
-  const std::string opset = std::to_string(OpsetLimit(limits_, domain).value_or(0));
-  return Status::Model(std::string(origin_) + " is of " +
-                       (domain.empty() ? "ONNX" : std::string(domain)) + " opset " +
-                       std::to_string(lowered_.at(domain)) + ", ONNX Runtime " +
-                       std::string(runtime_version_) + " takes at most " + opset +
-                       ", and between the two these operators have changed: " + names +
-                       ". Export the model for opset " + opset);
-}
-
-Status Preparer::CheckCarried(const pyop::Spec& spec) const {
-  for (const auto* const types : {&spec.input_types, &spec.output_types}) {
-    for (const std::int64_t type : *types) {
-      if (type <= limits_.last_type) continue;
-      return Status::Model(spec.Who() + ": it has tensors of " + ElementTypeName(type) +
-                           ", which custom operators of ONNX Runtime " +
-                           std::string(runtime_version_) +
-                           " cannot have; int4 and uint4 need 1.21, float4_e2m1fn needs 1.24");
-    }
-  }
-  return Status();
 }
 
 }  // namespace

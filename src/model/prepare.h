@@ -36,8 +36,4 @@ struct PreparedModel {
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
                OperatorSource& operators, PreparedModel* prepared, std::string_view file_name = {});
 
-/// A key among a model's metadata begins so, then comes "domain::Name"; its value is the Python
-/// module that declares the operator.
-inline constexpr std::string_view kModuleKey = "opgraft.module.";
-
 }  // namespace opgraft::model

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/element_type.h"
 #include "pyop/arguments.h"
 #include "pyop/arrays.h"
 #include "pyop/declarations.h"
@@ -105,6 +106,12 @@ Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallabl
     made->copy_inputs = nb::cast<bool>(parts[1]);
     if (!nb::object(parts[2]).is_none()) made->rule = parts[2];
     made->takes_out = nb::cast<bool>(parts[3]);
+    for (const std::int64_t type : spec.output_types) {
+      if (!made->takes_out || HasViews(type)) continue;
+      return Status::PyOp(spec.Who() + ": it takes 'out', but an output is " +
+                          ElementTypeName(type) +
+                          ", which cannot be written in place. To mend it: do without 'out'");
+    }
   } catch (nb::python_error& error) {
     error.restore();
     return Failure(/*keep_frames=*/true).ToStatus(spec.Who() + ": making it", true, arguments);

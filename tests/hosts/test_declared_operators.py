@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import ml_dtypes
@@ -669,3 +671,44 @@ def test_the_commands_take_imports(far: str) -> None:
 def test_what_is_declared_is_known() -> None:
     assert _declare.find("test::AddAndRound").module == __name__
     assert _onnx.reference_operators()
+
+
+def test_out_is_not_for_strings() -> None:
+    @opgraft.op("test::OutText", shape=lambda x: x)
+    def operator(x: npt.NDArray[np.str_], *, out: np.ndarray) -> npt.NDArray[np.str_]:
+        return out
+
+    given = model("(string[n] x) => (string[n] y) { y = test.OutText(x) }")
+    with pytest.raises(opgraft.PyOpError, match="an output is string, which cannot be written in"):
+        opgraft.InferenceSession(given)
+
+
+def test_a_rule_with_a_size_beyond_all_bounds() -> None:
+    @opgraft.op("test::Huge", shape=lambda x: (x[0] * 2**70,))
+    def operator(x: np.ndarray, *, out: np.ndarray) -> np.ndarray:
+        return out
+
+    given = model("(float[n] x) => (float[m] y) { y = test.Huge(x) }")
+    with pytest.raises(opgraft.PyOpError, match="must return a shape such as"):
+        run(given, floats(1))
+
+
+def test_overlapping_runs_of_other_shapes() -> None:
+    """Each has the shapes of its own, also where the rule lets other threads run."""
+
+    def rule(x: Any) -> Any:
+        time.sleep(0.001)
+        return x
+
+    @opgraft.op("test::Overlap", shape=rule)
+    def operator(x: np.ndarray, *, out: np.ndarray) -> np.ndarray:
+        return np.negative(x, out=out)
+
+    session = opgraft.InferenceSession(
+        model("(float[n] x) => (float[n] y) { y = test.Overlap(x) }")
+    )
+    with ThreadPoolExecutor(6) as pool:
+        for x, y in pool.map(
+            lambda size: (floats(size), session.run(None, {"x": floats(size)})[0]), [1, 2, 3] * 30
+        ):
+            np.testing.assert_array_equal(y, -x)

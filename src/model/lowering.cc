@@ -1,0 +1,63 @@
+// Versions are compared here, nodes in opset_changes.cc.
+#include "model/lowering.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/fields.h"
+#include "model/onnx_tags.h"
+#include "model/opset_changes.h"
+
+namespace opgraft::model {
+
+void Lowering::Read(std::string_view model) {
+  const auto note = [this](const Field& field) {
+    OpsetImport import = ReadOpsetImport(field.Bytes());
+    const std::int64_t version = import.version;
+    if (!Lower(&import)) return;
+    std::int64_t& highest = lowered_[IsDefaultDomain(import.domain) ? "" : import.domain];
+    highest = std::max(highest, version);
+  };
+  for (FieldReader reader(model); reader.Next();) {
+    if (reader.field().tag() == tag::kOpsetImport) note(reader.field());
+    if (reader.field().tag() != tag::kFunctions) continue;
+    for (FieldReader function(reader.field().Bytes()); function.Next();) {
+      if (function.field().tag() == tag::kFunctionOpsetImport) note(function.field());
+    }
+  }
+}
+
+bool Lowering::Lower(OpsetImport* import) const {
+  const std::int64_t limit = OpsetLimit(limits_, import->domain).value_or(import->version);
+  if (import->version <= limit) return false;
+  import->version = limit;
+  return true;
+}
+
+void Lowering::NoteNode(std::string_view node, const NodeHead& head) {
+  const std::string_view domain = IsDefaultDomain(head.domain) ? "" : head.domain;
+  const auto lowered = lowered_.find(domain);
+  if (lowered == lowered_.end() || domain == kContribDomain) return;
+  std::string difference = domain.empty()
+                               ? Difference(node, head.op_type, limits_.opset, lowered->second)
+                               : std::string(head.op_type);
+  if (!difference.empty()) differences_[domain].insert(std::move(difference));
+}
+
+Status Lowering::Check(std::string_view origin, std::string_view runtime_version,
+                       std::int64_t* opset_limit) const {
+  if (differences_.empty()) return Status();
+  const auto& [domain, operators] = *differences_.begin();
+  if (domain.empty()) *opset_limit = limits_.opset;
+  std::string names;
+  for (const std::string& name : operators) names += (names.empty() ? "" : ", ") + name;
+  const std::string opset = std::to_string(OpsetLimit(limits_, domain).value_or(0));
+  return Status::Model(std::string(origin) + " is of " +
+                       (domain.empty() ? "ONNX" : std::string(domain)) + " opset " +
+                       std::to_string(lowered_.at(domain)) + ", ONNX Runtime " +
+                       std::string(runtime_version) + " takes at most " + opset +
+                       ", and between the two these operators have changed: " + names +
+                       ". Export the model for opset " + opset);
+}
+
+}  // namespace opgraft::model

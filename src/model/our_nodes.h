@@ -1,0 +1,61 @@
+// Which nodes of a model Opgraft runs, and what they are.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/schema.h"
+#include "model/declared_values.h"
+#include "model/operator_source.h"
+#include "model/pyop_node.h"
+#include "model/runtime_limits.h"
+#include "opgraft/status.h"
+
+namespace opgraft::model {
+
+/// A key among a model's metadata begins so, then comes "domain::Name"; its value is the Python
+/// module that declares the operator.
+inline constexpr std::string_view kModuleKey = "opgraft.module.";
+
+class OurNodes {
+ public:
+  /// What is given must outlive this.
+  OurNodes(OperatorSource& source, const RuntimeLimits& limits, std::string_view runtime_version)
+      : source_(source), limits_(limits), runtime_version_(runtime_version) {}
+
+  /// Reads from the model's metadata which Python modules declare its operators.
+  void ReadModules(std::string_view model);
+
+  /// The one place that tells which nodes Opgraft runs. The bytes behind `head` must outlive this.
+  bool Has(const NodeHead& head) {
+    return head.IsPyOp() || Find(head).schema != nullptr || !Find(head).status.ok();
+  }
+
+  /// Reads one of our nodes that is not canonical yet, and checks that the runtime lets a custom
+  /// operator have its types.
+  Status Read(std::string_view node, const NodeHead& head, const DeclaredValues& declared,
+              PyOpNode* read);
+
+ private:
+  /// What is known of a node's operator: whether it is declared, and by what schema.
+  struct Lookup {
+    Status status;  // an error where it is declared, but cannot be had
+    std::shared_ptr<const Schema> schema;
+  };
+
+  const Lookup& Find(const NodeHead& head);
+  Status CheckCarried(const pyop::Spec& spec) const;
+
+  OperatorSource& source_;
+  const RuntimeLimits& limits_;
+  const std::string_view runtime_version_;
+  /// By "domain::Name".
+  std::map<std::string, std::string_view, std::less<>> modules_;
+  std::map<std::pair<std::string_view, std::string_view>, Lookup> lookups_;  // by domain and name
+};
+
+}  // namespace opgraft::model

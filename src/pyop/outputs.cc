@@ -1,0 +1,179 @@
+// The checks that every returned value must pass, and the copy.
+#include "pyop/outputs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/element_type.h"
+#include "core/text.h"
+#include "pyop/arrays.h"
+#include "pyop/exit_gate.h"
+#include "pyop/failure.h"
+
+namespace nb = nanobind;
+
+namespace opgraft::pyop {
+namespace {
+
+/// Below this an output is copied faster than the GIL is given up and taken again.
+constexpr std::size_t kBytesWorthReleasing = 256UL * 1024;
+
+bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> declared) {
+  const auto fits = [](std::int64_t size, std::int64_t expected) {
+    return expected == kUnknown || expected == size;
+  };
+  return std::equal(shape.begin(), shape.end(), declared.begin(), declared.end(), fits);
+}
+
+}  // namespace
+
+Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) const {
+  for (std::size_t i = 0; i < spec_.output_types.size(); ++i) {
+    const DeclaredShape& shape = inferred_->outputs[i];
+    if (!shape) {
+      return Status::PyOp(spec_.Who() +
+                          ": it takes 'out', but its shape rule does not tell the "
+                          "shape of output " +
+                          std::to_string(i));
+    }
+    if (Status status = CheckShape(i, *shape, nullptr); !status.ok()) return status;
+    void* memory = nullptr;
+    Status status = call_.Allocate(i, *shape, &memory);
+    if (!status.ok()) return status;
+    PyObject* array = MakeOutArray({memory, spec_.output_types[i], *shape});
+    if (array == nullptr) return Failure(true).ToStatus(spec_.Who() + ": the array of 'out'", true);
+    arguments->push_back(array);
+  }
+  return Status();
+}
+
+Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) const {
+  const std::size_t expected = spec_.output_types.size();
+  const auto store = [&](std::size_t index, PyObject* value, bool is_ours) {
+    return index < out.size() ? StoreIntoOut(index, value, out[index])
+                              : StoreOne(index, value, is_ours);
+  };
+  const bool is_tuple = PyTuple_Check(returned);
+  if (!out.empty() && returned == Py_None) return Status();
+  if (expected == 1 && !is_tuple) return store(0, returned, Py_REFCNT(returned) == 1);
+  if (expected == 0 && returned == Py_None) return Status();
+  const bool is_sequence = is_tuple || PyList_Check(returned);
+  if (!is_sequence || static_cast<std::size_t>(Py_SIZE(returned)) != expected) {
+    return Status::PyOp(spec_.Who() + ": expected " + spec_.compute + " to return " +
+                        (expected == 1 ? "one array"
+                                       : "a tuple of " + std::to_string(expected) +
+                                             " arrays, one for each of 'output_types'") +
+                        ", but it returned " + Describe(returned) +
+                        ". To mend it: return as many as the node has outputs, or give the node as "
+                        "many outputs and 'output_types'");
+  }
+  const bool is_list_ours = Py_REFCNT(returned) == 1;
+  for (std::size_t i = 0; i < expected; ++i) {
+    const nb::object output = nb::steal(PySequence_GetItem(returned, static_cast<Py_ssize_t>(i)));
+    Status status = output.is_valid()
+                        ? store(i, output.ptr(), is_list_ours && Py_REFCNT(output.ptr()) == 2)
+                        : Failure(keep_frames_).ToStatus(spec_.Who() + ": its list", true);
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+Status OutputStore::StoreIntoOut(std::size_t index, PyObject* value, PyObject* out) const {
+  if (value == out) return Status();
+  ReturnedArray array;
+  const std::int64_t type = spec_.output_types[index];
+  const bool fits = array.Take(value) && array.HasType(type) && array.HasShapeOf(out);
+  if (!fits) {
+    return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) +
+                        ": expected None, 'out', or " + Describe(out) + ", but " + spec_.compute +
+                        " returned " + Describe(value));
+  }
+  if (array.CopyTo(out)) return Status();
+  return Failure(keep_frames_).ToStatus(spec_.Who() + ": the copy of an output", true);
+}
+
+Status OutputStore::CheckShape(std::size_t index, std::span<const std::int64_t> shape,
+                               PyObject* value) const {
+  const auto refuse = [&](const DeclaredShape& expected, const std::string& source,
+                          const std::string& mend) {
+    const std::string got = value != nullptr
+                                ? spec_.compute + " returned " + Describe(value)
+                                : "its shape rule gives (" + DimensionsText(shape) + ")";
+    return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) +
+                        ": expected an array of shape (" + DimensionsText(*expected) + "), as " +
+                        source + ", but " + got + ". To mend it: " + mend);
+  };
+  if (index < spec_.output_shapes.size()) {
+    const DeclaredShape& declared = spec_.output_shapes[index];
+    if (declared && !Fits(shape, *declared)) {
+      return refuse(declared, "the model declares",
+                    "return that shape, or declare another one in the model");
+    }
+  }
+  if (value == nullptr || inferred_ == nullptr || !inferred_->outputs[index]) return Status();
+  if (Fits(shape, *inferred_->outputs[index])) return Status();
+  return refuse(inferred_->outputs[index], "its shape rule says", "mend the rule or the operator");
+}
+
+Status OutputStore::StoreOne(std::size_t index, PyObject* value, bool is_ours) const {
+  const std::int64_t type = spec_.output_types[index];
+  const auto unexpected = [&](const std::string& expected, const std::string& mend,
+                              const std::string& problem = "") {
+    return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) + ": expected " +
+                        expected + ", but " + spec_.compute + " returned " + Describe(value) +
+                        (problem.empty() ? "" : ": " + problem) + ". To mend it: " + mend);
+  };
+  const auto array_of_type = [&] {
+    return type == kString ? std::string("an array of str")
+                           : "a NumPy array of " + ElementTypeName(type);
+  };
+  ReturnedArray array;
+  if (!array.Take(value)) {
+    if (value == Py_None) {
+      bool is_unwanted = false;
+      const Status status = call_.IsUnwanted(index, &is_unwanted);
+      if (!status.ok() || is_unwanted) return status;
+    }
+    std::string problem;
+    if (!array.TakePlain(value, type, &problem)) {
+      return unexpected(array_of_type(), HowToReturn(value, DtypeName(type)), problem);
+    }
+  }
+  if (!array.HasType(type)) {
+    return unexpected(array_of_type(), "return value.astype(" + DtypeName(type) +
+                                           "), or declare the other type in 'output_types'");
+  }
+  if (Status status = CheckShape(index, array.shape(), value); !status.ok()) return status;
+  void* memory = nullptr;
+  Status status;
+  if (type == kString) {
+    std::vector<nb::object> owners;
+    std::vector<std::string_view> strings;
+    std::string problem;
+    if (!array.ReadStrings(&owners, &strings, &problem)) {
+      return unexpected(array_of_type(), "let every element be a str", problem);
+    }
+    status = call_.StoreStrings(index, array.shape(), strings);
+  } else {
+    status = call_.Allocate(index, array.shape(), &memory);
+  }
+  if (!status.ok()) {
+    return Status(status.kind(), spec_.Who() + ": output " + std::to_string(index) +
+                                     ", for which " + spec_.compute + " returned " +
+                                     Describe(value) + ": " + status.message());
+  }
+  if (memory == nullptr) return status;
+  const std::span<const std::byte> block =
+      FindElementType(type)->IsPacked() ? std::span<const std::byte>() : array.block();
+  if (block.size() >= kBytesWorthReleasing && is_ours && array.OwnsItsMemory()) {
+    WithoutGil([&] { std::memcpy(memory, block.data(), block.size()); });
+  } else if (!block.empty()) {
+    std::memcpy(memory, block.data(), block.size());
+  } else if (!array.CopyTo(type, memory)) {
+    return Failure(keep_frames_).ToStatus(spec_.Who() + ": the copy of an output", true);
+  }
+  return Status();
+}
+
+}  // namespace opgraft::pyop
