@@ -39,24 +39,24 @@ def nested(depth: int) -> onnx.NodeProto:
     for _ in range(depth):
         value = helper.make_tensor_value_info("z", 1, None)
         branch = helper.make_graph([node], "b", [], [value])
-        node = helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)
+        node = helper.make_node("If", ["x"], ["z"], then_branch=branch, else_branch=branch)
     return node
 
 
-def call(name: str) -> onnx.NodeProto:
-    return helper.make_node(name, ["x"], ["y"], domain="local", mode=2)
+def call(name: str, output: str = "y") -> onnx.NodeProto:
+    return helper.make_node(name, ["x"], [output], domain="local", mode=2)
 
 
-def function(name: str, *nodes: onnx.NodeProto) -> onnx.FunctionProto:
-    imports = [helper.make_opsetid("", 28), helper.make_opsetid("local", 1)]
+def function(name: str, *nodes: onnx.NodeProto, opset: int = 21) -> onnx.FunctionProto:
+    imports = [helper.make_opsetid(*i) for i in (("", opset), ("local", 1), ("my", 1))]
     made = helper.make_function("local", name, ["x"], ["y"], nodes, imports, ["mode"])
     made.attribute_proto.append(helper.make_attribute("axis", 1))
     return made
 
 
 def corpus() -> dict[str, bytes]:
-    reference = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2])
-    reference.attribute.add(name="ceil_mode", ref_attr_name="mode", type="INT")
+    reference = helper.make_node("Softmax", ["z"], ["y"])
+    reference.attribute.add(name="axis", ref_attr_name="mode", type="INT")
     outside = helper.make_tensor("w", 1, [1], bytes(4), raw=True)
     onnx.external_data_helper.set_external_data(outside, "w.bin", 16, 4)
     outside.ClearField("raw_data")
@@ -73,9 +73,12 @@ def corpus() -> dict[str, bytes]:
         numpy_helper.from_array(np.int64([0]), "i"), [4]))  # fmt: skip
     functions = [
         function("F", pyop()),
-        function("G", call("F"), reference),
-        function("H", nested(1)),
+        function("G", call("F", "z"), reference),
+        function("H", nested(1), helper.make_node("Identity", ["z"], ["y"])),
     ]
+    newer = [function("F", pyop("z"), reference, opset=28)]
+    declared = model_of(helper.make_node("Op", ["x"], ["y"], domain="my"))
+    helper.set_model_props(declared, {"opgraft.module.my::Op": "m", "other": ""})
     cycle = [function("F", call("G")), function("G", call("F"))]
     negative = model_of(pyop())
     negative.graph.value_info.append(helper.make_tensor_value_info("y", 1, [-5, 2**62]))
@@ -84,13 +87,15 @@ def corpus() -> dict[str, bytes]:
         "pyop": model_of(pyop()),
         "attributes": model_of(pyop(**everything)),
         "nested": model_of(nested(3)),
-        "deep": model_of(nested(8)),
+        "deep": model_of(nested(5)),
         "newer": model_of(
             *(helper.make_node(name, ["x"], ["y"], fmod=1) for name in ("Range", "Mod", "Cast")),
             pyop(), opset=28,
         ),
         "weights": weights,
-        "functions": model_of(call("G"), call("H"), functions=functions),
+        "functions": model_of(call("G"), call("H", "w"), functions=functions),
+        "newer-function": model_of(call("F"), functions=newer, opset=28),
+        "declared": declared,
         "cycle": model_of(call("F"), functions=cycle),
         "negative": negative,
         "zero": model_of(helper.make_node("PyOp", [], [], domain="", module="m", class_name="C")),

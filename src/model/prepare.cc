@@ -455,7 +455,7 @@ void Preparer::NoteDifference(std::string_view node, const NodeHead& head) {
   std::string difference = domain.empty()
                                ? Difference(node, head.op_type, limits_.opset, lowered->second)
                                : std::string(head.op_type);
-  if (!difference.empty()) differences_[domain].insert(std::move(difference));
+  if (!difference.empty()) differences_[lowered->first].insert(std::move(difference));
 }
 
 Status Preparer::CheckLoweredOperators() const {
