@@ -71,13 +71,17 @@ def corpus() -> dict[str, bytes]:
     weights.graph.sparse_initializer.append(helper.make_sparse_tensor(
         numpy_helper.from_array(np.float32([1]), "s"),
         numpy_helper.from_array(np.int64([0]), "i"), [4]))  # fmt: skip
+    large = model_of(pyop())
+    large.graph.initializer.append(numpy_helper.from_array(np.ones(600), "w"))
+    large.doc_string = "x" * (-len(large.SerializeToString()) % 16 + 14)
     functions = [
         function("F", pyop()),
         function("G", call("F", "z"), reference),
         function("H", nested(1), helper.make_node("Identity", ["z"], ["y"])),
     ]
     newer = [function("F", pyop("z"), reference, opset=28)]
-    declared = model_of(helper.make_node("Op", ["x"], ["y"], domain="my"))
+    given = {"alpha": 1.0, "axes": [1]}
+    declared = model_of(helper.make_node("Op", ["x", "", "x"], ["y", ""], domain="my", **given))
     helper.set_model_props(declared, {"opgraft.module.my::Op": "m", "other": ""})
     cycle = [function("F", call("G")), function("G", call("F"))]
     negative = model_of(pyop())
@@ -93,6 +97,7 @@ def corpus() -> dict[str, bytes]:
             pyop(), opset=28,
         ),
         "weights": weights,
+        "large": large,
         "functions": model_of(call("G"), call("H", "w"), functions=functions),
         "newer-function": model_of(call("F"), functions=newer, opset=28),
         "declared": declared,
@@ -135,7 +140,7 @@ def main() -> int:
     lines = done.stderr.splitlines()
     if done.returncode != 0:
         print("\n".join(lines[-60:]))
-        print(f"== found something: {BUILD}/ has the input, crash-, timeout- or oom-...")
+        print(f"== found something, or was interrupted; an input that does harm is in {BUILD}")
         return 1
     executed = next(line.split()[-1] for line in lines if "number_of_executed_units" in line)
     print(f"== {executed} inputs, nothing found")
