@@ -39,24 +39,24 @@ def nested(depth: int) -> onnx.NodeProto:
     for _ in range(depth):
         value = helper.make_tensor_value_info("z", 1, None)
         branch = helper.make_graph([node], "b", [], [value])
-        node = helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)
+        node = helper.make_node("If", ["x"], ["z"], then_branch=branch, else_branch=branch)
     return node
 
 
-def call(name: str) -> onnx.NodeProto:
-    return helper.make_node(name, ["x"], ["y"], domain="local", mode=2)
+def call(name: str, output: str = "y") -> onnx.NodeProto:
+    return helper.make_node(name, ["x"], [output], domain="local", mode=2)
 
 
-def function(name: str, *nodes: onnx.NodeProto) -> onnx.FunctionProto:
-    imports = [helper.make_opsetid("", 28), helper.make_opsetid("local", 1)]
+def function(name: str, *nodes: onnx.NodeProto, opset: int = 21) -> onnx.FunctionProto:
+    imports = [helper.make_opsetid(*i) for i in (("", opset), ("local", 1), ("my", 1))]
     made = helper.make_function("local", name, ["x"], ["y"], nodes, imports, ["mode"])
     made.attribute_proto.append(helper.make_attribute("axis", 1))
     return made
 
 
 def corpus() -> dict[str, bytes]:
-    reference = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2])
-    reference.attribute.add(name="ceil_mode", ref_attr_name="mode", type="INT")
+    reference = helper.make_node("Softmax", ["z"], ["y"])
+    reference.attribute.add(name="axis", ref_attr_name="mode", type="INT")
     outside = helper.make_tensor("w", 1, [1], bytes(4), raw=True)
     onnx.external_data_helper.set_external_data(outside, "w.bin", 16, 4)
     outside.ClearField("raw_data")
@@ -71,11 +71,18 @@ def corpus() -> dict[str, bytes]:
     weights.graph.sparse_initializer.append(helper.make_sparse_tensor(
         numpy_helper.from_array(np.float32([1]), "s"),
         numpy_helper.from_array(np.int64([0]), "i"), [4]))  # fmt: skip
+    large = model_of(pyop())
+    large.graph.initializer.append(numpy_helper.from_array(np.ones(600), "w"))
+    large.doc_string = "x" * (-len(large.SerializeToString()) % 16 + 14)
     functions = [
         function("F", pyop()),
-        function("G", call("F"), reference),
-        function("H", nested(1)),
+        function("G", call("F", "z"), reference),
+        function("H", nested(1), helper.make_node("Identity", ["z"], ["y"])),
     ]
+    newer = [function("F", pyop("z"), reference, opset=28)]
+    given = {"alpha": 1.0, "axes": [1]}
+    declared = model_of(helper.make_node("Op", ["x", "", "x"], ["y", ""], domain="my", **given))
+    helper.set_model_props(declared, {"opgraft.module.my::Op": "m", "other": ""})
     cycle = [function("F", call("G")), function("G", call("F"))]
     negative = model_of(pyop())
     negative.graph.value_info.append(helper.make_tensor_value_info("y", 1, [-5, 2**62]))
@@ -84,13 +91,16 @@ def corpus() -> dict[str, bytes]:
         "pyop": model_of(pyop()),
         "attributes": model_of(pyop(**everything)),
         "nested": model_of(nested(3)),
-        "deep": model_of(nested(8)),
+        "deep": model_of(nested(5)),
         "newer": model_of(
             *(helper.make_node(name, ["x"], ["y"], fmod=1) for name in ("Range", "Mod", "Cast")),
             pyop(), opset=28,
         ),
         "weights": weights,
-        "functions": model_of(call("G"), call("H"), functions=functions),
+        "large": large,
+        "functions": model_of(call("G"), call("H", "w"), functions=functions),
+        "newer-function": model_of(call("F"), functions=newer, opset=28),
+        "declared": declared,
         "cycle": model_of(call("F"), functions=cycle),
         "negative": negative,
         "zero": model_of(helper.make_node("PyOp", [], [], domain="", module="m", class_name="C")),
@@ -130,7 +140,7 @@ def main() -> int:
     lines = done.stderr.splitlines()
     if done.returncode != 0:
         print("\n".join(lines[-60:]))
-        print(f"== found something: {BUILD}/ has the input, crash-, timeout- or oom-...")
+        print(f"== found something, or was interrupted; an input that does harm is in {BUILD}")
         return 1
     executed = next(line.split()[-1] for line in lines if "number_of_executed_units" in line)
     print(f"== {executed} inputs, nothing found")

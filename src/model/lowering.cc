@@ -41,7 +41,7 @@ void Lowering::NoteNode(std::string_view node, const NodeHead& head) {
   std::string difference = domain.empty()
                                ? Difference(node, head.op_type, limits_.opset, lowered->second)
                                : std::string(head.op_type);
-  if (!difference.empty()) differences_[domain].insert(std::move(difference));
+  if (!difference.empty()) differences_[lowered->first].insert(std::move(difference));
 }
 
 Status Lowering::Check(std::string_view origin, std::string_view runtime_version,
