@@ -15,10 +15,6 @@
 namespace opgraft::ort {
 namespace {
 
-/// The element types that every runtime from 1.19 on carries: ONNX's numbers 1 to 22, without the
-/// complex ones.
-constexpr int kTypes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 18, 19, 20, 21, 22};
-
 const PyOp& Self(const OrtCustomOp* self) { return *reinterpret_cast<const PyOp*>(self); }
 
 /// Input 0 gives the type, the others are of any; so with the leading outputs.
@@ -129,11 +125,12 @@ Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
   status = pyop::GetBridge(&bridge);
   if (status.ok()) status = bridge->infer_shapes(spec, *self.policy, shapes, &outputs);
   for (std::size_t i = 0; i < outputs.size() && status.ok(); ++i) {
-    if (!outputs[i] || outputs[i]->empty()) continue;
+    const SymbolicShape& shape = outputs[i];
+    if (!shape || shape->empty()) continue;
     const int type = spec.output_types[i] != 0 ? static_cast<int>(spec.output_types[i]) : first;
     static std::atomic<std::uint64_t> count = 0;  // no two dimensions may seem to be the same
     const std::string unknown = spec.operator_name + "_" + std::to_string(++count);
-    status = WriteShape(api, context, unknown, spec.OutputPlace(i), type, *outputs[i]);
+    status = WriteShape(api, context, unknown, spec.OutputPlace(i), type, *shape);
   }
   return status;
 }

@@ -111,9 +111,10 @@ Status OutputStore::CheckShape(std::size_t index, std::span<const std::int64_t> 
                     "return that shape, or declare another one in the model");
     }
   }
-  if (value == nullptr || inferred_ == nullptr || !inferred_->outputs[index]) return Status();
-  if (Fits(shape, *inferred_->outputs[index])) return Status();
-  return refuse(inferred_->outputs[index], "its shape rule says", "mend the rule or the operator");
+  if (value == nullptr || inferred_ == nullptr) return Status();
+  const DeclaredShape& inferred = inferred_->outputs[index];
+  if (!inferred || Fits(shape, *inferred)) return Status();
+  return refuse(inferred, "its shape rule says", "mend the rule or the operator");
 }
 
 Status OutputStore::StoreOne(std::size_t index, PyObject* value, bool is_ours) const {
