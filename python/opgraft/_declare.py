@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -68,7 +69,7 @@ class Operator:
             total = max(outputs, _required(self.signature.outputs))
             sizes = self.rule.apply(shapes, self.arguments(given), total)
             out = tuple(
-                np.empty(() if size is None else size, self._output_dtype(index, inputs))
+                np.empty(self._whole(size, index), self._output_dtype(index, inputs))
                 for index, size in enumerate(sizes)
             )
             extra["out"] = out[0] if len(out) == 1 else out
@@ -78,6 +79,14 @@ class Operator:
         if result is None:
             return ()
         return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+    def _whole(self, shape: tuple[int | None, ...] | None, index: int) -> tuple[int, ...]:
+        if shape is None or None in shape:
+            raise Error(
+                f"{self.full_name}: it takes 'out', but its shape rule does not tell the shape of "
+                f"output {index}"
+            )
+        return tuple(size for size in shape if size is not None)
 
     def _output_dtype(self, index: int, inputs: Sequence[Any]) -> Any:
         parameter = self.signature.outputs[min(index, len(self.signature.outputs) - 1)]
@@ -126,6 +135,10 @@ def op(
     domain = "" if parts["domain"] == "ai.onnx" else parts["domain"]
     if domain == _OUR_DOMAIN:
         raise Error(f"{name} cannot be declared: the domain {_OUR_DOMAIN} is Opgraft's own")
+    if parts["name"] == "PyOp":
+        raise Error(f"{name} cannot be declared: a node called PyOp names the class that it runs")
+    if shape is not None and not callable(shape):
+        raise Error(f"{name}: expected shape to be a function of the inputs' shapes, not {shape!r}")
     # Annotations may name what is local to the function that declares.
     scope = sys._getframe(1).f_locals
 
@@ -170,7 +183,8 @@ def _read(
     compute = getattr(implementation, "compute", None)
     if not callable(compute):
         raise Error(f"{name}: the class {implementation.__name__} has no method 'compute'")
-    signature = _signature.read(compute, name, scope, is_method=True)
+    is_method = isinstance(inspect.getattr_static(implementation, "compute"), FunctionType)
+    signature = _signature.read(compute, name, scope, is_method=is_method)
     if signature.attributes:
         raise Error(
             f"{name}: '{signature.attributes[0].name}' is a keyword-only parameter of compute; "

@@ -50,7 +50,7 @@ def hint(error: BaseException, subject: object) -> str:
         if error.name is not None and (subject + ".").startswith(error.name + "."):
             return (
                 f"The module '{error.name}' must lie on Python's path: put its folder into "
-                "sys.path, or into PYTHONPATH"
+                "sys.path, or into PYTHONPATH (for a program that is not Python also OPGRAFT_PATH)"
             )
         return f"'{error.name}', which it imports, is not installed in {sys.executable}"
     if isinstance(error, AttributeError) and isinstance(subject, ModuleType):
@@ -78,7 +78,8 @@ def hint(error: BaseException, subject: object) -> str:
     if isinstance(error, ValueError) and "read-only" in str(error):
         return (
             "Inputs are read-only views of the runtime's memory. To have copies that may be "
-            "written to, put 'copy_inputs = True' into the class"
+            "written to, put 'copy_inputs = True' into the class, or declare the operator with "
+            "@opgraft.op(..., copy_inputs=True)"
         )
     return ""
 

@@ -26,7 +26,9 @@ def import_all(imports: Iterable[str]) -> None:
     for module in names(imports, "imports"):
         try:
             importlib.import_module(module)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit among them
             raise PyOpError(
                 f"the import of '{module}' raised {type(error).__name__}: {error}"
             ) from (error)

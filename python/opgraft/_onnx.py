@@ -5,11 +5,11 @@ Imported once onnx is.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import AttributeProto, TypeProto, helper, numpy_helper
 from onnx.defs import OpSchema
@@ -37,12 +37,13 @@ def register_schemas() -> None:
         known = _registered.get(operator.full_name)
         if known is operator:
             continue
-        if known is not None:
-            onnx.defs.deregister_schema(operator.name, 1, operator.domain)
-        elif onnx.defs.has(operator.name, operator.domain):
+        if known is None and onnx.defs.has(operator.name, operator.domain):
             continue  # onnx's own, or someone else's: theirs to keep
-        onnx.defs.register_schema(_schema(operator))
-        _registered[operator.full_name] = operator
+        _registered[operator.full_name] = operator  # whatever becomes of it: not again and again
+        schema = _schema(operator)
+        if known is not None and onnx.defs.has(operator.name, operator.domain):
+            onnx.defs.deregister_schema(operator.name, 1, operator.domain)
+        onnx.defs.register_schema(schema)
 
 
 def _schema(operator: Operator) -> OpSchema:
@@ -53,7 +54,7 @@ def _schema(operator: Operator) -> OpSchema:
         1,
         operator.documentation,
         inputs=[_parameter(operator, one) for one in signature.inputs],
-        outputs=[_parameter(operator, one) for one in signature.outputs],
+        outputs=[_output(operator, one) for one in signature.outputs],
         type_constraints=[
             (f"T{index}", [_type_name(n) for n in allowed or _all_types()], "")
             for index, (allowed, _) in enumerate(signature.types)
@@ -87,15 +88,29 @@ def _parameter(operator: Operator, parameter: _signature.Parameter) -> OpSchema.
     )
 
 
+def _output(operator: Operator, parameter: _signature.Parameter) -> OpSchema.FormalParameter:
+    """A node may leave out any of several outputs."""
+    if len(operator.signature.outputs) > 1:
+        optional = dataclasses.replace(parameter, occurrence=_signature.OPTIONAL)
+        return _parameter(operator, optional)
+    return _parameter(operator, parameter)
+
+
 def _attribute(attribute: _signature.Attribute) -> OpSchema.Attribute:
     if attribute.is_required or attribute.default is None:
         kind = OpSchema.AttrType(attribute.kind)
         return OpSchema.Attribute(attribute.name, kind, "", required=attribute.is_required)
     default = attribute.default
     if attribute.kind == _signature.TENSOR:
-        default = numpy_helper.from_array(np.asarray(default))
+        default = numpy_helper.from_array(
+            default.astype(object) if default.dtype.kind in "US" else default
+        )
     elif attribute.kind == _signature.INT:
         default = int(default)
+    elif attribute.kind == _signature.INTS:
+        default = [int(one) for one in default]
+    elif attribute.kind == _signature.FLOATS:
+        default = [float(one) for one in default]
     elif attribute.kind == _signature.FLOAT:
         default = float(default)
     value = helper.make_attribute(attribute.name, default, attr_type=attribute.kind)

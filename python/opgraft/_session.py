@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import onnxruntime
@@ -24,8 +24,6 @@ _enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
 # Python ends the daemon threads that it meets at its exit, in the midst of ONNX Runtime too.
 atexit.register(_pyop.close_gate)
 _ALLOW_ENTRY = "opgraft.allow"
-# A general failure while the session is made may be the model's, or a provider's.
-_IS_ABOUT_THE_MODEL = re.compile(r"invalid model|[Ll]oad model|opset import|not a registered")
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 
@@ -91,11 +89,12 @@ def _registered(sess_options: onnxruntime.SessionOptions) -> list[str] | None:
 
 def _refusal(error: Exception) -> ModelError | None:
     """What the runtime raises while it makes a session, where the model is to blame."""
-    if isinstance(error, runtime.Fail) and not _IS_ABOUT_THE_MODEL.search(str(error)):
-        return None
     if not isinstance(error, (runtime.InvalidProtobuf, runtime.InvalidGraph, runtime.Fail)):
         return None
-    refusal = ModelError(f"ONNX Runtime refuses the model: {error}")
+    message = _pyop.find_refusal(str(error))
+    if message is None and isinstance(error, runtime.Fail):
+        return None  # it may be a provider's
+    refusal = ModelError(message or f"ONNX Runtime refuses the model: {error}")
     refusal.__cause__ = error
     return refusal
 
@@ -126,6 +125,10 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         imports: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
+        for name in kwargs:
+            meant = get_close_matches(name, ["allow", "imports"], cutoff=0.7)
+            if meant:  # onnxruntime takes any keyword, and is silent about those it does not know
+                raise TypeError(f"there is no keyword '{name}'; did you mean '{meant[0]}'?")
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         register(options, allow=allow, imports=imports)
         # A model that the runtime writes would have the references too.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from types import EllipsisType
 from typing import Any, Union
 
@@ -15,15 +16,23 @@ Size = Union[int, "Symbol"]
 Known = Union[Sequence[int | str | None], None, "EllipsisType"]
 
 
-class Undecided(Exception):
-    """Raised where a rule needs to know what is not known; the shape is then left open."""
+# Where the numbers begin with which a rule is tried.
+_SAMPLES = (3, 8)
+
+
+class Undecided(BaseException):
+    """Raised where a rule needs to know what is not known; the shape is then left open.
+
+    Not an Exception: a rule that catches those would go on with what is not so.
+    """
 
 
 class Symbol:
     """A size that is not known yet: a sum of products of names, such as `2*n + 1`.
 
     Symbols can be added, subtracted, multiplied, divided by `//` and `%`, and compared: with what
-    is certainly equal or certainly different. Any other question raises Undecided.
+    is certainly equal or certainly different. Any other question raises Undecided, also that for
+    their hash: they would not be found in a dict or set that has their size.
     """
 
     __slots__ = ("_terms",)
@@ -46,8 +55,17 @@ class Symbol:
             text += sign + "*".join([*parts, *names])
         return text or "0"
 
+    def value(self, sizes: Mapping[str, int]) -> int | None:
+        """Its size where its names have these; None where it has names that are not among them."""
+        total = 0
+        for names, factor in self._terms.items():
+            if not all(name in sizes for name in names):
+                return None
+            total += factor * prod(sizes[name] for name in names)
+        return total
+
     def __hash__(self) -> int:
-        return hash(frozenset(self._terms.items()))
+        raise Undecided(f"{self} is no number yet")
 
     def _compare(self, other: object) -> int:
         """The difference, where it is certain."""
@@ -200,7 +218,10 @@ class Rule:
     def infer(
         self, shapes: Sequence[Known], attributes: Mapping[str, Any], outputs: int
     ) -> list[Known]:
-        """The outputs' shapes, open where they depend on what is not known."""
+        """The outputs' shapes, open where they depend on what is not known.
+
+        A rule that fails on symbols may do well with numbers, and says so when it is applied.
+        """
         count = 0
 
         def size(known: int | str | None) -> Size:
@@ -220,20 +241,58 @@ class Rule:
         ]
         try:
             inferred = self._call(given, attributes, outputs)
-        except Undecided:
+        except (Undecided, Exception):
             return [None] * outputs
+        for first in _SAMPLES:
+            if not self._holds(inferred, given, attributes, first):
+                return [None] * outputs
         return [None if shape is None else [_known(size) for size in shape] for shape in inferred]
+
+    def _holds(
+        self,
+        inferred: Sequence[Sequence[Size | None] | None],
+        given: Sequence[Any],
+        attributes: Mapping[str, Any],
+        first: int,
+    ) -> bool:
+        """Whether the rule says the same of numbers as of symbols, tried with some numbers.
+
+        One that asks `isinstance(size, int)` may not.
+        """
+        names = {name for shape in given if type(shape) is tuple for name in _names(shape)}
+        sizes = {name: first + 4 * place for place, name in enumerate(sorted(names))}
+        numbers = [
+            tuple(_number(size, sizes) for size in shape) if type(shape) is tuple else shape
+            for shape in given
+        ]
+        try:
+            known = self._call(numbers, attributes, len(inferred))
+        except (Undecided, Exception):
+            return True  # it may not be for these numbers
+        for symbolic, numeric in zip(inferred, known, strict=True):
+            if symbolic is None or numeric is None:
+                continue
+            if len(symbolic) != len(numeric):
+                return False
+            for size, number in zip(symbolic, numeric, strict=True):
+                value = None if size is None else _number(size, sizes)
+                if value is not None and number is not None and value != number:
+                    return False
+        return True
 
     def apply(
         self, shapes: Sequence[tuple[int, ...] | None], attributes: Mapping[str, Any], outputs: int
-    ) -> list[tuple[int, ...] | None]:
-        """The outputs' shapes for inputs of these, None for one that is absent."""
+    ) -> list[tuple[int | None, ...] | None]:
+        """The outputs' shapes for inputs of these, None for one that is absent.
+
+        What the rule leaves open is None: a shape, or a size.
+        """
         inferred = self._call(shapes, attributes, outputs)
-        return [None if shape is None else tuple(map(int, shape)) for shape in inferred]
+        return [None if shape is None else tuple(shape) for shape in inferred]  # type: ignore[arg-type]
 
     def _call(
         self, shapes: Sequence[Any], attributes: Mapping[str, Any], outputs: int
-    ) -> list[Sequence[Size] | None]:
+    ) -> list[Sequence[Size | None] | None]:
         chosen = {name: attributes[name] for name in self._attributes}
         absent = [None] * (self._inputs - len(shapes))
         result = self._function(*shapes, *absent, **chosen)
@@ -248,32 +307,38 @@ class Rule:
             )
         return [self._checked(shape) for shape in result]
 
-    def _checked(self, shape: Any) -> Sequence[Size] | None:
+    def _checked(self, shape: Any) -> Sequence[Size | None] | None:
         if shape is None or isinstance(shape, _UnknownShape):
             return None
         if isinstance(shape, (tuple, list)):
-            sizes = [s if isinstance(s, Symbol) else _integer(s) for s in shape]
-            if all(isinstance(size, Symbol) or _is_size(size) for size in sizes):
-                return sizes  # type: ignore[return-value]
+            sizes = [s if s is None or isinstance(s, Symbol) else _integer(s) for s in shape]
+            if all(s is None or isinstance(s, Symbol) or 0 <= s < 2**63 for s in sizes):
+                return sizes
         raise Error(
             f"the shape rule of {self._name} must return a shape such as (2, 3), a tuple of "
             f"sizes, for each output, but it returned {shape!r}"
         )
 
 
-def _integer(size: Any) -> int | None:
+def _integer(size: Any) -> int:
+    """-1 for what is no size."""
     try:
-        return None if isinstance(size, (bool, float)) else size.__index__()
+        return -1 if isinstance(size, (bool, float)) else int(size.__index__())
     except (AttributeError, TypeError):
-        return None
+        return -1
 
 
-def _is_size(size: int | None) -> bool:
-    return size is not None and 0 <= size < 2**63
+def _names(shape: Sequence[Size]) -> set[str]:
+    symbols = [size for size in shape if isinstance(size, Symbol)]
+    return {name for symbol in symbols for names in symbol._terms for name in names}
 
 
-def _known(size: Size) -> int | str | None:
-    if isinstance(size, int):
+def _number(size: Size, sizes: Mapping[str, int]) -> int | None:
+    return size.value(sizes) if isinstance(size, Symbol) else size
+
+
+def _known(size: Size | None) -> int | str | None:
+    if size is None or isinstance(size, int):
         return size
     text = repr(size)
     return None if "?" in text else text

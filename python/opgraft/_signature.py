@@ -45,6 +45,7 @@ ELEMENT_TYPES = {
 FLOAT, INT, STRING, TENSOR, FLOATS, INTS, STRINGS = 1, 2, 3, 4, 6, 7, 8
 _SCALARS = {bool: INT, int: INT, float: FLOAT, str: STRING, bytes: STRING}
 _LISTS = {bool: INTS, int: INTS, float: FLOATS, str: STRINGS, bytes: STRINGS}
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 _EXPECTED = "int, float, bool, str, bytes, a list or tuple of these, or numpy.ndarray"
 
 
@@ -143,6 +144,9 @@ class _Reader:
         if isinstance(annotation, TypeVar):
             return self.variable(annotation, where)
         scalar = _scalar_of(annotation)
+        if _is_union(annotation):
+            scalars = [_scalar_of(part) for part in typing.get_args(annotation)]
+            scalar = None if None in scalars else Union[tuple(scalars)]  # noqa: UP007
         if scalar is None:
             raise self.refuse(
                 f"{where} is annotated as {_text(annotation)}, expected numpy.ndarray or "
@@ -230,6 +234,11 @@ class _Reader:
             if default is inspect.Parameter.empty:
                 raise self.refuse(f"{where} may be None, and must have the default None")
         kind, convert = self._attribute_kind(annotation, where)
+        is_given = default is not None and default is not inspect.Parameter.empty
+        if is_given and not _is_value(kind, annotation, default):
+            raise self.refuse(
+                f"{where} is annotated as {_text(annotation)}, but its default is {default!r}"
+            )
         self.signature.attributes.append(Attribute(parameter.name, kind, convert, default))
 
     def _attribute_kind(self, annotation: Any, where: str) -> tuple[int, Callable[[Any], Any]]:
@@ -291,10 +300,14 @@ def read_attributes(
 def _parameters(
     reader: _Reader, function: Callable[..., Any], scope: Mapping[str, Any], is_method: bool
 ) -> tuple[list[inspect.Parameter], dict[str, Any]]:
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError) as error:
-        raise reader.refuse(f"{function!r} has no signature: wrap it in a function") from error
+    if not isinstance(function, (types.FunctionType, types.MethodType)):
+        raise reader.refuse(
+            f"{function!r} is no function with a signature of its own. Wrap it: "
+            "def operator(x: np.ndarray) -> np.ndarray: ..."
+        )
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise reader.refuse("it is a coroutine or a generator, which returns no array")
+    parameters = list(inspect.signature(function).parameters.values())
     try:
         annotations = typing.get_type_hints(function, localns=dict(scope))
     except Exception as error:
@@ -339,8 +352,41 @@ def _converter(scalar: type) -> Callable[[Any], Any]:
     if scalar is bytes:
         return lambda value: value.encode() if isinstance(value, str) else value
     if scalar is str:
-        return lambda value: value.decode() if isinstance(value, bytes) else value
+        return _decoded
     return scalar
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Error(f"{value!r} is no text in UTF-8: annotate the attribute as bytes") from error
+
+
+def _is_value(kind: int, annotation: Any, value: Any) -> bool:
+    """Whether an ONNX attribute of that kind can hold the value, as the annotation describes it."""
+    if kind == TENSOR:
+        if not isinstance(value, np.ndarray):
+            return False
+        return value.dtype.name in ELEMENT_TYPES or value.dtype.kind in "US"
+    if kind in (FLOATS, INTS, STRINGS):
+        scalar = typing.get_args(annotation)[0]
+        is_list = isinstance(value, (list, tuple))
+        return is_list and all(_is_scalar(scalar, one) for one in value)
+    return _is_scalar(annotation, value)
+
+
+def _is_scalar(scalar: type, value: Any) -> bool:
+    if scalar is float:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return is_number and not (abs(value) > _LARGEST_FLOAT and abs(value) != float("inf"))
+    if scalar is int:
+        return isinstance(value, int) and -(2**63) <= value < 2**63
+    if scalar is str and isinstance(value, str):
+        return not any("\ud800" <= sign <= "\udfff" for sign in value)
+    return isinstance(value, scalar)
 
 
 def _text(annotation: Any) -> str:

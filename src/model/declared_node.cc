@@ -14,6 +14,12 @@ namespace {
 
 std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
+/// Whole numbers may stand where others are expected.
+bool IsWider(std::int64_t expected, std::int64_t given) {
+  return (expected == tag::kFloat && given == tag::kInt) ||
+         (expected == tag::kFloats && given == tag::kInts);
+}
+
 std::string NodeName(std::string_view node, const NodeHead& head) {
   if (!head.name.empty()) return std::string(head.name);
   for (FieldReader reader(node); reader.Next();) {
@@ -95,7 +101,7 @@ class Matcher {
         return Status::Model(who_ + ": it has no attribute " + Quoted(name) + "; it has " +
                              AttributeNames());
       }
-      if (known->type != type) {
+      if (known->type != type && !IsWider(known->type, type)) {
         return Status::Model(who_ + ": attribute " + Quoted(name) + " is of ONNX's kind " +
                              tag::AttributeTypeName(type) + ", expected " +
                              tag::AttributeTypeName(known->type));
@@ -156,8 +162,9 @@ class Matcher {
       // Only one input can give types while the runtime loads the model.
       if (*leading != *source) {
         type.fixed = DeclaredType(inputs()[*source]);
+        if (type.fixed == 0) type.fixed = DeclaredType(outputs()[i]);
         if (type.fixed == 0) {
-          return Status::Model(who_ + ": output " + Quoted(parameter.name) + " has the type of " +
+          return Status::Model(who_ + ": output " + std::to_string(i) + " has the type of " +
                                Quoted(inputs()[*source]) +
                                ", which the model does not declare. Let onnx do so first: model = "
                                "onnx.shape_inference.infer_shapes(model)");
@@ -178,6 +185,7 @@ class Matcher {
       OutputType& type = output_types_[i];
       if (!follows(type) || ++kept <= pyop::kMostLeading) continue;
       type.fixed = DeclaredType(inputs()[type.source]);
+      if (type.fixed == 0) type.fixed = DeclaredType(outputs()[i]);
       if (type.fixed != 0) continue;
       return Status::Model(who_ + ": the type of " + Quoted(inputs()[type.source]) +
                            " must be declared. Let onnx do so first: model = "

@@ -28,7 +28,8 @@ const OurNodes::Lookup& OurNodes::Find(const NodeHead& head) {
   if (!is_new) return found->second;
   const std::string name = std::string(domain) + "::" + std::string(head.op_type);
   const auto module = modules_.find(name);
-  const std::string who = "node '" + std::string(head.name) + "', operator " + name;
+  const std::string who = (head.name.empty() ? "a node" : "node '" + std::string(head.name) + "'") +
+                          ", operator " + name;
   found->second.status =
       source_.Find(who, domain, head.op_type, module != modules_.end() ? module->second : "",
                    &found->second.schema);

@@ -6,12 +6,14 @@
 #include <exception>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "core/text.h"
 #include "model/prepare.h"
 #include "model/prepare_file.h"
 #include "opgraft/onnxruntime.h"
 #include "ort/calls.h"
+#include "ort/refusal.h"
 #include "ort/registration.h"
 #include "pyop/interpreter.h"
 
@@ -81,7 +83,7 @@ Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* pat
                                                           bytes.size(), own, session));
   }
   ReleaseSessionOptions(api, own);
-  return status;
+  return ToRefusal(std::move(status));
 }
 
 /// Calls `body`, which returns a Status, where a program called us: no exception gets past.

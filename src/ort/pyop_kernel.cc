@@ -14,26 +14,28 @@
 namespace opgraft::ort {
 namespace {
 
-/// The element type that the graph gives a value; 0 where nobody wants it.
-Status ReadType(const OrtApi* api, OrtStatus* got, OrtTypeInfo* type_info, const std::string& who,
-                int* element_type) {
-  *element_type = 0;
+/// What the graph says of a value: its element type, 0 where nobody wants it, and its sizes. Those
+/// are empty for a scalar and for an unknown rank alike, for the runtime does not tell them apart.
+struct GraphValue {
+  int element_type = 0;
+  std::vector<std::int64_t> sizes;
+};
+
+Status ReadValue(const OrtApi* api, OrtStatus* got, OrtTypeInfo* type_info, const std::string& who,
+                 GraphValue* value) {
   if (!FromRuntime(api, got).ok() || type_info == nullptr) return Status();
-  const OrtTensorTypeAndShapeInfo* tensor_info = nullptr;
-  Status status = FromRuntime(api, CastTypeInfoToTensorInfo(api, type_info, &tensor_info));
-  if (status.ok() && tensor_info != nullptr) {
-    status = FromRuntime(api, GetTensorElementType(api, tensor_info, element_type));
+  const OrtTensorTypeAndShapeInfo* info = nullptr;
+  Status status = FromRuntime(api, CastTypeInfoToTensorInfo(api, type_info, &info));
+  if (status.ok() && info == nullptr) status = Status::Model(who + " is no tensor");
+  std::size_t rank = 0;
+  if (status.ok()) status = FromRuntime(api, GetTensorElementType(api, info, &value->element_type));
+  if (status.ok()) status = FromRuntime(api, GetDimensionsCount(api, info, &rank));
+  if (status.ok()) {
+    value->sizes.resize(rank);
+    status = FromRuntime(api, GetDimensions(api, info, value->sizes.data(), rank));
   }
   ReleaseTypeInfo(api, type_info);
-  if (status.ok() && tensor_info == nullptr) return Status::Model(who + " is no tensor");
   return status;
-}
-
-Status InputType(const OrtApi* api, const OrtKernelInfo* info, const pyop::Spec& spec,
-                 std::size_t index, int* element_type) {
-  OrtTypeInfo* type_info = nullptr;
-  OrtStatus* got = KernelInfo_GetInputTypeInfo(api, info, index, &type_info);
-  return ReadType(api, got, type_info, spec.Who() + ": an input", element_type);
 }
 
 /// A declared operator's node leaves types to the graph: fills them in.
@@ -46,11 +48,14 @@ Status FillTypes(const OrtApi* api, const OrtKernelInfo* info, std::size_t input
     const std::int64_t place =
         spec->input_places.empty() ? static_cast<std::int64_t>(i) : spec->input_places[i];
     if (place == pyop::kUnknown) continue;
-    int type = 0;
-    Status status = InputType(api, info, *spec, static_cast<std::size_t>(place), &type);
+    OrtTypeInfo* type_info = nullptr;
+    OrtStatus* got =
+        KernelInfo_GetInputTypeInfo(api, info, static_cast<std::size_t>(place), &type_info);
+    GraphValue value;
+    Status status = ReadValue(api, got, type_info, spec->Who() + ": an input", &value);
     if (!status.ok()) return status;
-    spec->input_types[i] = type;
-    if (place == 0) first = type;
+    spec->input_types[i] = value.element_type;
+    if (place == 0) first = value.element_type;
   }
   for (std::int64_t& type : spec->output_types) {
     if (type == 0) type = first;
@@ -58,20 +63,34 @@ Status FillTypes(const OrtApi* api, const OrtKernelInfo* info, std::size_t input
   return Status();
 }
 
+/// The sizes that the graph knows join those that the node declares.
+void Join(const std::vector<std::int64_t>& sizes, pyop::DeclaredShape* shape) {
+  if (!*shape) *shape = sizes;
+  if ((*shape)->size() != sizes.size()) return;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if ((**shape)[i] < 0) (**shape)[i] = sizes[i] < 0 ? pyop::kUnknown : sizes[i];
+  }
+}
+
 /// The runtime allots memory by the type that the graph gives an output. The operator writes by the
-/// type that the node gives it, so that the two must agree.
-Status CheckOutputTypes(const OrtApi* api, const OrtKernelInfo* info, const pyop::Spec& spec) {
-  for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
+/// type that the node gives it, so that the two must agree. And what a shape rule has told the
+/// runtime while the model was loaded, it must keep to.
+Status CheckOutputs(const OrtApi* api, const OrtKernelInfo* info, pyop::Spec* spec) {
+  for (std::size_t i = 0; i < spec->output_types.size(); ++i) {
     OrtTypeInfo* type_info = nullptr;
-    int element_type = 0;
-    OrtStatus* got = KernelInfo_GetOutputTypeInfo(api, info, spec.OutputPlace(i), &type_info);
-    const std::string who = spec.Who() + ": output " + std::to_string(i);
-    Status status = ReadType(api, got, type_info, who, &element_type);
+    OrtStatus* got = KernelInfo_GetOutputTypeInfo(api, info, spec->OutputPlace(i), &type_info);
+    const std::string who = spec->Who() + ": output " + std::to_string(i);
+    GraphValue value;
+    Status status = ReadValue(api, got, type_info, who, &value);
     if (!status.ok()) return status;
-    if (element_type == 0 || element_type == spec.output_types[i]) continue;
-    return Status::Model(who + " is " + ElementTypeName(spec.output_types[i]) +
-                         (spec.IsDeclared() ? " by its declaration" : " in 'output_types'") +
-                         ", but " + ElementTypeName(element_type) + " in the graph");
+    if (value.element_type != 0 && value.element_type != spec->output_types[i]) {
+      return Status::Model(who + " is " + ElementTypeName(spec->output_types[i]) +
+                           (spec->IsDeclared() ? " by its declaration" : " in 'output_types'") +
+                           ", but " + ElementTypeName(value.element_type) + " in the graph");
+    }
+    if (!spec->IsDeclared() || value.sizes.empty()) continue;
+    spec->output_shapes.resize(spec->output_types.size());
+    Join(value.sizes, &spec->output_shapes[i]);
   }
   return Status();
 }
@@ -227,7 +246,7 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetOutputCount(api, info, &outputs));
   if (status.ok()) status = Check(spec, inputs, outputs);
   if (status.ok()) status = FillTypes(api, info, inputs, &spec);
-  if (status.ok()) status = CheckOutputTypes(api, info, spec);
+  if (status.ok()) status = CheckOutputs(api, info, &spec);
   if (!status.ok()) return status;
   // An operator that this process's own Python code has declared needs no allowance; the bridge
   // knows which those are.

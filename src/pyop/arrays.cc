@@ -148,6 +148,10 @@ PyObject* MakeOutArray(const TensorView& tensor) {
   return nullptr;
 }
 
+PyObject* CopyOf(PyObject* value) {
+  return PyArray_Check(value) ? PyArray_NewCopy(AsArray(value), NPY_KEEPORDER) : Py_NewRef(value);
+}
+
 bool IsLent(PyObject* array) {
   return PyArray_Check(array) && PyArray_BASE(AsArray(array)) == ViewOwner();
 }

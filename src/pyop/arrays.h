@@ -49,6 +49,9 @@ bool HasViews(std::int64_t element_type);
 /// its own where nobody wants the output.
 PyObject* MakeOutArray(const TensorView& tensor);
 
+/// An array with the same elements and memory of its own; anything else than an array as it is.
+PyObject* CopyOf(PyObject* value);
+
 /// Whether the array's memory is lent by MakeView or MakeOutArray.
 bool IsLent(PyObject* array);
 

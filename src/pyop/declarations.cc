@@ -79,7 +79,7 @@ Status FindSchema(std::string_view who, std::string_view domain, std::string_vie
   }
   if (!policy.Allows(module)) return policy.Refusal(who, module);
   if (Status status = ImportModule(std::string(module)); !status.ok()) {
-    return Status(status.kind(), status.message());
+    return Status(status.kind(), std::string(who) + ": " + status.message());
   }
   *schema = FindDeclared(full_name);
   if (*schema != nullptr) return Status();
@@ -91,7 +91,8 @@ Status FindSchema(std::string_view who, std::string_view domain, std::string_vie
 Status ImportModule(const std::string& module) {
   const ScopedGil gil;
   if (nb::steal(PyImport_ImportModule(module.c_str())).is_valid()) return Status();
-  return Failure(/*keep_frames=*/true).ToStatus("the import of '" + module + "'", true, module);
+  // Not kept: the text goes to the host, not through the runtime.
+  return Failure(/*keep_frames=*/true).ToStatus("the import of '" + module + "'", false, module);
 }
 
 Status InferShapes(const Spec& spec, const Policy& policy, const std::vector<SymbolicShape>& inputs,

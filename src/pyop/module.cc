@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "model/prepare.h"
 #include "model/prepare_file.h"
+#include "ort/refusal.h"
 #include "pyop/arrays.h"
 #include "pyop/bridge.h"
 #include "pyop/declarations.h"
@@ -123,6 +124,13 @@ void DeclareOperator(const std::string& domain, const std::string& name, const s
   Declare(std::move(schema));
 }
 
+/// The message of a ModelError for what the runtime said, or None where the model is not to blame.
+nb::object FindRefusal(const std::string& text) {
+  const Status status = ort::ToRefusal(Status::Error(text));
+  return status.kind() == ErrorKind::kModel ? nb::object(nb::str(status.message().c_str()))
+                                            : nb::object(nb::none());
+}
+
 nb::object FindError(const std::string& text) {
   long long exception = 0;
   const Status status = Status::FindIn(text, &exception);
@@ -155,6 +163,8 @@ NB_MODULE(_pyop, module) {
   module.def("close_gate", &CloseGate, "Holds back the threads that would run on at exit");
   module.def("may_be_swapped", &MayBeSwapped, nb::arg("feed"),
              "Whether some array is not in this machine's byte order");
+  module.def("find_refusal", &FindRefusal, nb::arg("text"),
+             "The message of a ModelError for what ONNX Runtime said of a model, or None");
   module.def(
       "find_error", &FindError, nb::arg("text"),
       "(error class, message, number of the exception or 0) in a text from ONNX Runtime, or None");

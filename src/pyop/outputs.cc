@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "core/element_type.h"
 #include "core/text.h"
@@ -31,7 +32,7 @@ bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> dec
 Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) const {
   for (std::size_t i = 0; i < spec_.output_types.size(); ++i) {
     const DeclaredShape& shape = inferred_->outputs[i];
-    if (!shape) {
+    if (!shape || std::find(shape->begin(), shape->end(), kUnknown) != shape->end()) {
       return Status::PyOp(spec_.Who() +
                           ": it takes 'out', but its shape rule does not tell the "
                           "shape of output " +
@@ -40,7 +41,11 @@ Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) const {
     if (Status status = CheckShape(i, *shape, nullptr); !status.ok()) return status;
     void* memory = nullptr;
     Status status = call_.Allocate(i, *shape, &memory);
-    if (!status.ok()) return status;
+    if (!status.ok()) {
+      return Status(status.kind(), spec_.Who() + ": output " + std::to_string(i) +
+                                       ", whose shape is (" + DimensionsText(*shape) +
+                                       ") by its shape rule: " + status.message());
+    }
     PyObject* array = MakeOutArray({memory, spec_.output_types[i], *shape});
     if (array == nullptr) return Failure(true).ToStatus(spec_.Who() + ": the array of 'out'", true);
     arguments->push_back(array);
@@ -60,20 +65,31 @@ Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) co
   if (expected == 0 && returned == Py_None) return Status();
   const bool is_sequence = is_tuple || PyList_Check(returned);
   if (!is_sequence || static_cast<std::size_t>(Py_SIZE(returned)) != expected) {
-    return Status::PyOp(spec_.Who() + ": expected " + spec_.compute + " to return " +
-                        (expected == 1 ? "one array"
-                                       : "a tuple of " + std::to_string(expected) +
-                                             " arrays, one for each of 'output_types'") +
-                        ", but it returned " + Describe(returned) +
-                        ". To mend it: return as many as the node has outputs, or give the node as "
-                        "many outputs and 'output_types'");
+    return Status::PyOp(
+        spec_.Who() + ": expected " + spec_.Callee() + " to return " +
+        (expected == 1 ? "one array"
+                       : "a tuple of " + std::to_string(expected) + " arrays, one for each " +
+                             (spec_.IsDeclared() ? "output" : "of 'output_types'")) +
+        ", but it returned " + Describe(returned) + ". To mend it: return as many as " +
+        (spec_.IsDeclared() ? "its signature has outputs"
+                            : "the node has outputs, or give the node as many "
+                              "outputs and 'output_types'"));
   }
   const bool is_list_ours = Py_REFCNT(returned) == 1;
+  std::vector<nb::object> values;
   for (std::size_t i = 0; i < expected; ++i) {
-    const nb::object output = nb::steal(PySequence_GetItem(returned, static_cast<Py_ssize_t>(i)));
-    Status status = output.is_valid()
-                        ? store(i, output.ptr(), is_list_ours && Py_REFCNT(output.ptr()) == 2)
-                        : Failure(keep_frames_).ToStatus(spec_.Who() + ": its list", true);
+    nb::object value = nb::steal(PySequence_GetItem(returned, static_cast<Py_ssize_t>(i)));
+    // What is returned for one output may lie in the `out` of another, which is written first.
+    const bool may_overlap = i < out.size() && value.is_valid() && value.ptr() != out[i];
+    if (may_overlap) value = nb::steal(CopyOf(value.ptr()));
+    if (!value.is_valid()) {
+      return Failure(keep_frames_).ToStatus(spec_.Who() + ": its list of outputs", true);
+    }
+    values.push_back(std::move(value));
+  }
+  for (std::size_t i = 0; i < expected; ++i) {
+    PyObject* const value = values[i].ptr();
+    Status status = store(i, value, is_list_ours && Py_REFCNT(value) == 2);
     if (!status.ok()) return status;
   }
   return Status();
@@ -86,7 +102,7 @@ Status OutputStore::StoreIntoOut(std::size_t index, PyObject* value, PyObject* o
   const bool fits = array.Take(value) && array.HasType(type) && array.HasShapeOf(out);
   if (!fits) {
     return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) +
-                        ": expected None, 'out', or " + Describe(out) + ", but " + spec_.compute +
+                        ": expected None, 'out', or " + Describe(out) + ", but " + spec_.Callee() +
                         " returned " + Describe(value));
   }
   if (array.CopyTo(out)) return Status();
@@ -98,7 +114,7 @@ Status OutputStore::CheckShape(std::size_t index, std::span<const std::int64_t> 
   const auto refuse = [&](const DeclaredShape& expected, const std::string& source,
                           const std::string& mend) {
     const std::string got = value != nullptr
-                                ? spec_.compute + " returned " + Describe(value)
+                                ? spec_.Callee() + " returned " + Describe(value)
                                 : "its shape rule gives (" + DimensionsText(shape) + ")";
     return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) +
                         ": expected an array of shape (" + DimensionsText(*expected) + "), as " +
@@ -122,7 +138,7 @@ Status OutputStore::StoreOne(std::size_t index, PyObject* value, bool is_ours) c
   const auto unexpected = [&](const std::string& expected, const std::string& mend,
                               const std::string& problem = "") {
     return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) + ": expected " +
-                        expected + ", but " + spec_.compute + " returned " + Describe(value) +
+                        expected + ", but " + spec_.Callee() + " returned " + Describe(value) +
                         (problem.empty() ? "" : ": " + problem) + ". To mend it: " + mend);
   };
   const auto array_of_type = [&] {
@@ -142,8 +158,10 @@ Status OutputStore::StoreOne(std::size_t index, PyObject* value, bool is_ours) c
     }
   }
   if (!array.HasType(type)) {
-    return unexpected(array_of_type(), "return value.astype(" + DtypeName(type) +
-                                           "), or declare the other type in 'output_types'");
+    return unexpected(array_of_type(),
+                      "return value.astype(" + DtypeName(type) + "), or " +
+                          (spec_.IsDeclared() ? "annotate the output with the other type"
+                                              : "declare the other type in 'output_types'"));
   }
   if (Status status = CheckShape(index, array.shape(), value); !status.ok()) return status;
   void* memory = nullptr;
@@ -161,7 +179,7 @@ Status OutputStore::StoreOne(std::size_t index, PyObject* value, bool is_ours) c
   }
   if (!status.ok()) {
     return Status(status.kind(), spec_.Who() + ": output " + std::to_string(index) +
-                                     ", for which " + spec_.compute + " returned " +
+                                     ", for which " + spec_.Callee() + " returned " +
                                      Describe(value) + ": " + status.message());
   }
   if (memory == nullptr) return status;

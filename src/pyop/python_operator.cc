@@ -25,10 +25,6 @@ namespace {
 constexpr int kGraceSteps = 20;
 constexpr int kCollectEvery = 5;
 
-constexpr char kHowToKeep[] =
-    "To mend it: keep a copy (input.copy()), or let every input be one, with the line "
-    "'copy_inputs = True' in the class";
-
 /// Makes arrays of the input's type possible, or says why they are not.
 Status FindInputType(const TensorView& input) {
   const ElementType* const type = FindElementType(input.element_type);
@@ -106,11 +102,10 @@ Status PythonOperator::Compute(Call& call) noexcept {
 
 Status PythonOperator::ComputeWithGil(Call& call) {
   if (HoldsArguments()) {
-    return Status::PyOp(spec_.Who() + ": not run, since an input that an earlier call of " +
-                        spec_.compute +
-                        " kept is still held, by the operator or by someone it was "
-                        "handed to (in a notebook also by '_' and 'Out'). " +
-                        kHowToKeep);
+    return Status::PyOp(spec_.Who() + ": not run, since " + KeptText() +
+                        " that an earlier call kept is still held, by the operator or by someone "
+                        "it was handed to (in a notebook also by '_' and 'Out'). " +
+                        HowToKeep());
   }
   std::shared_ptr<const InferredShapes> inferred;
   if (rule_) {
@@ -133,15 +128,15 @@ Status PythonOperator::ComputeWithGil(Call& call) {
     const Failure failure(/*keep_frames=*/callable_.copy_inputs);
     // An exception that holds an argument is not kept: it would outlive the memory.
     const bool is_released = Release(std::move(arguments));
-    return failure.ToStatus(spec_.Who() + ": " + spec_.compute, is_released);
+    return failure.ToStatus(spec_.Who() + ": " + spec_.Callee(), is_released);
   }
   status = outputs.Store(returned.ptr(), std::span(arguments).subspan(positional + 1));
   returned.reset();
   if (!Release(std::move(arguments)) && status.ok()) {
-    return Status::PyOp(spec_.Who() + ": " + spec_.compute +
-                        " kept an input, or a view of one, beyond the call, but its memory is ONNX "
-                        "Runtime's and is used again. " +
-                        kHowToKeep);
+    return Status::PyOp(spec_.Who() + ": " + spec_.Callee() + " kept " + KeptText() +
+                        ", or a view of one, beyond the call, but its memory is ONNX Runtime's and "
+                        "is used again. " +
+                        HowToKeep());
   }
   return status;
 }
@@ -197,6 +192,16 @@ Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
     arguments->push_back(argument);
   }
   return Status();
+}
+
+std::string PythonOperator::KeptText() const {
+  return callable_.takes_out ? "an input or 'out'" : "an input";
+}
+
+std::string PythonOperator::HowToKeep() const {
+  return std::string("To mend it: keep a copy (array.copy()), or let every input be one, with ") +
+         (spec_.IsDeclared() ? "@opgraft.op(..., copy_inputs=True)"
+                             : "the line 'copy_inputs = True' in the class");
 }
 
 bool PythonOperator::Release(Arguments arguments) {

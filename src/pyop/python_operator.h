@@ -38,6 +38,9 @@ class PythonOperator final : public Operator {
   nanobind::object Invoke(std::size_t positional, Arguments* arguments) const;
   /// Lets go of the arguments. False where the operator has kept some of them; they join kept_.
   bool Release(Arguments arguments);
+  /// What may have been kept, and what to do about it, for messages.
+  std::string KeptText() const;
+  std::string HowToKeep() const;
   /// Whether the operator still holds an argument of an earlier call.
   bool HoldsArguments();
 

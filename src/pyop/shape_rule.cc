@@ -43,7 +43,9 @@ Status ShapeRule::Apply(std::span<const TensorView> inputs,
       DeclaredShape& output = said->outputs.emplace_back();
       if (shape.is_none()) continue;
       output.emplace();
-      for (const nb::handle size : shape) output->push_back(nb::cast<std::int64_t>(size));
+      for (const nb::handle size : shape) {
+        output->push_back(size.is_none() ? kUnknown : nb::cast<std::int64_t>(size));
+      }
     }
   } catch (nb::python_error& error) {
     error.restore();

@@ -60,6 +60,8 @@ struct Spec {
   std::string arguments;  ///< a NodeProto in bytes, whose attributes are for __init__
 
   bool IsDeclared() const { return !operator_name.empty(); }
+  /// What messages call that which is run: the method's name, or "the operator".
+  std::string Callee() const { return IsDeclared() ? "the operator" : compute; }
 
   /// "node 'n', operator module.Class" or "domain::Name", with which every message begins.
   std::string Who() const;

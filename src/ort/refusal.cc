@@ -1,0 +1,43 @@
+// The runtime's errors have few kinds, so that their texts must tell.
+#include "ort/refusal.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+namespace opgraft::ort {
+namespace {
+
+constexpr std::string_view kAboutTheModel[] = {"invalid model", "oad model", "opset import",
+                                               "Protobuf", "not a registered"};
+
+/// "domain::Name" of "domain:Name(-1) is not a registered function/op", or nothing.
+std::string MissingOperator(std::string_view text) {
+  const std::size_t end = text.find("(-1) is not a registered");
+  if (end == text.npos) return "";
+  const std::size_t space = text.find_last_of(" \n", end);
+  std::string name(text.substr(space + 1, end - space - 1));
+  const std::size_t colon = name.rfind(':');
+  return colon != name.npos ? name.substr(0, colon) + "::" + name.substr(colon + 1) : "";
+}
+
+}  // namespace
+
+Status ToRefusal(Status status) {
+  if (status.kind() != ErrorKind::kError) return status;
+  const std::string& text = status.message();
+  const auto is_in_text = [&](std::string_view mark) { return text.find(mark) != text.npos; };
+  if (!std::any_of(std::begin(kAboutTheModel), std::end(kAboutTheModel), is_in_text)) return status;
+  const std::string missing = MissingOperator(text);
+  const std::string hint =
+      missing.empty()
+          ? ""
+          : ". Nobody here knows the operator " + missing +
+                ". If a Python module declares it by @opgraft.op, import that first: "
+                "imports=[\"my_operators\"] (--import my_operators for the commands, "
+                "{.imports = {\"my_operators\"}} in C++); if it is of a custom operator library, "
+                "register that with the session options; 'opgraft doctor MODEL' says more";
+  return Status::Model("ONNX Runtime refuses the model: " + text + hint);
+}
+
+}  // namespace opgraft::ort
