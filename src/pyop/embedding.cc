@@ -50,14 +50,14 @@ void BeforeFork() {
 }
 
 void AfterForkInParent() {
-  ReleaseThreadStates();
+  ReleaseThreadStatesInParent();
   if (!is_forking) return;
   PyOS_AfterFork_Parent();
   PyGILState_Release(state_before_fork);
 }
 
 void AfterForkInChild() {
-  ReleaseThreadStates();
+  ReleaseThreadStatesInChild();
   ResetGate();
   if (!is_forking) return;
   PyOS_AfterFork_Child();
@@ -94,7 +94,8 @@ Status Start(const char* program) {
 }  // namespace
 
 void PrepareForForks() {
-  if (!is_embedded) platform::OnFork(HoldThreadStates, ReleaseThreadStates, AfterForkInChild);
+  if (!is_embedded)
+    platform::OnFork(HoldThreadStates, ReleaseThreadStatesInParent, AfterForkInChild);
 }
 
 }  // namespace opgraft::pyop

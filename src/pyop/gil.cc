@@ -1,13 +1,21 @@
 // One lock for all thread states; it is held for a moment, and never while the GIL is awaited.
 #include "pyop/gil.h"
 
+#include <chrono>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace opgraft::pyop {
 namespace {
 
-std::mutex thread_states;
+// Python 3.13 holds its own lock while it forks. To wait for ours then could be to wait for a
+// thread that waits for Python's.
+constexpr bool kPythonSeesToIt = PY_VERSION_HEX >= 0x030D0000;
+constexpr std::chrono::milliseconds kLongestWait{1000};  // it is held for a moment
+
+std::timed_mutex thread_states;
+bool is_held = false;  // by the thread that forks
 
 }  // namespace
 
@@ -34,8 +42,18 @@ ScopedGil::~ScopedGil() {
   PyThreadState_DeleteCurrent();
 }
 
-void HoldThreadStates() { thread_states.lock(); }
+void HoldThreadStates() {
+  const bool is_locked = !kPythonSeesToIt && thread_states.try_lock_for(kLongestWait);
+  if (is_locked) is_held = true;
+}
 
-void ReleaseThreadStates() { thread_states.unlock(); }
+void ReleaseThreadStatesInParent() {
+  if (std::exchange(is_held, false)) thread_states.unlock();
+}
+
+void ReleaseThreadStatesInChild() {
+  is_held = false;
+  new (&thread_states) std::timed_mutex;  // whoever held it is not here
+}
 
 }  // namespace opgraft::pyop

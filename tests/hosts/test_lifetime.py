@@ -61,7 +61,7 @@ def run_python(program: str, folder: Path, *arguments: str) -> subprocess.Comple
     """
     source = textwrap.dedent(begin) + textwrap.dedent(program)
     return subprocess.run(
-        [sys.executable, "-c", source, *arguments],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", source, *arguments],
         capture_output=True,
         text=True,
         check=False,
