@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from opgraft import __version__, _run
+from opgraft import __version__, _doctor, _run
 from opgraft._errors import Error
 from opgraft._prepare import prepare
 
@@ -93,7 +93,45 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_imports(prepare_parser)
     prepare_parser.set_defaults(command=_prepare)
+    _add_doctor(commands.add_parser)
     return parser
+
+
+def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    parser = add_parser(
+        "doctor",
+        help="tell who runs each operator of a model, and what is missing",
+        description="Lists the operators of MODEL that are not ONNX Runtime's own, who will run "
+        "them, what is missing and how to mend it; then has a session made of it, where all is "
+        "there and allowed. The exit status is 0 where nothing is missing, 1 where something is, "
+        "2 for a bad model.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument(
+        "--allow",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="a Python module that the model may run, or 'package.*'; may be repeated. No other is "
+        "imported",
+    )
+    _add_imports(parser)
+    parser.add_argument(
+        "--library",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="someone's library of custom operators that the session will have registered; may be "
+        "repeated",
+    )
+    parser.add_argument(
+        "--runtime",
+        metavar="VERSION",
+        help="the ONNX Runtime that will load it, such as 1.22.1; by default the one installed, "
+        "which alone can be tried",
+    )
+    parser.add_argument("--json", action="store_true", help="print it for programs")
+    parser.set_defaults(command=_doctor.doctor)
 
 
 def _add_imports(parser: argparse.ArgumentParser) -> None:

@@ -209,7 +209,9 @@ def _or_converted(
             why = "onnx.version_converter leaves them as they are"
         except _lowering.NotConvertedError as error:
             why = str(error)
-        raise ModelError(f"{refused} ({why})") from None
+        refusal = ModelError(f"{refused} ({why})")
+        refusal.opset_limit = refused.opset_limit
+        raise refusal from None
 
 
 def _installed_runtime() -> str:

@@ -1,5 +1,5 @@
 // The fuzzer of Prepare: whatever the bytes are, they are prepared or refused, and what was
-// prepared can be prepared again.
+// prepared can be prepared again. A survey of them is taken as well.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "model/prepare.h"
+#include "model/survey.h"
 
 namespace opgraft::model {
 namespace {
@@ -57,6 +58,12 @@ void PrepareTwice(std::string_view model, const char* runtime, std::string_view 
   if (!again.bytes.empty()) Fail("what was prepared is changed again", second);
 }
 
+void TakeSurveyOf(std::string_view model) {
+  Survey survey;
+  const Status status = TakeSurvey(model, "the model", "1.31.1", &survey);
+  if (!status.ok() && status.kind() != ErrorKind::kModel) Fail("not a ModelError", status);
+}
+
 /// The model behind 16 MB of documentation: weights of a large model become references.
 std::string_view Enlarged(std::string_view model) {
   static std::string large = [] {
@@ -77,6 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using opgraft::model::PrepareTwice;
   const std::string_view model(reinterpret_cast<const char*>(data), size);
   for (const char* runtime : {"1.19.2", "1.31.1"}) PrepareTwice(model, runtime, "");
+  opgraft::model::TakeSurveyOf(model);
   // Gathering so much takes its time: only what is large enough to hold such a weight, some times.
   if (size > 4096 && size % 16 == 0) {
     PrepareTwice(opgraft::model::Enlarged(model), "1.31.1", "model.onnx");

@@ -20,6 +20,7 @@
 #include "pyop/embedding.h"
 #include "pyop/exit_gate.h"
 #include "pyop/python_operator.h"
+#include "pyop/survey.h"
 
 namespace nb = nanobind;
 
@@ -155,6 +156,7 @@ NB_MODULE(_pyop, module) {
              nb::arg("environment"), nb::arg("may_refer"),
              "(as prepare, the folder of the data, and where the bytes refer to the file a "
              "function that raises once it is another)");
+  DefineSurvey(module);
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
              nb::arg("has_shape_rule"));

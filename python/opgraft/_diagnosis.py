@@ -1,0 +1,385 @@
+"""From what was found in a model, and by trying it, to what is missing and how to mend it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from opgraft import _stubs, _survey
+from opgraft._examination import NOT_FOUND, Examination
+from opgraft._locate import locate
+from opgraft._stubs import Stub
+from opgraft._survey import Operator, Survey
+
+OK, MISSING, BAD = "ok", "missing", "bad"
+
+#: The domains of operators that ONNX Runtime may have, for one that cannot be asked.
+RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
+_EXTENSIONS_DOMAIN = "ai.onnx.contrib"
+
+# ONNX's operators that are functions of others, which a runtime need not have kernels for.
+_FUNCTIONS = frozenset(
+    "AffineGrid Attention Bernoulli BlackmanWindow CastLike CausalConvWithState Celu CenterCropPad "
+    "Clip Constant DynamicQuantizeLinear Elu Gelu GreaterOrEqual GroupNormalization HammingWindow "
+    "HannWindow HardSigmoid HardSwish LayerNormalization LeakyRelu LessOrEqual LinearAttention "
+    "LogSoftmax MeanVarianceNormalization Mish NegativeLogLikelihoodLoss PRelu RMSNormalization "
+    "Range ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare Relu RotaryEmbedding "
+    "Selu SequenceMap Shrink Softmax SoftmaxCrossEntropyLoss Softplus Softsign SwiGLU Swish "
+    "ThresholdedRelu".split()
+)
+
+
+@dataclass
+class Finding:
+    """An operator that is not the runtime's own, or that the runtime at hand lacks."""
+
+    operator: str
+    run_by: str
+    count: int
+    nodes: list[dict[str, str]]
+    module: str | None = None
+    #: Whether the host allows the module; None where no module is needed, or none is known.
+    allowed: bool | None = None
+    #: The module's file, "" where there is none; None as above.
+    file: str | None = None
+    #: What is missing; None where all is there.
+    problem: str | None = None
+    #: What to do about it, in words or as the line to write.
+    remedy: str | None = None
+    stub: Stub | None = None
+
+    @classmethod
+    def of(cls, operator: Operator, run_by: str) -> Finding:
+        nodes = [{"name": name, "place": place} for name, place in operator.nodes]
+        return cls(operator.title, run_by, operator.count, nodes)
+
+    def miss(self, problem: str, remedy: str, stub: Stub | None = None) -> Finding:
+        self.problem, self.remedy, self.stub = problem, remedy, stub
+        return self
+
+
+@dataclass
+class Version:
+    """The IR version, or the version of an opset, and what preparing makes of it."""
+
+    domain: str | None  # None for the IR version
+    model: int
+    limit: int | None  # the newest that the runtime takes; None where it takes any
+    action: str = "kept"  # or "lowered", "converted", "refused"
+    in_the_way: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Trial:
+    """Whether ONNX Runtime makes a session of the prepared model."""
+
+    is_done: bool
+    is_loaded: bool | None
+    text: str
+
+
+@dataclass
+class Diagnosis:
+    model: str
+    runtime: str
+    status: str
+    error: str | None  # of a bad model
+    versions: list[Version]
+    operators: list[Finding]
+    #: What is missing beside operators: a module of --import, a library, a newer runtime.
+    problems: list[str]
+    trial: Trial
+
+
+def module_of(operator: Operator, survey: Survey) -> str | None:
+    """The Python module that the model says runs an operator."""
+    if operator.is_pyop:
+        return None if operator.is_referring else operator.module
+    return survey.modules.get(operator.full_name)
+
+
+class Judge:
+    """Judges the operators of a model one by one."""
+
+    def __init__(
+        self,
+        survey: Survey,
+        found: Examination,
+        *,
+        runtime: str,
+        allows: Callable[[str], bool],
+        libraries: Iterable[str],
+    ) -> None:
+        self.survey = survey
+        self.found = found
+        self.runtime = runtime
+        self.allows = allows
+        self.libraries = list(libraries)
+        self.domains = RUNTIME_DOMAINS if found.domains is None else tuple(found.domains)
+
+    def operators(self) -> list[Operator]:
+        """Those of the model; where a function's calls say what a PyOp runs, those of its calls."""
+        known = {one.key for one in self.survey.operators}
+        listed = [one for one in self.survey.operators if not one.is_referring]
+        if self.found.prepared is None:
+            return [*listed, *(one for one in self.survey.operators if one.is_referring)]
+        prepared = _survey.from_values(self.found.prepared)
+        more = [one for one in prepared.operators if one.is_pyop and one.key not in known]
+        return listed + [one for one in more if one.operator_name not in {k for k, _ in known}]
+
+    def judge(self, operator: Operator) -> Finding | None:
+        """None for one that the runtime itself has."""
+        finding = Finding.of(operator, "nobody")
+        if operator.is_referring:
+            finding.operator = "PyOp"
+            finding.run_by = "a Python class that the calls of its function name"
+            return finding
+        if operator.is_class:
+            return self._judge_class(operator, finding)
+        if operator.full_name in self.found.declared:
+            finding.run_by = "declared operator"
+            finding.module = self.found.declared[operator.full_name]
+            finding.file = locate(finding.module)
+            return finding
+        module = module_of(operator, self.survey)
+        if module is not None:
+            return self._judge_declared(operator, module, finding)
+        if operator.is_function:
+            finding.run_by = "function of the model"
+            return finding
+        if operator.domain in self.domains:
+            return self._judge_runtimes_own(operator, finding)
+        return self._judge_foreign(operator, finding)
+
+    def _judge_module(self, operator: Operator, module: str, finding: Finding) -> bool:
+        """Whether the module is allowed, there, and can be imported."""
+        finding.module = module
+        finding.allowed = self.allows(module)
+        finding.file = self.found.files.get(module) or locate(module) or ""
+        if module == "__main__":
+            finding.file = None
+            finding.miss(
+                "it is in '__main__', the program that made the model, which other programs lack",
+                "put it into a module of its own, and name that in the model",
+            )
+            return False
+        raised = self.found.modules.get(module, "")
+        stub = self._stub(operator, module)
+        if not finding.allowed:
+            allow = self._allow(module)
+            if finding.file:
+                finding.miss("its module is not allowed", allow)
+            else:
+                finding.miss(
+                    "its module is neither allowed nor found", f"{allow}, and write it", stub
+                )
+            return False
+        if raised == NOT_FOUND:
+            finding.miss(
+                f"there is no module '{module}' on Python's path",
+                "write it, or add its folder to PYTHONPATH",
+                stub,
+            )
+        elif raised:
+            finding.miss(f"the import of its module raised {raised}", f"mend {finding.file}")
+        return not raised
+
+    def _stub(self, operator: Operator, module: str, file: str | None = None) -> Stub | None:
+        if not all(part.isidentifier() for part in module.split(".")):
+            return None
+        if operator.is_class:
+            return _stubs.class_stub(operator, file)
+        return _stubs.operator_stub(operator, module)
+
+    def _judge_class(self, operator: Operator, finding: Finding) -> Finding:
+        finding.run_by = "Python class"
+        if not self._judge_module(operator, operator.module, finding):
+            return finding
+        key = ":".join((operator.module, operator.class_name, operator.compute))
+        file = finding.file or ""
+        missing = self.found.classes.get(key)
+        if missing == "class":
+            finding.miss(
+                f"its module has no class '{operator.class_name}'",
+                f"write it into {file}",
+                self._stub(operator, operator.module, file),
+            )
+        elif missing == "method":
+            finding.miss(
+                f"its class has no method '{operator.compute}'",
+                f"write it into {file}",
+                _stubs.method_stub(operator, file),
+            )
+        return finding
+
+    def _judge_declared(self, operator: Operator, module: str, finding: Finding) -> Finding:
+        finding.run_by = "declared operator"
+        if self._judge_module(operator, module, finding) and module in self.found.modules:
+            finding.miss(
+                f"its module '{module}' does not declare it (any more)",
+                f"declare it in {finding.file}",
+                self._stub(operator, module),
+            )
+        return finding
+
+    def _judge_runtimes_own(self, operator: Operator, finding: Finding) -> Finding | None:
+        lacking = self.found.lacking.get(operator.full_name)
+        finding.run_by = "ONNX Runtime"
+        limit = next((i.limit for i in self.survey.imports if i.domain == operator.domain), 0)
+        if operator.differences and self.found.prepared is None:
+            stub = _stubs.operator_stub(operator) if lacking == "unknown" else None
+            return finding.miss(
+                f"newer than ONNX Runtime {self.runtime}: {', '.join(operator.differences)}",
+                f"export the model for opset {limit}"
+                + (", or declare it" + _how(stub) if stub else ", or use a newer ONNX Runtime"),
+                stub,
+            )
+        if lacking == "unknown" and not operator.differences:
+            stub = _stubs.operator_stub(operator)
+            return finding.miss(
+                f"ONNX Runtime {self.runtime} has no such operator"
+                + (f" in opset {operator.version}" if operator.version else ""),
+                "declare it" + _how(stub) if stub else "it cannot be declared either",
+                stub,
+            )
+        if lacking == "no kernel" and operator.op_type not in _FUNCTIONS:
+            return self._without_kernel(operator, finding)
+        return None
+
+    def _without_kernel(self, operator: Operator, finding: Finding) -> Finding:
+        stub = _stubs.operator_stub(operator)
+        return finding.miss(
+            f"ONNX Runtime {self.runtime} knows it, but has no implementation for it",
+            "declare it" + _how(stub) if stub else "export the model without it",
+            stub,
+        )
+
+    def _judge_foreign(self, operator: Operator, finding: Finding) -> Finding:
+        if self.libraries:
+            finding.run_by = "a library of --library"
+            if self.found.failure is None:
+                return finding
+        if operator.domain == _EXTENSIONS_DOMAIN:
+            finding.run_by = "onnxruntime-extensions"
+            file = locate("onnxruntime_extensions")
+            path = "onnxruntime_extensions.get_library_path()"
+            line = f"sess_options.register_custom_ops_library({path})"
+            how = "; here: --library with that path"
+            if file is None:
+                return finding.miss(
+                    "the package is not installed",
+                    f"pip install onnxruntime-extensions, and then {line}{how}",
+                )
+            return finding.miss("its library must be registered", line + how)
+        if self.libraries:
+            return finding.miss(
+                "the libraries of --library do not have it", "give the one that has"
+            )
+        finding.run_by = "nobody"
+        stub = _stubs.operator_stub(operator)
+        whose = (
+            f"if someone's library has the domain '{operator.domain}', register it "
+            "(sess_options.register_custom_ops_library(...), here --library FILE)"
+        )
+        return finding.miss(
+            "nobody is known to run it",
+            whose + ("; else declare it" + _how(stub) if stub else ""),
+            stub,
+        )
+
+    def blame(self, kind: str, text: str, findings: list[Finding]) -> bool:
+        """Puts what ONNX Runtime, or an operator, said while the session was made where it belongs.
+
+        False where it is not about one operator.
+        """
+        lacking = re.search(r"Could not find an implementation for (?P<name>[\w.:]+)\(", text)
+        if lacking:
+            name = re.split(r"[.:]", lacking["name"])[-1]
+            return self._blame_runtime(name, text, findings)
+        for operator in self.operators():
+            who = re.search(
+                rf"node '.*', operator {re.escape(operator.full_name)}(:| (?=is ))", text
+            )
+            finding = next((one for one in findings if one.operator == operator.title), None)
+            if who is None or finding is None:
+                continue
+            finding.miss(text[who.end() :].strip(), f"mend {finding.file or 'it'}")
+            wanted = re.search(r"--allow ([\w.]+)", text)
+            if kind == "PolicyError" and wanted:
+                finding.remedy = self._allow(wanted[1])
+            elif "TypeError" in text and "__init__" in text:
+                finding.stub = self._stub(operator, finding.module or "", finding.file)
+            return True
+        return False
+
+    @staticmethod
+    def _allow(module: str) -> str:
+        return f'--allow {module} (in a program allow=["{module}"])'
+
+    def _blame_runtime(self, name: str, text: str, findings: list[Finding]) -> bool:
+        """The runtime has no kernel for an operator, or none of its types."""
+        for operator in self.operators():
+            if operator.op_type != name or operator.is_pyop:
+                continue
+            finding = self._without_kernel(operator, Finding.of(operator, "ONNX Runtime"))
+            if self.found.lacking.get(operator.full_name) is None:
+                finding.problem = f"ONNX Runtime has it, but not of these types: {text}"
+            findings.append(finding)
+            return True
+        return False
+
+
+def _how(stub: Stub | None) -> str:
+    if stub is None:
+        return ""
+    module = stub.file.removesuffix(".py").replace("/", ".")
+    where = f" in a module of yours, such as {stub.file}, and name that: "
+    return f'{where}--import {module} (imports=["{module}"])'
+
+
+def versions(survey: Survey, findings_known: set[str], found: Examination) -> list[Version]:
+    """What preparing does about versions that are newer than the runtime's."""
+    ir = Version(None, survey.ir_version, survey.ir_limit)
+    if survey.ir_version > survey.ir_limit:
+        ir.action = "lowered"
+    result = [ir]
+    for entry in survey.imports:
+        version = Version(entry.domain, entry.version, entry.limit or None)
+        result.append(version)
+        if not entry.limit or entry.version <= entry.limit:
+            continue
+        version.in_the_way = sorted(
+            difference
+            for operator in survey.operators
+            if operator.domain == entry.domain and operator.full_name not in findings_known
+            for difference in operator.differences
+        )
+        if not version.in_the_way:
+            version.action = "lowered"
+        else:
+            version.action = "converted" if found.prepared is not None else "refused"
+    return result
+
+
+def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The schema of docs/doctor.md."""
+    return {
+        "schema": 1,
+        "model": diagnosis.model,
+        "status": diagnosis.status,
+        "error": diagnosis.error,
+        "runtime": diagnosis.runtime,
+        "versions": [vars(one) for one in diagnosis.versions],
+        "operators": [
+            {**vars(one), "stub": None if one.stub is None else one.stub._asdict()}
+            for one in diagnosis.operators
+        ],
+        "problems": diagnosis.problems,
+        "trial": {
+            "done": diagnosis.trial.is_done,
+            "loaded": diagnosis.trial.is_loaded,
+            "text": diagnosis.trial.text,
+        },
+    }

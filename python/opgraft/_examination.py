@@ -1,0 +1,303 @@
+"""What can be told of a model only by trying: done in a process of its own, for `opgraft doctor`.
+
+The modules that the host allows are imported there, the model is prepared, and a session is made
+of it, which nothing is run in. Whatever those modules do, exit or crash, the doctor lives to tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+_COMMAND = (
+    "import sys; sys.path[:] = sys.argv.pop(1).split({separator!r}); "
+    "from opgraft._examination import main; main()"
+)
+NOT_FOUND = "not found"
+
+
+@dataclass(frozen=True)
+class Request:
+    model: str
+    runtime: str
+    allow: list[str]
+    imports: list[str]
+    libraries: list[str]
+    #: Python modules that may be imported, and the classes with their methods that are wanted.
+    modules: list[str]
+    classes: list[tuple[str, str, str]]
+    #: Operators of the runtime's own domains: domain, name, version of the opset.
+    operators: list[tuple[str, str, int]]
+    may_prepare: bool
+    may_try: bool
+    is_installed: bool  # the runtime is that of this Python
+
+
+@dataclass
+class Examination:
+    """What was found; a part that was not reached is empty, or None."""
+
+    #: By module: "" where it was imported, NOT_FOUND, or what it raised.
+    imports: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    #: By "module:class:method": "", "class" or "method", whichever is missing.
+    classes: dict[str, str] = field(default_factory=dict)
+    #: The operators that modules have declared by @opgraft.op, with their modules.
+    declared: dict[str, str] = field(default_factory=dict)
+    #: The domains of which the runtime has operators; None where it cannot be asked.
+    domains: list[str] | None = None
+    #: By "domain::Name": "unknown" or "no kernel", those alone that the runtime lacks.
+    lacking: dict[str, str] = field(default_factory=dict)
+    #: Why the model cannot be prepared: the name of an error and its text.
+    refusal: tuple[str, str] | None = None
+    #: Whether it could be for a newer runtime.
+    is_too_new: bool = False
+    #: A survey of the prepared model, as plain values.
+    prepared: dict[str, Any] | None = None
+    #: Whether a session could be made; None where it was not tried.
+    is_loaded: bool | None = None
+    failure: tuple[str, str] | None = None
+    #: How the process ended, where that was not in order.
+    end: str = ""
+
+
+def examine(request: Request) -> Examination:
+    """Has a process look at all that `request` names."""
+    reading, writing = os.pipe()
+    command = _COMMAND.format(separator=os.pathsep)
+    path = os.pathsep.join(sys.path)
+    with os.fdopen(reading, encoding="utf-8") as report:
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-c", command, path, str(writing)],
+                stdin=subprocess.PIPE,
+                stdout=2,  # what modules print is no part of the report
+                pass_fds=[writing],
+            )
+        finally:
+            os.close(writing)
+        assert process.stdin is not None
+        try:
+            with contextlib.suppress(BrokenPipeError), process.stdin as stream:
+                stream.write(json.dumps(asdict(request)).encode())
+            lines = report.read().splitlines()
+        finally:
+            status = process.wait()
+    found = Examination()
+    step = "starting"
+    is_finished = False
+    for line in lines:
+        name, value = json.loads(line)
+        if name == "step":
+            step = value
+        elif name == "finished":
+            is_finished = True
+        elif name in ("refusal", "failure"):
+            setattr(found, name, (value[0], value[1]))
+        else:
+            setattr(found, name, value)
+    if not is_finished:
+        found.end = f"the process that tried it {_end(status)} while {step}"
+    return found
+
+
+def _end(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
+
+
+def main() -> None:
+    """The process: reads a request from its input, and writes lines to the descriptor given."""
+    descriptor = int(sys.argv.pop(1))
+    os.set_inheritable(descriptor, False)  # a process that a module starts must not hold it
+    given = json.load(sys.stdin)
+    given["classes"] = [tuple(one) for one in given["classes"]]
+    given["operators"] = [tuple(one) for one in given["operators"]]
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+
+        def say(name: str, value: object) -> None:
+            print(json.dumps([name, value]), file=stream, flush=True)
+
+        _examine(Request(**given), say)
+        say("finished", True)
+        stream.flush()
+        # Threads that a module has started, and what it does at exit, are not waited for.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _examine(request: Request, say: Callable[[str, object], None]) -> None:
+    def import_all(names: Sequence[str]) -> dict[str, str]:
+        results = {}
+        for name in names:
+            say("step", f"importing '{name}'")
+            results[name] = _import(name)
+        return results
+
+    imports = import_all(request.imports)
+    say("imports", imports)
+    modules = import_all(request.modules)
+    say("modules", modules)
+    files = {name: getattr(sys.modules.get(name), "__file__", None) or "" for name in modules}
+    say("files", files)
+    say("step", "looking for classes")
+    say("classes", {":".join(one): _find_class(*one) for one in request.classes})
+    from opgraft import _declare
+
+    say("declared", {one.full_name: one.module for one in _declare.operators()})
+    if request.is_installed:
+        say("step", "asking ONNX Runtime for its operators")
+        domains, lacking = _ask_runtime(request.operators)
+        say("domains", domains)
+        say("lacking", lacking)
+    if not request.may_prepare or any(imports.values()):
+        return
+    say("step", "preparing the model")
+    is_prepared = _prepare(request, say)
+    is_all_there = not any(modules.values())
+    if not is_prepared or not request.may_try or not is_all_there or not request.is_installed:
+        return
+    say("step", "making a session")
+    failure = _try(request)
+    say("is_loaded", failure is None)
+    if failure is not None:
+        say("failure", failure)
+
+
+def _import(name: str) -> str:
+    try:
+        importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing == name or name.startswith(f"{missing}."):
+            return NOT_FOUND
+        return _text(error)
+    except BaseException as error:
+        return _text(error)
+    return ""
+
+
+def _text(error: BaseException) -> str:
+    """What was raised, and where, in one line."""
+    lines = str(error).strip().splitlines()
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and not frame.filename.startswith("<frozen")
+    ]
+    frames = [one for one in frames if os.path.dirname(one.filename) != _IMPORTLIB] or frames
+    return f"{text} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else text
+
+
+_IMPORTLIB = os.path.dirname(importlib.__file__)
+
+
+def _find_class(module: str, class_name: str, compute: str) -> str:
+    found: Any = sys.modules.get(module)
+    if found is None:
+        return ""
+    for part in class_name.split("."):
+        found = getattr(found, part, None)
+    if not isinstance(found, type):
+        return "class"
+    return "" if callable(getattr(found, compute, None)) else "method"
+
+
+def _ask_runtime(operators: list[tuple[str, str, int]]) -> tuple[list[str] | None, dict[str, str]]:
+    """The domains that the runtime has operators of, and which of these it lacks."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+    if not hasattr(runtime, "get_all_operator_schema"):
+        return None, {}
+    versions: dict[tuple[str, str], list[int]] = {}
+    for schema in runtime.get_all_operator_schema():
+        versions.setdefault((schema.domain, schema.name), []).append(schema.since_version)
+    kernels: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for kernel in getattr(runtime, "get_all_opkernel_def", list)():
+        kernels.setdefault((kernel.domain, kernel.op_name), []).append(kernel.version_range)
+    domains = sorted({domain for domain, _ in versions})
+    lacking = {}
+    for domain, name, version in operators:
+        if domain not in domains:
+            continue
+        known = [since for since in versions.get((domain, name), []) if since <= version]
+        if not known:
+            lacking[f"{domain}::{name}"] = "unknown"
+        elif kernels and not any(
+            first <= max(known) <= last for first, last in kernels.get((domain, name), [])
+        ):
+            lacking[f"{domain}::{name}"] = "no kernel"
+    return domains, lacking
+
+
+def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
+    """Whether the model can be prepared."""
+    from opgraft import _pyop, _survey
+    from opgraft._errors import Error, ModelError
+    from opgraft._prepare import prepare_to_open
+
+    try:
+        prepared, _ = prepare_to_open(
+            request.model, may_refer=True, runtime=request.runtime, allow=request.allow
+        )
+    except Error as error:
+        say("refusal", [type(error).__name__, str(error)])
+        if isinstance(error, ModelError):
+            say("is_too_new", error.opset_limit is not None or _is_for_a_newer_runtime(request))
+        return False
+    if prepared.path is None:
+        say("prepared", _pyop.survey(prepared.bytes, "the model", request.runtime))
+    else:
+        say("prepared", _survey.values_of(prepared.path, request.runtime))
+    return True
+
+
+def _is_for_a_newer_runtime(request: Request) -> bool:
+    from opgraft._errors import Error
+    from opgraft._prepare import prepare_to_open
+
+    try:
+        prepare_to_open(request.model, may_refer=True, runtime="999.0.0", allow=request.allow)
+    except Error:
+        return False
+    return True
+
+
+def _try(request: Request) -> tuple[str, str] | None:
+    """Makes a session, as a program would, and lets it go.
+
+    No operator of ours is run: ONNX Runtime computes nothing ahead but by its own.
+    """
+    import onnxruntime
+
+    from opgraft._session import InferenceSession
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        for library in request.libraries:
+            options.register_custom_ops_library(library)
+        InferenceSession(request.model, options, allow=request.allow)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return type(error).__name__, str(error)
+    return None

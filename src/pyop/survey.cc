@@ -1,0 +1,129 @@
+// The survey as plain Python values: dictionaries, lists, texts and numbers.
+#include "pyop/survey.h"
+
+#include <nanobind/stl/string.h>
+
+#include <string>
+#include <vector>
+
+#include "core/policy.h"
+#include "core/text.h"
+#include "model/survey.h"
+
+namespace nb = nanobind;
+
+namespace opgraft::pyop {
+namespace {
+
+[[noreturn]] void Raise(const Status& status) {
+  const nb::object type = nb::module_::import_("opgraft._errors").attr(Name(status.kind()).data());
+  PyErr_SetObject(type.ptr(), type(Readable(status.message())).ptr());
+  throw nb::python_error();
+}
+
+/// The bytes of any object that has some, such as a file in memory.
+class Buffer {
+ public:
+  explicit Buffer(const nb::object& object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::string_view bytes() const {
+    return {static_cast<const char*>(view_.buf), static_cast<std::size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_ = {};
+};
+
+nb::list ToList(const std::vector<model::SurveyedValue>& values) {
+  nb::list list;
+  for (const model::SurveyedValue& value : values) {
+    list.append(nb::make_tuple(Readable(value.name), value.element_type, value.count));
+  }
+  return list;
+}
+
+nb::dict ToDictionary(const model::SurveyedOperator& surveyed) {
+  nb::list nodes;
+  for (const model::SurveyedNode& node : surveyed.nodes) {
+    nodes.append(nb::make_tuple(Readable(node.name), Readable(node.place)));
+  }
+  nb::list attributes;
+  for (const auto& [name, attribute] : surveyed.attributes) {
+    attributes.append(nb::make_tuple(Readable(name), attribute.type, attribute.count));
+  }
+  nb::list differences;
+  for (const std::string& difference : surveyed.differences) {
+    differences.append(Readable(difference));
+  }
+  nb::dict result;
+  result["domain"] = Readable(surveyed.domain);
+  result["op_type"] = Readable(surveyed.op_type);
+  result["version"] = surveyed.version;
+  result["is_pyop"] = surveyed.is_pyop;
+  result["is_referring"] = surveyed.is_referring;
+  result["module"] = Readable(surveyed.module);
+  result["class_name"] = Readable(surveyed.class_name);
+  result["compute"] = Readable(surveyed.compute);
+  result["operator_name"] = Readable(surveyed.operator_name);
+  result["is_function"] = surveyed.is_function;
+  result["count"] = surveyed.count;
+  result["nodes"] = nodes;
+  result["inputs"] = ToList(surveyed.inputs);
+  result["outputs"] = ToList(surveyed.outputs);
+  result["attributes"] = attributes;
+  result["differences"] = differences;
+  return result;
+}
+
+nb::dict Survey(const nb::object& model, const std::string& origin, const std::string& runtime) {
+  const Buffer buffer(model);
+  model::Survey survey;
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = model::TakeSurvey(buffer.bytes(), origin, runtime, &survey);
+  }
+  if (!status.ok()) Raise(status);
+  nb::list imports;
+  for (const model::SurveyedImport& import : survey.imports) {
+    imports.append(nb::make_tuple(Readable(import.domain), import.version, import.limit));
+  }
+  nb::dict modules;
+  for (const auto& [name, module] : survey.modules) {
+    modules[Readable(name).c_str()] = Readable(module);
+  }
+  nb::list operators;
+  for (const model::SurveyedOperator& surveyed : survey.operators) {
+    operators.append(ToDictionary(surveyed));
+  }
+  nb::dict result;
+  result["is_ort_format"] = survey.is_ort_format;
+  result["ir_version"] = survey.ir_version;
+  result["ir_limit"] = survey.ir_limit;
+  result["imports"] = imports;
+  result["modules"] = modules;
+  result["operators"] = operators;
+  return result;
+}
+
+bool Allows(const std::string& module, const std::string& allow, const std::string& environment) {
+  Policy policy;
+  if (Status status = Policy::Parse(allow, environment, &policy); !status.ok()) Raise(status);
+  return policy.Allows(module);
+}
+
+}  // namespace
+
+void DefineSurvey(nb::module_& module) {
+  module.def("survey", &Survey, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
+             "What stands in a model, given as any buffer; see src/model/survey.h");
+  module.def("allows", &Allows, nb::arg("module"), nb::arg("allow"), nb::arg("environment"),
+             "Whether lists separated by commas allow a Python module");
+}
+
+}  // namespace opgraft::pyop
