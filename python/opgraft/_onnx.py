@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,10 +41,16 @@ def register_schemas() -> None:
         if known is None and onnx.defs.has(operator.name, operator.domain):
             continue  # onnx's own, or someone else's: theirs to keep
         _registered[operator.full_name] = operator  # whatever becomes of it: not again and again
-        schema = _schema(operator)
-        if known is not None and onnx.defs.has(operator.name, operator.domain):
-            onnx.defs.deregister_schema(operator.name, 1, operator.domain)
-        onnx.defs.register_schema(schema)
+        try:
+            schema = _schema(operator)
+            if known is not None and onnx.defs.has(operator.name, operator.domain):
+                onnx.defs.deregister_schema(operator.name, 1, operator.domain)
+            onnx.defs.register_schema(schema)
+        except Exception as error:  # it may be an import of onnx that we are in
+            warnings.warn(
+                f"onnx {onnx.__version__} takes no schema of {operator.full_name}: {error}",
+                stacklevel=2,
+            )
 
 
 def _schema(operator: Operator) -> OpSchema:
@@ -62,12 +69,15 @@ def _schema(operator: Operator) -> OpSchema:
         ],
         attributes=[_attribute(one) for one in signature.attributes],
     )
-    schema.set_type_and_shape_inference_function(functools.partial(_infer, operator))
+    if hasattr(schema, "set_type_and_shape_inference_function"):  # from onnx 1.19 on
+        schema.set_type_and_shape_inference_function(functools.partial(_infer, operator))
     return schema
 
 
 def _all_types() -> Sequence[int]:
-    return list(_signature.ELEMENT_TYPES.values())
+    """Those that this onnx knows."""
+    known = onnx.TensorProto.DataType.values()
+    return [number for number in _signature.ELEMENT_TYPES.values() if number in known]
 
 
 def _type_name(number: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
+from operator import index
 from types import EllipsisType
 from typing import Any, Union
 
@@ -15,6 +16,9 @@ Size = Union[int, "Symbol"]
 #: for an input that is absent and an output that is open, `...` for an input of unknown rank.
 Known = Union[Sequence[int | str | None], None, "EllipsisType"]
 
+
+# No name of a model's: ONNX's are printed and typed.
+_UNNAMED = "\0"
 
 # Where the numbers begin with which a rule is tried.
 _SAMPLES = (3, 8)
@@ -67,15 +71,20 @@ class Symbol:
     def __hash__(self) -> int:
         raise Undecided(f"{self} is no number yet")
 
-    def _compare(self, other: object) -> int:
+    def _compare(self, other: Any) -> int:
         """The difference, where it is certain."""
-        difference = self - other  # type: ignore[operator]
+        if not isinstance(other, Symbol):
+            try:
+                other = index(other)  # of NumPy's integers too
+            except TypeError:
+                raise Undecided(f"whether {self} is {other!r} cannot be told") from None
+        difference = self - other
         if isinstance(difference, int):
             return difference
         raise Undecided(f"whether {self} is {other} cannot be told")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (int, Symbol)) and self._compare(other) == 0
+        return self._compare(other) == 0
 
     def __lt__(self, other: Size) -> bool:
         return self._compare(other) < 0
@@ -90,8 +99,7 @@ class Symbol:
         return self._compare(other) >= 0
 
     def __add__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Symbol)):
-            return NotImplemented
+        other = _size(other)
         terms = dict(self._terms)
         for names, factor in _terms(other).items():
             terms[names] = terms.get(names, 0) + factor
@@ -103,16 +111,13 @@ class Symbol:
         return self * -1
 
     def __sub__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Symbol)):
-            return NotImplemented
-        return self + other * -1
+        return self + _size(other) * -1
 
     def __rsub__(self, other: Size) -> Size:
         return -self + other
 
     def __mul__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Symbol)):
-            return NotImplemented
+        other = _size(other)
         terms: dict[tuple[str, ...], int] = {}
         for left, left_factor in self._terms.items():
             for right, right_factor in _terms(other).items():
@@ -123,22 +128,29 @@ class Symbol:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Size) -> Size:
-        if other == 1:
-            return self
+        other = _size(other)
         if isinstance(other, int) and other and not any(f % other for f in self._terms.values()):
             return _simplest({names: factor // other for names, factor in self._terms.items()})
         return Symbol.named(f"({self})//({other})")
 
     def __rfloordiv__(self, other: Size) -> Size:
-        return Symbol.named(f"({other})//({self})")
+        return Symbol.named(f"({_size(other)})//({self})")
 
     def __mod__(self, other: Size) -> Size:
+        other = _size(other)
         if isinstance(other, int) and other and not any(f % other for f in self._terms.values()):
             return 0
         return Symbol.named(f"({self})%({other})")
 
     def __rmod__(self, other: Size) -> Size:
-        return Symbol.named(f"({other})%({self})")
+        return Symbol.named(f"({_size(other)})%({self})")
+
+    def _refuse(self, *arguments: object) -> Any:
+        raise Undecided(f"{self} is no number yet")
+
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __abs__ = __divmod__ = __rdivmod__ = _refuse
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __and__ = __rand__ = _refuse
+    __or__ = __ror__ = __xor__ = __rxor__ = __round__ = __float__ = __invert__ = _refuse
 
     def __bool__(self) -> bool:
         raise Undecided(f"whether {self} is zero cannot be told")
@@ -147,6 +159,16 @@ class Symbol:
         raise Undecided(f"{self} is no number yet")
 
     __int__ = __index__
+
+
+def _size(value: Any) -> Size:
+    """A number or a symbol; Undecided for what is no whole number."""
+    if isinstance(value, Symbol):
+        return value
+    try:
+        return index(value)
+    except TypeError:
+        raise Undecided(f"{value!r} is no size") from None
 
 
 def _terms(size: Size) -> Mapping[tuple[str, ...], int]:
@@ -160,14 +182,18 @@ def _simplest(terms: Mapping[tuple[str, ...], int]) -> Size:
     return symbol._terms[()] if set(symbol._terms) == {()} else symbol
 
 
-class _UnknownShape(tuple[Any, ...]):
-    """The shape of an input whose rank is not known: any look at it raises Undecided."""
+class _UnknownShape:
+    """The shape of an input whose rank is not known: any look at it raises Undecided.
+
+    No tuple: tuples can be added to, and would take it for an empty one.
+    """
 
     def _refuse(self, *arguments: object) -> Any:
         raise Undecided("the rank of an input is not known")
 
-    __len__ = __iter__ = __getitem__ = __eq__ = __add__ = __mul__ = __contains__ = _refuse
-    __bool__ = __reversed__ = __hash__ = __ne__ = _refuse
+    __getattr__ = __len__ = __iter__ = __getitem__ = __contains__ = __reversed__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __bool__ = _refuse
+    __add__ = __radd__ = __mul__ = __rmul__ = _refuse
 
 
 _UNKNOWN = _UnknownShape()
@@ -192,7 +218,10 @@ def broadcast_shapes(*given: Sequence[Size] | None) -> tuple[Size, ...]:
                 size = other
             elif isinstance(size, Symbol) and isinstance(other, int):
                 size = other  # what is not 1 wins
-            elif not (isinstance(size, int) and isinstance(other, Symbol)) and size != other:
+            elif isinstance(size, Symbol) and isinstance(other, Symbol):
+                if repr(size) != repr(other):
+                    raise Undecided(f"either of {size} and {other} may be 1")
+            elif isinstance(size, int) and isinstance(other, int) and size != other:
                 raise ValueError(f"shapes {given} cannot be broadcast together")
         result.insert(0, size)
     return tuple(result)
@@ -223,13 +252,15 @@ class Rule:
         A rule that fails on symbols may do well with numbers, and says so when it is applied.
         """
         count = 0
+        taken: set[str] = set()  # the model's own names, which may be any text
 
         def size(known: int | str | None) -> Size:
             nonlocal count
             if isinstance(known, int):
                 return known
             count += known is None
-            return Symbol.named(known or f"?{count}")
+            taken.add(known or "")
+            return Symbol.named(known or f"{_UNNAMED}{count}")
 
         given = [
             _UNKNOWN
@@ -246,7 +277,9 @@ class Rule:
         for first in _SAMPLES:
             if not self._holds(inferred, given, attributes, first):
                 return [None] * outputs
-        return [None if shape is None else [_known(size) for size in shape] for shape in inferred]
+        return [
+            None if shape is None else [_known(size, taken) for size in shape] for shape in inferred
+        ]
 
     def _holds(
         self,
@@ -298,8 +331,6 @@ class Rule:
         result = self._function(*shapes, *absent, **chosen)
         if self._outputs == 1:
             result = (result,)
-        if isinstance(result, _UnknownShape):
-            raise Undecided("the shapes are those of an input that is not known")
         if not isinstance(result, (tuple, list)) or len(result) != outputs:
             raise Error(
                 f"the shape rule of {self._name} must return {outputs} shapes, one for each "
@@ -337,8 +368,10 @@ def _number(size: Size, sizes: Mapping[str, int]) -> int | None:
     return size.value(sizes) if isinstance(size, Symbol) else size
 
 
-def _known(size: Size | None) -> int | str | None:
+def _known(size: Size | None, taken: Collection[str]) -> int | str | None:
+    """As hosts take it. A sum whose text is a name of the model's own would be taken for that."""
     if size is None or isinstance(size, int):
         return size
     text = repr(size)
-    return None if "?" in text else text
+    is_name = set(size._terms) == {(text,)}
+    return None if _UNNAMED in text or (text in taken and not is_name) else text

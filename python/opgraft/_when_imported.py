@@ -12,9 +12,9 @@ from types import ModuleType
 class _Loader(importlib.abc.Loader):
     """The module's own loader, and then what waits for the module."""
 
-    def __init__(self, loader: importlib.abc.Loader, action: Callable[[], None]) -> None:
+    def __init__(self, loader: importlib.abc.Loader, name: str) -> None:
         self._loader = loader
-        self._action = action
+        self._name = name
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -24,7 +24,9 @@ class _Loader(importlib.abc.Loader):
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._action()
+        action = _finder.waiting.pop(self._name, None)
+        if action is not None:
+            action()
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -34,13 +36,11 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        action = self.waiting.get(name)
-        if action is None:
+        if name not in self.waiting:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, action)
-            del self.waiting[name]
+            spec.loader = _Loader(spec.loader, name)
         return spec
 
 

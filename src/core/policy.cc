@@ -59,9 +59,12 @@ Status Policy::Add(std::string_view list, std::string_view source) {
 }
 
 bool Policy::Allows(std::string_view module) const {
+  // "package.*" is for modules, not for the command that a package may have.
+  const bool is_special = module.find(".__") != module.npos;
   return std::any_of(entries_.begin(), entries_.end(), [&](std::string_view entry) {
     if (!entry.ends_with(".*")) return module == entry;
-    return module.starts_with(entry.substr(0, entry.size() - 1)) && IsDottedName(module);
+    return module.starts_with(entry.substr(0, entry.size() - 1)) && IsDottedName(module) &&
+           !is_special;
   });
 }
 

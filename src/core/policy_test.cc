@@ -42,6 +42,13 @@ TEST(PolicyTest, AnEntryThatIsNoModuleNameIsRefused) {
   }
 }
 
+TEST(PolicyTest, ThePatternIsNotForTheCommandOfAPackage) {
+  EXPECT_FALSE(Parsed("package.*").Allows("package.__main__"));
+  EXPECT_FALSE(Parsed("package.*").Allows("package.__init__.module"));
+  EXPECT_TRUE(Parsed("package.*").Allows("package._private"));
+  EXPECT_TRUE(Parsed("package.__main__").Allows("package.__main__"));
+}
+
 TEST(PolicyTest, TheEnvironmentAdds) {
   const Policy policy = Parsed("mymodule", "fromenvironment,other");
   EXPECT_TRUE(policy.Allows("fromenvironment"));

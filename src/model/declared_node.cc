@@ -56,12 +56,6 @@ class Matcher {
     return schema_.types[Schema::At(schema_.inputs, index).type];
   }
 
-  /// 0 where the model does not say.
-  std::int64_t DeclaredType(std::string_view value) const {
-    const auto found = declared_.find(value);
-    return found != declared_.end() ? found->second.element_type : 0;
-  }
-
   Status CheckCounts() {
     while (!inputs().empty() && inputs().back().empty()) inputs().pop_back();
     if (!Schema::TakesCount(schema_.inputs, inputs().size())) {
@@ -129,7 +123,7 @@ class Matcher {
   Status CheckInputTypes() {
     std::vector<std::int64_t> types;
     for (const std::string_view input : inputs()) {
-      types.push_back(input.empty() ? 0 : DeclaredType(input));
+      types.push_back(input.empty() ? 0 : declared_.TypeOf(input));
     }
     return schema_.CheckTypes(who_, types, {});
   }
@@ -161,8 +155,8 @@ class Matcher {
       if (!leading) leading = source;
       // Only one input can give types while the runtime loads the model.
       if (*leading != *source) {
-        type.fixed = DeclaredType(inputs()[*source]);
-        if (type.fixed == 0) type.fixed = DeclaredType(outputs()[i]);
+        type.fixed = declared_.TypeOf(inputs()[*source]);
+        if (type.fixed == 0) type.fixed = declared_.TypeOf(outputs()[i]);
         if (type.fixed == 0) {
           return Status::Model(who_ + ": output " + std::to_string(i) + " has the type of " +
                                Quoted(inputs()[*source]) +
@@ -184,8 +178,8 @@ class Matcher {
     for (std::size_t i = 0; i < output_types_.size(); ++i) {
       OutputType& type = output_types_[i];
       if (!follows(type) || ++kept <= pyop::kMostLeading) continue;
-      type.fixed = DeclaredType(inputs()[type.source]);
-      if (type.fixed == 0) type.fixed = DeclaredType(outputs()[i]);
+      type.fixed = declared_.TypeOf(inputs()[type.source]);
+      if (type.fixed == 0) type.fixed = declared_.TypeOf(outputs()[i]);
       if (type.fixed != 0) continue;
       return Status::Model(who_ + ": the type of " + Quoted(inputs()[type.source]) +
                            " must be declared. Let onnx do so first: model = "
@@ -201,8 +195,7 @@ class Matcher {
     std::vector<std::size_t> output_order;
     for (std::size_t i = 0; i < output_types_.size(); ++i) {
       spec.output_types.push_back(output_types_[i].fixed);
-      const auto shape = declared_.find(outputs()[i]);
-      spec.output_shapes.push_back(shape != declared_.end() ? shape->second.shape : std::nullopt);
+      spec.output_shapes.push_back(declared_.ShapeOf(outputs()[i]));
       if (output_types_[i].fixed != 0) continue;
       output_order.push_back(i);
       input_order = {output_types_[i].source};

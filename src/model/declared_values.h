@@ -15,7 +15,42 @@ struct DeclaredValue {
   std::int64_t element_type = 0;  ///< 0 where it is left open
   pyop::DeclaredShape shape;
 };
-using DeclaredValues = std::map<std::string_view, DeclaredValue>;
+
+/// What the graphs declare that a node stands in: its own, and those around it.
+class DeclaredValues {
+ public:
+  /// `outer` is of the graph around this one, and must outlive this; nullptr where there is none.
+  explicit DeclaredValues(const DeclaredValues* outer = nullptr) : outer_(outer) {}
+
+  /// False where the value is declared in this graph already.
+  bool Add(std::pair<std::string_view, DeclaredValue> value) {
+    return values_.insert(std::move(value)).second;
+  }
+
+  /// nullptr where nobody declares it.
+  const DeclaredValue* Find(std::string_view name) const {
+    for (const DeclaredValues* graph = this; graph != nullptr; graph = graph->outer_) {
+      const auto found = graph->values_.find(name);
+      if (found != graph->values_.end()) return &found->second;
+    }
+    return nullptr;
+  }
+
+  /// 0 where it is left open.
+  std::int64_t TypeOf(std::string_view name) const {
+    const DeclaredValue* const value = Find(name);
+    return value != nullptr ? value->element_type : 0;
+  }
+
+  pyop::DeclaredShape ShapeOf(std::string_view name) const {
+    const DeclaredValue* const value = Find(name);
+    return value != nullptr ? value->shape : std::nullopt;
+  }
+
+ private:
+  const DeclaredValues* const outer_;
+  std::map<std::string_view, DeclaredValue> values_;
+};
 
 /// The name and the meaning of a ValueInfoProto.
 std::pair<std::string_view, DeclaredValue> ReadValueInfo(std::string_view value_info);

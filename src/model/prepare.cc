@@ -32,6 +32,8 @@ constexpr std::size_t kLargestReadable = 0xffffffff;
 
 /// What a graph declares about its values, and what is to be declared in it beyond that.
 struct Declarations {
+  explicit Declarations(const DeclaredValues* outer) : values(outer) {}
+
   DeclaredValues values;
   Rope added;  // fields of the graph
 
@@ -59,7 +61,9 @@ class Preparer {
 
  private:
   /// Each Rewrite* adds to `out` what becomes of the message, and sets `changed` where it differs.
-  Status RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed);
+  /// `outer` is what the graphs around it declare, nullptr for none.
+  Status RewriteGraph(std::string_view graph, const DeclaredValues* outer, int depth, Rope* out,
+                      bool* changed);
   /// Adds what becomes of a node to its graph; `slice` is the node as a field of the original
   /// graph, empty for one that an inlined call has made.
   Status AddNode(std::string_view node, std::string_view slice, int depth, Declarations* declared,
@@ -71,7 +75,8 @@ class Preparer {
   /// Apart from RewriteNode, whose frames stand on the stack once for each nested graph.
   [[gnu::noinline]] Status RewriteOurs(std::string_view node, const NodeHead& head,
                                        Declarations* declared, Rope* out, bool* changed);
-  Status RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed);
+  Status RewriteAttribute(std::string_view attribute, const DeclaredValues& outer, int depth,
+                          Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
   void NoteExternalData(std::string_view tensor);
@@ -118,7 +123,7 @@ Status Preparer::Run() {
         if (functions_.AnyInlined()) inliner_ = std::make_unique<Inliner>(field.Bytes(), origin_);
         Rope graph;
         bool graph_changed = false;
-        Status status = RewriteGraph(field.Bytes(), 0, &graph, &graph_changed);
+        Status status = RewriteGraph(field.Bytes(), nullptr, 0, &graph, &graph_changed);
         if (!status.ok()) return status;
         out.AddMessage(tag::kGraph, std::move(graph));
         changed |= graph_changed;
@@ -174,17 +179,17 @@ Status Preparer::Run() {
   return Status();
 }
 
-Status Preparer::RewriteGraph(std::string_view graph, int depth, Rope* out, bool* changed) {
+Status Preparer::RewriteGraph(std::string_view graph, const DeclaredValues* outer, int depth,
+                              Rope* out, bool* changed) {
   if (depth > kMaximumDepth) return NestedTooDeep(origin_);
-  Declarations declared;
+  Declarations declared(outer);
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphInput ||
         field.tag() == tag::kGraphOutput) {
-      declared.values.insert(ReadValueInfo(field.Bytes()));
+      declared.values.Add(ReadValueInfo(field.Bytes()));
     }
-    if (field.tag() == tag::kGraphInitializer)
-      declared.values.insert(ReadTensorHead(field.Bytes()));
+    if (field.tag() == tag::kGraphInitializer) declared.values.Add(ReadTensorHead(field.Bytes()));
   }
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
@@ -242,7 +247,7 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
   Expansion expansion;
   if (Status status = inliner_->Expand(function, call, &expansion); !status.ok()) return status;
   for (const auto& [name, value] : expansion.values) {
-    if (declared->values.emplace(name, value).second) declared->Add(name, value);
+    if (declared->values.Add({name, value})) declared->Add(name, value);
   }
   for (Expansion::Node& node : expansion.nodes) {
     const NodeHead head = node.plain.empty() ? NodeHead() : ReadHead(node.plain);
@@ -274,8 +279,7 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
   const pyop::Spec& spec = read.spec;
   for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
     const std::string_view output = read.outputs[spec.OutputPlace(i)];
-    const auto value = declared->values.find(output);
-    const bool has_type = value != declared->values.end() && value->second.element_type != 0;
+    const bool has_type = declared->values.TypeOf(output) != 0;
     if (output.empty() || has_type || spec.output_types[i] == 0) continue;
     declared->Add(output, {spec.output_types[i], std::nullopt});
   }
@@ -297,14 +301,15 @@ Status Preparer::RewriteNode(std::string_view node, int depth, Declarations* dec
       continue;
     }
     Rope attribute;
-    Status status = RewriteAttribute(field.Bytes(), depth, &attribute, changed);
+    Status status = RewriteAttribute(field.Bytes(), declared->values, depth, &attribute, changed);
     if (!status.ok()) return status;
     out->AddMessage(tag::kNodeAttribute, std::move(attribute));
   }
   return Status();
 }
 
-Status Preparer::RewriteAttribute(std::string_view attribute, int depth, Rope* out, bool* changed) {
+Status Preparer::RewriteAttribute(std::string_view attribute, const DeclaredValues& outer,
+                                  int depth, Rope* out, bool* changed) {
   for (FieldReader reader(attribute); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kAttributeTensor || field.tag() == tag::kAttributeTensors) {
@@ -315,7 +320,7 @@ Status Preparer::RewriteAttribute(std::string_view attribute, int depth, Rope* o
       continue;
     }
     Rope graph;
-    Status status = RewriteGraph(field.Bytes(), depth + 1, &graph, changed);
+    Status status = RewriteGraph(field.Bytes(), &outer, depth + 1, &graph, changed);
     if (!status.ok()) return status;
     out->AddMessage(field.tag(), std::move(graph));
   }
@@ -339,7 +344,7 @@ Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* cha
     }
     if (field.tag() == tag::kFunctionNode) {
       Rope node;
-      Declarations declared;
+      Declarations declared(nullptr);
       Status status = RewriteNode(field.Bytes(), 0, &declared, &node, changed);
       if (!status.ok()) return status;
     }

@@ -86,13 +86,11 @@ Status CheckDeclaredTypes(const pyop::Spec& spec, const DeclaredValues& declared
                           const std::string& attribute, const std::vector<std::string_view>& values,
                           const std::vector<std::int64_t>& types) {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto value = declared.find(values[i]);
-    if (value == declared.end() || value->second.element_type == 0) continue;
-    if (value->second.element_type == types[i]) continue;
+    const std::int64_t type = declared.TypeOf(values[i]);
+    if (type == 0 || type == types[i]) continue;
     return Status::Model(spec.Who() + ": '" + std::string(values[i]) + "' is " +
                          ElementTypeName(types[i]) + " in '" + attribute + "', but " +
-                         ElementTypeName(value->second.element_type) +
-                         " where the graph declares it");
+                         ElementTypeName(type) + " where the graph declares it");
   }
   return Status();
 }
@@ -188,8 +186,7 @@ Status Complete(const DeclaredValues& declared, PyOpNode* node) {
   }
   if (Status status = Check(spec, present, node->outputs.size()); !status.ok()) return status;
   for (const std::string_view output : node->outputs) {
-    const auto value = declared.find(output);
-    spec.output_shapes.push_back(value != declared.end() ? value->second.shape : std::nullopt);
+    spec.output_shapes.push_back(declared.ShapeOf(output));
   }
   Status status =
       CheckDeclaredTypes(spec, declared, name::kOutputTypes, node->outputs, spec.output_types);

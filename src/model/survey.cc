@@ -37,7 +37,7 @@ struct Place {
   std::string_view function;  // its name, or
   std::string_view attribute;
   std::string node;
-  DeclaredValues values;  // of this graph
+  DeclaredValues values = DeclaredValues();
 
   std::string Text() const {
     std::string text;
@@ -49,14 +49,6 @@ struct Place {
                   : std::string(place->attribute) + " of '" + place->node + "'";
     }
     return text;
-  }
-
-  std::int64_t TypeOf(std::string_view value) const {
-    for (const Place* place = this; place != nullptr; place = place->outer) {
-      const auto found = place->values.find(value);
-      if (found != place->values.end()) return found->second.element_type;
-    }
-    return 0;
   }
 };
 
@@ -175,9 +167,9 @@ Status Surveyor::LookAtGraph(std::string_view graph, int depth, const Versions& 
     const Field& field = reader.field();
     if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphInput ||
         field.tag() == tag::kGraphOutput) {
-      place->values.insert(ReadValueInfo(field.Bytes()));
+      place->values.Add(ReadValueInfo(field.Bytes()));
     }
-    if (field.tag() == tag::kGraphInitializer) place->values.insert(ReadTensorHead(field.Bytes()));
+    if (field.tag() == tag::kGraphInitializer) place->values.Add(ReadTensorHead(field.Bytes()));
   }
   for (FieldReader reader(graph); reader.Next();) {
     if (reader.field().tag() != tag::kGraphNode) continue;
@@ -198,7 +190,7 @@ Status Surveyor::LookAtFunction(std::string_view function) {
       case tag::kFunctionName: name = field.Bytes(); break;
       case tag::kFunctionDomain: domain = field.Bytes(); break;
       case tag::kFunctionOpsetImport: NoteImport(ReadOpsetImport(field.Bytes()), &versions); break;
-      case tag::kFunctionValueInfo: place.values.insert(ReadValueInfo(field.Bytes())); break;
+      case tag::kFunctionValueInfo: place.values.Add(ReadValueInfo(field.Bytes())); break;
     }
   }
   const std::string full_name =
@@ -234,7 +226,7 @@ Status Surveyor::LookIntoNode(std::string_view node, const NodeHead& head, int d
                      .function = {},
                      .attribute = ReadAttributeHead(bytes).name,
                      .node = NameOf(node, head),
-                     .values = {}};
+                     .values = DeclaredValues(&place.values)};
       Status status = LookAtGraph(attribute.field().Bytes(), depth + 1, versions, &inner);
       if (!status.ok()) return status;
     }
@@ -266,7 +258,7 @@ Status Surveyor::Note(std::string_view node, const NodeHead& head, std::int64_t 
     const bool is_input = field.tag() == tag::kNodeInput;
     if (!is_input && field.tag() != tag::kNodeOutput) continue;
     const std::string_view name = field.Bytes();
-    NoteValue(name, place.TypeOf(name), is_input ? inputs++ : outputs++,
+    NoteValue(name, place.values.TypeOf(name), is_input ? inputs++ : outputs++,
               is_input ? &noted.inputs : &noted.outputs);
   }
   const std::optional<std::int64_t> limit = OpsetLimit(limits_, domain);
@@ -309,11 +301,12 @@ Status Surveyor::NotePyOp(std::string_view node, const NodeHead& head, const Pla
     const bool is_there = input >= 0 && static_cast<std::size_t>(input) < read.inputs.size();
     const std::string_view name = is_there ? read.inputs[static_cast<std::size_t>(input)] : "";
     const bool has_type = i < spec.input_types.size();
-    NoteValue(name, has_type ? spec.input_types[i] : place.TypeOf(name), i, &noted.inputs);
+    NoteValue(name, has_type ? spec.input_types[i] : place.values.TypeOf(name), i, &noted.inputs);
   }
   for (std::size_t i = 0; i < read.outputs.size(); ++i) {
     const bool has_type = i < spec.output_types.size() && spec.output_places.empty();
-    const std::int64_t type = has_type ? spec.output_types[i] : place.TypeOf(read.outputs[i]);
+    const std::int64_t type =
+        has_type ? spec.output_types[i] : place.values.TypeOf(read.outputs[i]);
     NoteValue(read.outputs[i], type, i, &noted.outputs);
   }
   return Status();

@@ -123,12 +123,13 @@ int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment,
                            const char* allow, OrtSession** session, char** text) {
   return opgraft::ort::ToProgram(text, [&] {
     return opgraft::ort::Create(runtime, environment, path, {static_cast<const char*>(model), size},
-                                options, allow, session);
+                                options, opgraft::ort::OrEmpty(allow), session);
   });
 }
 
 int opgraft_import(const char* module, char** text) {
   return opgraft::ort::ToProgram(text, [&] {
+    if (module == nullptr) return opgraft::Status::Error("opgraft_import: no module is given");
     const opgraft::pyop::Bridge* bridge = nullptr;
     opgraft::Status status = opgraft::pyop::GetBridge(&bridge);
     return status.ok() ? bridge->import_module(module) : status;

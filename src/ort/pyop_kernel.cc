@@ -45,8 +45,7 @@ Status FillTypes(const OrtApi* api, const OrtKernelInfo* info, std::size_t input
   int first = 0;
   spec->input_types.assign(spec->Places(inputs), 0);
   for (std::size_t i = 0; i < spec->input_types.size(); ++i) {
-    const std::int64_t place =
-        spec->input_places.empty() ? static_cast<std::int64_t>(i) : spec->input_places[i];
+    const std::int64_t place = spec->InputPlace(i);
     if (place == pyop::kUnknown) continue;
     OrtTypeInfo* type_info = nullptr;
     OrtStatus* got =
@@ -105,8 +104,7 @@ class RuntimeCall final : public pyop::Call {
     const pyop::Spec& spec = spec_;
     views_.resize(spec.Places(inputs));
     for (std::size_t i = 0; i < views_.size(); ++i) {
-      const std::int64_t place =
-          spec.input_places.empty() ? static_cast<std::int64_t>(i) : spec.input_places[i];
+      const std::int64_t place = spec.InputPlace(i);
       if (place == pyop::kUnknown) continue;
       Status status = ReadInput(static_cast<std::size_t>(place), &views_[i]);
       if (!status.ok()) return status;
@@ -179,8 +177,7 @@ class RuntimeCall final : public pyop::Call {
  private:
   /// Which of the node's inputs an argument that is there is.
   std::size_t Place(std::size_t argument) const {
-    return spec_.input_places.empty() ? argument
-                                      : static_cast<std::size_t>(spec_.input_places[argument]);
+    return static_cast<std::size_t>(spec_.InputPlace(argument));
   }
 
   Status ReadInput(std::size_t index, pyop::TensorView* view) {

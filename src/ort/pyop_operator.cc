@@ -112,8 +112,7 @@ Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
   std::vector<SymbolicShape> shapes(spec.Places(inputs));
   int first = 0;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    const std::int64_t place =
-        spec.input_places.empty() ? static_cast<std::int64_t>(i) : spec.input_places[i];
+    const std::int64_t place = spec.InputPlace(i);
     if (place == pyop::kUnknown) continue;
     int type = 0;
     status = ReadShape(api, context, static_cast<std::size_t>(place), &type, &shapes[i]);

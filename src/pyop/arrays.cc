@@ -148,6 +148,15 @@ PyObject* MakeOutArray(const TensorView& tensor) {
   return nullptr;
 }
 
+bool IsIntact(PyObject* array, const TensorView& tensor) {
+  PyArrayObject* const fields = AsArray(array);
+  const std::span<const std::int64_t> shape = ShapeOf(array);
+  const bool has_memory = tensor.data == nullptr || PyArray_DATA(fields) == tensor.data;
+  return has_memory && PyArray_ISCARRAY(fields) &&
+         PyArray_EquivTypes(PyArray_DESCR(fields), FindDescriptor(tensor.element_type)) &&
+         std::equal(shape.begin(), shape.end(), tensor.shape.begin(), tensor.shape.end());
+}
+
 PyObject* CopyOf(PyObject* value) {
   return PyArray_Check(value) ? PyArray_NewCopy(AsArray(value), NPY_KEEPORDER) : Py_NewRef(value);
 }

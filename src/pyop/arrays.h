@@ -49,6 +49,10 @@ bool HasViews(std::int64_t element_type);
 /// its own where nobody wants the output.
 PyObject* MakeOutArray(const TensorView& tensor);
 
+/// Whether an array from MakeOutArray is still what it was made as: no operator may have given it
+/// other memory or another type.
+bool IsIntact(PyObject* array, const TensorView& tensor);
+
 /// An array with the same elements and memory of its own; anything else than an array as it is.
 PyObject* CopyOf(PyObject* value);
 

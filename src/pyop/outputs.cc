@@ -29,7 +29,7 @@ bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> dec
 
 }  // namespace
 
-Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) const {
+Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) {
   for (std::size_t i = 0; i < spec_.output_types.size(); ++i) {
     const DeclaredShape& shape = inferred_->outputs[i];
     if (!shape || std::find(shape->begin(), shape->end(), kUnknown) != shape->end()) {
@@ -49,12 +49,20 @@ Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) const {
     PyObject* array = MakeOutArray({memory, spec_.output_types[i], *shape});
     if (array == nullptr) return Failure(true).ToStatus(spec_.Who() + ": the array of 'out'", true);
     arguments->push_back(array);
+    out_memory_.push_back(memory);
   }
   return Status();
 }
 
 Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) const {
   const std::size_t expected = spec_.output_types.size();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (IsIntact(out[i], {out_memory_[i], spec_.output_types[i], *inferred_->outputs[i]})) continue;
+    return Status::PyOp(spec_.Who() + ": the operator has changed 'out' of output " +
+                        std::to_string(i) +
+                        " itself: its memory, type or shape. To mend it: write its elements, as in "
+                        "out[...] = value");
+  }
   const auto store = [&](std::size_t index, PyObject* value, bool is_ours) {
     return index < out.size() ? StoreIntoOut(index, value, out[index])
                               : StoreOne(index, value, is_ours);
@@ -96,7 +104,7 @@ Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) co
 }
 
 Status OutputStore::StoreIntoOut(std::size_t index, PyObject* value, PyObject* out) const {
-  if (value == out) return Status();
+  if (value == out || value == Py_None) return Status();
   ReturnedArray array;
   const std::int64_t type = spec_.output_types[index];
   const bool fits = array.Take(value) && array.HasType(type) && array.HasShapeOf(out);

@@ -23,7 +23,7 @@ class OutputStore {
       : spec_(spec), call_(call), inferred_(inferred), keep_frames_(keep_frames) {}
 
   /// Adds the arrays of the argument `out`, over the runtime's memory; there must be a rule.
-  Status MakeOut(std::vector<PyObject*>* arguments) const;
+  Status MakeOut(std::vector<PyObject*>* arguments);
 
   /// Takes what the operator returned. `out` are the arrays of MakeOut, or none.
   Status Store(PyObject* returned, std::span<PyObject* const> out) const;
@@ -41,6 +41,7 @@ class OutputStore {
   Call& call_;
   const InferredShapes* const inferred_;
   const bool keep_frames_;
+  std::vector<void*> out_memory_;  // where each array of MakeOut lies; nullptr: it has its own
 };
 
 }  // namespace opgraft::pyop

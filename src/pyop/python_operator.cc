@@ -115,7 +115,7 @@ Status PythonOperator::ComputeWithGil(Call& call) {
   Status status = MakeArguments(call, &arguments);
   if (!status.ok()) return status;
   const std::size_t positional = arguments.size() - 1;
-  const OutputStore outputs(spec_, call, inferred.get(), /*keep_frames=*/callable_.copy_inputs);
+  OutputStore outputs(spec_, call, inferred.get(), /*keep_frames=*/callable_.copy_inputs);
   if (callable_.takes_out) {
     status = outputs.MakeOut(&arguments);
     if (!status.ok()) {

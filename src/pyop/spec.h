@@ -67,6 +67,10 @@ struct Spec {
   std::string Who() const;
   /// The number of arguments of the method for a node with `inputs` inputs.
   std::size_t Places(std::size_t inputs) const;
+  /// Which of the node's inputs is argument `index` of the operator, or kUnknown for None.
+  std::int64_t InputPlace(std::size_t index) const {
+    return input_places.empty() ? static_cast<std::int64_t>(index) : input_places[index];
+  }
   /// Which of the node's outputs is output `index` of the operator.
   std::size_t OutputPlace(std::size_t index) const {
     return output_places.empty() ? index : static_cast<std::size_t>(output_places[index]);

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 
 import opgraft
 from conftest import Write, floats
-from opgraft import _declare, _library, _onnx
+from opgraft import _library
 
 VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 Real = TypeVar("Real", np.float32, np.float64)
@@ -470,7 +470,7 @@ def test_out_of_several_outputs_is_a_tuple() -> None:
     ) -> tuple[np.ndarray, npt.NDArray[np.int64]]:
         out[0][...] = -x
         out[1][...] = 7
-        return out
+        return None, out[1]
 
     given = model("(float[n] x) => (float[n] y, int64[m] z) { y, z = test.OutTuple(x) }")
     y, z = run(given, floats(2))
@@ -552,6 +552,39 @@ def careful(x: Any) -> Any:
         return (8 if x[0] > 2 else 1,)
     except Exception:
         return (1,)
+
+
+@pytest.mark.parametrize(
+    "misdeed",
+    [
+        "out.dtype = np.int32",
+        "out.shape = (4,)",
+        "out.__setstate__((1, (2, 2), np.dtype('f4'), False, bytes(16)))",
+        "out.resize((4, 4), refcheck=False)",
+        "out.setflags(write=False); out.strides = (4, 4)",
+    ],
+)
+def test_out_that_is_changed_itself(misdeed: str) -> None:
+    @opgraft.op("test::Changed", shape=lambda x: x)
+    def operator(x: np.ndarray, *, out: np.ndarray) -> np.ndarray:
+        out[...] = x
+        exec(misdeed, {"out": out, "np": np})
+        return x + 1
+
+    session = opgraft.InferenceSession(
+        model("(float[n, m] x) => (float[n, m] y) { y = test.Changed(x) }")
+    )
+    with pytest.raises(
+        opgraft.PyOpError, match="(changed 'out' of output 0 itself|raised ValueError)"
+    ):
+        session.run(None, {"x": floats(2, 2)})
+
+
+def test_types_that_an_outer_graph_declares() -> None:
+    given = model("""(bool c, float[n] x, int32[m] i) => (int32[m] d) {
+        d = If (c) <then_branch = g () => (int32[m] t) { t, u = test.TwoTypes(x, i) },
+                    else_branch = h () => (int32[m] e) { e = Identity(i) }> }""")
+    assert list(run(given, True, floats(1), np.int32([7]))[0]) == [7]
 
 
 @pytest.mark.parametrize("copy_inputs", [False, True])
@@ -754,11 +787,6 @@ def test_the_commands_take_imports(far: str) -> None:
         env={"OPGRAFT_PYTHON": sys.executable, "PYTHONPATH": "."},
     )  # fmt: skip
     assert done.stdout == "y float32 (2)\n0 3\n", done.stderr
-
-
-def test_what_is_declared_is_known() -> None:
-    assert _declare.find("test::AddAndRound").module == __name__
-    assert _onnx.reference_operators()
 
 
 def test_out_is_not_for_strings() -> None:
