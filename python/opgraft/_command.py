@@ -158,4 +158,26 @@ def _prepare(options: argparse.Namespace) -> int:
     modules = sorted({operator.module for operator in prepared.report})
     if modules:
         print(f"to run it: opgraft.register(sess_options, allow={modules!r})")
+    _name_the_unknown(options.target, options.runtime)
     return 0
+
+
+def _name_the_unknown(path: str, runtime: str | None) -> None:
+    """Says which operators of a prepared model are neither ONNX Runtime's nor ours."""
+    from opgraft import _survey
+    from opgraft._diagnosis import RUNTIME_DOMAINS
+    from opgraft._prepare import installed_runtime
+
+    survey = _survey.take(path, runtime or installed_runtime())
+    unknown = [
+        one.title
+        for one in survey.operators
+        if not (one.is_pyop or one.is_function or one.domain in RUNTIME_DOMAINS)
+    ]
+    if unknown:
+        print(
+            f"opgraft: note: nobody here knows {', '.join(unknown)}. Where a Python module "
+            "declares it: --import MODULE. Else its library must be registered with the session; "
+            f"'opgraft doctor {path}' says more",
+            file=sys.stderr,
+        )

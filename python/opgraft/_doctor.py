@@ -12,7 +12,7 @@ from opgraft import _diagnosis, _survey
 from opgraft._diagnosis import BAD, MISSING, OK, Diagnosis, Finding, Trial, Version
 from opgraft._errors import Error, ModelError
 from opgraft._examination import Examination, Request, examine
-from opgraft._prepare import _installed_runtime
+from opgraft._prepare import installed_runtime
 
 _STATUS = {OK: 0, MISSING: 1, BAD: 2}
 
@@ -21,7 +21,7 @@ def doctor(options: argparse.Namespace) -> int:
     """The command; the exit status is 0, 1 where something is missing, 2 for a bad model."""
     sys.path.append(os.getcwd())
     try:
-        runtime = options.runtime or _installed_runtime()
+        runtime = options.runtime or installed_runtime()
     except Error as error:
         return _complain(error, options, "")
     try:
@@ -187,7 +187,7 @@ def _version(operator: _survey.Operator, survey: _survey.Survey) -> int:
 
 def _is_installed(runtime: str) -> bool:
     try:
-        return _installed_runtime() == runtime
+        return installed_runtime() == runtime
     except Error:
         return False
 

@@ -125,7 +125,7 @@ def prepare_to_open(
     if isinstance(model, PreparedModel):
         return model, None
     how = _How(
-        runtime or _installed_runtime(),
+        runtime or installed_runtime(),
         ",".join(names(allow, "allow")),
         os.environ.get("OPGRAFT_ALLOW", ""),
     )
@@ -214,7 +214,7 @@ def _or_converted(
         raise refusal from None
 
 
-def _installed_runtime() -> str:
+def installed_runtime() -> str:
     try:
         import onnxruntime
     except ImportError as error:

@@ -779,7 +779,10 @@ def test_the_commands_take_imports(far: str) -> None:
     onnx.save(far_model(), "model.onnx")
     command = [sys.executable, "-m", "opgraft", "prepare", "model.onnx", "prepared.onnx"]
     done = subprocess.run([*command, "--import", far], capture_output=True, text=True, check=True)
-    assert "node 'Scale_y' runs far::Scale" in done.stdout
+    assert "node 'Scale_y' runs far::Scale" in done.stdout and not done.stderr
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "nobody here knows far::Scale" in done.stderr and "--import MODULE" in done.stderr
+    subprocess.run([*command, "--import", far], capture_output=True, check=True)
     runner = [_library.runner_path(), "--onnxruntime", _library.runtime_library()]
     done = subprocess.run(
         [*runner, "--import", far, "--input", "x=x.npy", "model.onnx"],
