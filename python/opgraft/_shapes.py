@@ -191,7 +191,12 @@ class _UnknownShape:
     def _refuse(self, *arguments: object) -> Any:
         raise Undecided("the rank of an input is not known")
 
-    __getattr__ = __len__ = __iter__ = __getitem__ = __contains__ = __reversed__ = _refuse
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._refuse()
+
+    __len__ = __iter__ = __getitem__ = __contains__ = __reversed__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __bool__ = _refuse
     __add__ = __radd__ = __mul__ = __rmul__ = _refuse
 
