@@ -46,10 +46,10 @@ Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) {
                                        ", whose shape is (" + DimensionsText(*shape) +
                                        ") by its shape rule: " + status.message());
     }
-    PyObject* array = MakeOutArray({memory, spec_.output_types[i], *shape});
+    out_.push_back({memory, spec_.output_types[i], *shape});
+    PyObject* array = MakeOutArray(out_.back());
     if (array == nullptr) return Failure(true).ToStatus(spec_.Who() + ": the array of 'out'", true);
     arguments->push_back(array);
-    out_memory_.push_back(memory);
   }
   return Status();
 }
@@ -57,7 +57,7 @@ Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) {
 Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) const {
   const std::size_t expected = spec_.output_types.size();
   for (std::size_t i = 0; i < out.size(); ++i) {
-    if (IsIntact(out[i], {out_memory_[i], spec_.output_types[i], *inferred_->outputs[i]})) continue;
+    if (IsIntact(out[i], out_[i])) continue;
     return Status::PyOp(spec_.Who() + ": the operator has changed 'out' of output " +
                         std::to_string(i) +
                         " itself: its memory, type or shape. To mend it: write its elements, as in "

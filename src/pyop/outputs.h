@@ -41,7 +41,7 @@ class OutputStore {
   Call& call_;
   const InferredShapes* const inferred_;
   const bool keep_frames_;
-  std::vector<void*> out_memory_;  // where each array of MakeOut lies; nullptr: it has its own
+  std::vector<TensorView> out_;  // what the arrays of MakeOut were made as
 };
 
 }  // namespace opgraft::pyop
