@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+import opgraft
+
 FLOAT = TensorProto.FLOAT
+VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))  # of ONNX Runtime
 DTYPES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
 # The Python that C++ programs are given; make test-matrix sets another than that of the tests.
 HOST_PYTHON = os.environ.get("OPGRAFT_TEST_PYTHON", sys.executable)
@@ -140,3 +144,15 @@ def save_with_external_weight(model: onnx.ModelProto, folder: Path, value: float
     onnx.save(model, path, save_as_external_data=True, location="weights.bin")
     assert (folder / "weights.bin").stat().st_size == len(weight)
     return path
+
+
+def graph_model(graph: str, opset: int = 21, more: str = "") -> onnx.ModelProto:
+    """A model of this graph in ONNX's text form, whose outputs' types may be left out."""
+    head = f'<ir_version: 10, opset_import: ["": {opset}, "test": 1{more}]>'
+    return onnx.parser.parse_model(f"{head} graph {graph}")
+
+
+def run_model(given: onnx.ModelProto, *inputs: Any, **options: Any) -> list[np.ndarray]:
+    session = opgraft.InferenceSession(given, **options)
+    names = [value.name for value in session.get_inputs()]
+    return session.run(None, dict(zip(names, map(np.asarray, inputs), strict=True)))
