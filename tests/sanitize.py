@@ -22,17 +22,27 @@ from shutil import copytree, rmtree
 REPOSITORY = Path(__file__).resolve().parents[1]
 SUPPRESSIONS = REPOSITORY / "tests" / "thread_sanitizer.txt"
 
-FINDING = re.compile(r"ERROR: |runtime error: |WARNING: ThreadSanitizer")
+FINDING = re.compile(r"ERROR: |WARNING: ThreadSanitizer")
 
 KINDS = {
-    "address": ("asan", "address,undefined", "libasan.so", []),
-    "thread": ("tsan", "thread", "libtsan.so", ["-k", "thread or overlap or gil or async"]),
+    # What is freed is kept for a while: memory grows.
+    "address": ("asan", "address,undefined", "libasan.so", "not take_memory"),
+    # That an asynchronous run follows the making of its session is ONNX Runtime's order, which is
+    # not seen; and a process with threads cannot fork.
+    "thread": (
+        "tsan",
+        "thread",
+        "libtsan.so",
+        "(thread or overlap or gil) and not async and not fork",
+    ),
 }
 
 
 def build(folder: Path, sanitizers: str) -> None:
     configure = ["cmake", "-S", str(REPOSITORY), "-B", str(folder), "-DOPGRAFT_TESTS=ON"]
     configure += [f"-DOPGRAFT_SANITIZE={sanitizers}", f"-DPython_EXECUTABLE={sys.executable}"]
+    if "undefined" in sanitizers:  # it ignores log_path: so a trap, which the other logs
+        configure += ["-DCMAKE_CXX_FLAGS=-fsanitize-undefined-trap-on-error"]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     make = ["cmake", "--build", str(folder), "--parallel", "2"]
     subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
@@ -75,14 +85,11 @@ def main() -> int:
     findings = folder / "findings"
     rmtree(findings, ignore_errors=True)
     findings.mkdir()
-    common = f"log_path={findings}/report:exitcode=99:suppressions={SUPPRESSIONS}"
-    if name == "asan":
-        common = f"log_path={findings}/report:exitcode=99:allocator_may_return_null=1"
+    logged = f"log_path={findings}/report:exitcode=99"
     options = {
-        "ASAN_OPTIONS": common,
-        "UBSAN_OPTIONS": f"log_path={findings}/report:print_stacktrace=1",
+        "ASAN_OPTIONS": f"{logged}:allocator_may_return_null=1:handle_sigill=1",
         # A mutex that ONNX Runtime locks and libstdc++ unlocks, waiting, is half seen only.
-        "TSAN_OPTIONS": f"{common}:report_mutex_bugs=0",
+        "TSAN_OPTIONS": f"{logged}:suppressions={SUPPRESSIONS}:report_mutex_bugs=0",
     }
     print("== C++ tests", flush=True)
     failed = subprocess.run(
@@ -90,12 +97,12 @@ def main() -> int:
         env={**os.environ, **options},
         check=False,
     ).returncode
-    print(f"== Python tests, those with {chosen[1]}" if chosen else "== Python tests", flush=True)
+    print(f"== Python tests: -k '{chosen}'", *sys.argv[2:], flush=True)
     python = environment_with(folder)
     options["ASAN_OPTIONS"] += ":detect_leaks=0"  # Python keeps what it has until the end
     options["LD_PRELOAD"] = f"{library(runtime)} {library('libstdc++.so')}"
     failed |= subprocess.run(
-        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, *sys.argv[2:]],
+        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *sys.argv[2:]],
         cwd=REPOSITORY,
         env={**os.environ, **options},
         check=False,
