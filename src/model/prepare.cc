@@ -3,7 +3,9 @@
 #include "model/prepare.h"
 
 #include <deque>
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <utility>
@@ -383,6 +385,13 @@ Status Prepare(std::string_view model, std::string_view origin, std::string_view
   } catch (const protozero::exception& exception) {
     return Status::Model(std::string(origin) +
                          " is no ONNX model, or is cut short: " + exception.what());
+  } catch (const std::bad_alloc&) {
+    *prepared = PreparedModel();
+    return Status::Error("there is not enough memory to prepare " + std::string(origin) +
+                         ", which has " + std::to_string(model.size()) + " bytes");
+  } catch (const std::exception& exception) {
+    *prepared = PreparedModel();
+    return Status::Error(std::string(origin) + " cannot be prepared: " + exception.what());
   }
 }
 

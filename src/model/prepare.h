@@ -31,8 +31,8 @@ struct PreparedModel {
 /// Prepares `model` for ONNX Runtime `runtime_version` (such as "1.31.1"). Messages name the model
 /// as `origin`; `operators` tells which nodes run operators that were declared. Whatever the bytes
 /// are, nothing worse than a ModelError happens, or an error of `operators`; a version that is
-/// none, or too old, is a plain error. With the name of the file that holds `model`, large weights
-/// of a model that must be changed may be references into it.
+/// none, or too old, is a plain error, and so is a lack of memory. With the name of the file that
+/// holds `model`, large weights of a model that must be changed may be references into it.
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
                OperatorSource& operators, PreparedModel* prepared, std::string_view file_name = {});
 
