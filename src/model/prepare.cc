@@ -16,6 +16,7 @@
 #include "model/inline_functions.h"
 #include "model/lowering.h"
 #include "model/nesting.h"
+#include "model/node_names.h"
 #include "model/onnx_tags.h"
 #include "model/opset_import.h"
 #include "model/our_nodes.h"
@@ -92,6 +93,7 @@ class Preparer {
   Lowering lowering_;
   WeightReferences references_;
   Functions functions_;
+  NodeNames names_;
   std::unique_ptr<Inliner> inliner_;
   std::deque<std::string> made_nodes_;  // what the ropes and views of inlined nodes look at
 };
@@ -122,6 +124,7 @@ Status Preparer::Run() {
       case tag::kGraph: {
         if (has_graph) return Status::Model(std::string(origin_) + " has two graphs, expected one");
         has_graph = true;
+        names_ = NodeNames(field.Bytes());
         if (functions_.AnyInlined()) inliner_ = std::make_unique<Inliner>(field.Bytes(), origin_);
         Rope graph;
         bool graph_changed = false;
@@ -278,6 +281,7 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
   }
   Status status = ours_.Read(node, head, declared->values, &read);
   if (!status.ok()) return status;
+  if (head.name.empty()) read.spec.node = names_.Give(read.spec.node);
   const pyop::Spec& spec = read.spec;
   for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
     const std::string_view output = read.outputs[spec.OutputPlace(i)];
