@@ -83,6 +83,7 @@ class Preparer {
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
   void NoteExternalData(std::string_view tensor);
+  void Report(pyop::Spec spec);
 
   const std::string_view model_;
   const std::string_view origin_;
@@ -125,7 +126,9 @@ Status Preparer::Run() {
         if (has_graph) return Status::Model(std::string(origin_) + " has two graphs, expected one");
         has_graph = true;
         names_ = NodeNames(field.Bytes());
-        if (functions_.AnyInlined()) inliner_ = std::make_unique<Inliner>(field.Bytes(), origin_);
+        if (functions_.AnyInlined()) {
+          inliner_ = std::make_unique<Inliner>(field.Bytes(), origin_, model_.size());
+        }
         Rope graph;
         bool graph_changed = false;
         Status status = RewriteGraph(field.Bytes(), nullptr, 0, &graph, &graph_changed);
@@ -264,8 +267,10 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
       graph->AddMessage(tag::kGraphNode, std::move(node.bytes));
       continue;
     }
+    Status status = inliner_->Charge(node.bytes.size());
+    if (!status.ok()) return status;
     made_nodes_.push_back(node.bytes.Gather());
-    Status status = AddNode(made_nodes_.back(), {}, depth + 1, declared, graph, &changed);
+    status = AddNode(made_nodes_.back(), {}, depth + 1, declared, graph, &changed);
     if (!status.ok()) return status;
   }
   return Status();
@@ -276,7 +281,7 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
   PyOpNode read;
   if (head.IsCanonical()) {
     Status status = ReadPyOp(node, &read);
-    if (status.ok()) prepared_->python_operators.push_back(std::move(read.spec));
+    if (status.ok()) Report(std::move(read.spec));
     return status;
   }
   Status status = ours_.Read(node, head, declared->values, &read);
@@ -289,9 +294,9 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
     if (output.empty() || has_type || spec.output_types[i] == 0) continue;
     declared->Add(output, {spec.output_types[i], std::nullopt});
   }
-  prepared_->python_operators.push_back(spec);
-  *out = WriteCanonical(std::move(read));
+  *out = WriteCanonical(&read);
   *changed = true;
+  Report(std::move(read.spec));
   return Status();
 }
 
@@ -331,6 +336,12 @@ Status Preparer::RewriteAttribute(std::string_view attribute, const DeclaredValu
     out->AddMessage(field.tag(), std::move(graph));
   }
   return Status();
+}
+
+void Preparer::Report(pyop::Spec spec) {
+  spec.arguments = std::string();  // of a node that was canonical already
+  spec.output_shapes = std::vector<pyop::DeclaredShape>();
+  prepared_->python_operators.push_back(std::move(spec));
 }
 
 void Preparer::NoteExternalData(std::string_view tensor) {

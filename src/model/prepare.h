@@ -21,7 +21,8 @@ struct PreparedModel {
   bool refers_to_original = false;
   /// The runtime finds those only if the prepared model is a file beside them, opened by its path.
   bool needs_file = false;
-  /// The Python operators that it will run, where the policy lets it.
+  /// The Python operators that it will run, where the policy lets it; without their arguments and
+  /// the shapes of their outputs, which may be large.
   std::vector<pyop::Spec> python_operators;
   /// Where it was refused because operators have changed since: the newest opset of the default
   /// domain that the runtime takes, for a host that can convert the model. Else 0.
