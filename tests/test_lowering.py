@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 import opgraft
 from conftest import DOUBLE, FLOAT, Write, floats, pyop_model
+from opgraft import _lowering
 
 NEWEST = 28  # the opset of these models, newer than every runtime's
 needs_newest = pytest.mark.skipif(
@@ -144,6 +147,60 @@ def test_what_the_converter_says_is_told() -> None:
 
 
 @needs_newest
+def test_what_the_converter_leaves_is_told_apart_from_what_it_does() -> None:
+    shift = helper.make_node("BitShift", ["u", "u"], ["v"], direction="LEFT")
+    weight = numpy_helper.from_array(np.uint32([1]), "u")
+    model = model_of([shift, *range_nodes()], initializer=[weight, *scalars(**THREE)])
+    with pytest.raises(opgraft.ModelError) as refused:
+        opgraft.prepare(model, runtime="1.31.1")
+    before, after = str(refused.value).split("(after onnx.version_converter, ")
+    assert "BitShift" in before and "Range" in before
+    assert "BitShift" in after and "Range" not in after
+
+
+@needs_newest
+def test_an_error_in_what_the_converter_gives_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(range_nodes(), initializer=scalars(**THREE))
+    broken = pyop_model("m", class_name=None)  # type: ignore[arg-type]
+    monkeypatch.setattr(_lowering, "convert", lambda *given: broken.SerializeToString())
+    with pytest.raises(opgraft.ModelError, match=r"Range .*'class_name' is missing"):
+        opgraft.prepare(model, runtime="1.31.1")
+
+
+CRASH = """
+    import opgraft, sys
+    try:
+        opgraft.prepare(sys.argv[1], runtime="1.31.1")
+    except opgraft.ModelError as error:
+        print("refused:", error)
+"""
+
+
+@needs_newest
+def test_a_converter_that_crashes_is_an_error(tmp_path: Path) -> None:
+    """A string attribute that is a tensor does it, in onnx up to 1.23 at least."""
+    pattern = helper.make_tensor("t", FLOAT, [1], [1.0])
+    model = model_of(
+        [helper.make_node("RegexFullMatch", ["s"], ["o"], pattern=pattern), *range_nodes()],
+        initializer=scalars(**THREE),
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    command = [sys.executable, "-c", textwrap.dedent(CRASH), str(tmp_path / "model.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "refused: " in done.stdout
+    assert "version_converter crashed: SIG" in done.stdout
+
+
+@needs_newest
+def test_without_a_python_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(range_nodes(), initializer=scalars(**THREE))
+    monkeypatch.setattr(sys, "executable", "/opt/program")
+    with pytest.raises(opgraft.ModelError, match="sys.executable is '/opt/program'"):
+        opgraft.prepare(model, runtime="1.31.1")
+
+
+@needs_newest
 @pytest.mark.parametrize("damage", ["drop", "attribute", "inputs"])
 def test_a_converter_that_changes_other_nodes_is_not_trusted(
     monkeypatch: pytest.MonkeyPatch, damage: str
@@ -151,7 +208,8 @@ def test_a_converter_that_changes_other_nodes_is_not_trusted(
     model = model_of([*range_nodes("z"), *pyop_model("m", inputs=("z",)).graph.node],
                      initializer=scalars(**THREE))  # fmt: skip
 
-    def convert(given: onnx.ModelProto, target: int) -> onnx.ModelProto:
+    def convert(model: bytes, limit: int) -> bytes:
+        given = onnx.ModelProto.FromString(model)
         given.graph.node[0].ClearField("attribute")
         if damage == "drop":
             del given.graph.node[1]
@@ -159,9 +217,9 @@ def test_a_converter_that_changes_other_nodes_is_not_trusted(
             given.graph.node[2].attribute[0].s = b"other"
         else:
             given.graph.node[1].input.reverse()
-        return given
+        return given.SerializeToString()
 
-    monkeypatch.setattr(version_converter, "convert_version", convert)
+    monkeypatch.setattr(_lowering, "_run_converter", convert)
     with pytest.raises(opgraft.ModelError, match="version_converter changed the node"):
         opgraft.prepare(model, runtime="1.31.1")
 
@@ -174,7 +232,7 @@ def test_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_error_is_not_the_converters_business(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_converter, "convert_version", None)
+    monkeypatch.setattr(_lowering, "convert", None)
     with pytest.raises(opgraft.ModelError, match="attribute 'class_name' is missing"):
         opgraft.prepare(pyop_model("m", class_name=None))  # type: ignore[arg-type]
 

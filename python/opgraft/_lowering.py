@@ -4,13 +4,19 @@ The converter is a second opinion, not an authority: most of its steps leave a n
 look at types alone, and it drops functions and sparse weights. So only nodes are taken from it,
 those that no opset touched must come back as they were, and what it gives is labelled with the
 original opset and put before the table of src/model/opset_changes.cc again. What stands after that
-means the same in both opsets.
+means the same in both opsets. There are models that crash it, so it has a process of its own.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from opgraft import _converter
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
@@ -24,7 +30,6 @@ def convert(original: bytes, limit: int) -> bytes:
     """The model with the nodes that the converter gives for `limit`, still of its own opset."""
     try:
         import onnx
-        from onnx import version_converter
     except ImportError as error:
         raise NotConvertedError("onnx is not installed, and might convert it") from error
     try:
@@ -32,7 +37,9 @@ def convert(original: bytes, limit: int) -> bytes:
         opset = max(i.version for i in model.opset_import if i.domain in ("", "ai.onnx"))
         if opset <= limit:
             raise NotConvertedError("there is nothing to convert")
-        converted = version_converter.convert_version(_with_all_imports(model), limit)
+        converted = onnx.ModelProto.FromString(
+            _run_converter(_with_all_imports(model).SerializeToString(), limit)
+        )
     except NotConvertedError:
         raise
     except Exception as error:  # whatever the model is, the error is ours to tell
@@ -43,6 +50,35 @@ def convert(original: bytes, limit: int) -> bytes:
     del model.graph.node[:]
     model.graph.node.extend(converted.graph.node)
     return bytes(model.SerializeToString())
+
+
+def _run_converter(model: bytes, limit: int) -> bytes:
+    """The converted model, without the weights that `model` has."""
+    python = sys.executable or ""
+    # The program itself, perhaps, where Python is a part of one.
+    if getattr(sys, "frozen", False) or not os.path.basename(python).startswith("python"):
+        raise NotConvertedError(
+            "onnx.version_converter, which might convert it, needs a python command to run in, but "
+            f"sys.executable is '{python}'"
+        )
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    command = [python, _converter.__file__, str(limit), *path]
+    done = subprocess.run(command, input=model, capture_output=True, check=False)
+    if done.returncode == 0:
+        return done.stdout
+    said = done.stderr.decode(errors="replace").strip().splitlines() or ["nothing is known"]
+    if done.returncode == _converter.REFUSED:
+        raise NotConvertedError(f"onnx.version_converter: {said[-1]}")
+    if done.returncode < 0:
+        raise NotConvertedError(f"onnx.version_converter crashed: {_signal_name(-done.returncode)}")
+    raise NotConvertedError(f"onnx.version_converter could not be run: {said[-1]}")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _with_all_imports(model: ModelProto) -> ModelProto:

@@ -205,8 +205,10 @@ def _or_converted(
             converted = _lowering.convert(read(), refused.opset_limit)
             result: _Result = _pyop().prepare(converted, origin, *how)
             return (result[0] or converted, *result[1:])
-        except ModelError:
-            why = "onnx.version_converter leaves them as they are"
+        except ModelError as error:
+            why = f"after onnx.version_converter, {error}"
+            if str(error) == str(refused):
+                why = "onnx.version_converter leaves them as they are"
         except _lowering.NotConvertedError as error:
             why = str(error)
         refusal = ModelError(f"{refused} ({why})")

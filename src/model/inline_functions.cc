@@ -8,6 +8,7 @@
 
 #include "model/fields.h"
 #include "model/nesting.h"
+#include "model/node_names.h"
 #include "model/onnx_tags.h"
 
 namespace opgraft::model {
@@ -15,6 +16,12 @@ namespace {
 
 /// Functions that call one another twice at each level make a small model a huge one.
 constexpr std::size_t kMostNodes = 1'000'000;
+/// So do large attributes, names and shapes in a function that is called often. A large model may
+/// have a few copies of itself beyond that, for its functions may be nested.
+constexpr std::size_t kMostCopied = std::size_t{256} << 20U;
+constexpr std::size_t kMostCopies = 4;
+/// What it costs to keep a field of a few bytes.
+constexpr std::size_t kFieldCost = 32;
 
 std::string TextField(std::uint32_t tag, std::string_view text) {
   std::string field;
@@ -78,16 +85,24 @@ const std::string_view* Inliner::Scope::Find(std::string_view name) const {
   return nullptr;
 }
 
-Inliner::Inliner(std::string_view graph, std::string_view origin) : origin_(origin) {
+Inliner::Inliner(std::string_view graph, std::string_view origin, std::size_t model_size)
+    : origin_(origin), most_copied_(kMostCopied + kMostCopies * model_size) {
   NoteNames(graph);
 }
 
-/// Not by recursion, since how deep graphs are nested is only checked where they are written.
+Status Inliner::Charge(std::size_t bytes) {
+  copied_ += bytes;
+  if (!IsOverdrawn()) return Status();
+  return Status::Model(std::string(origin_) +
+                       ": with its functions inlined, as they must be where they hold Python "
+                       "operators, more than " +
+                       std::to_string(most_copied_) +
+                       " bytes would have to be copied. Hand large values to the functions as "
+                       "inputs, not as attributes");
+}
+
 void Inliner::NoteNames(std::string_view graph) {
-  std::vector<std::string_view> graphs = {graph};
-  while (!graphs.empty()) {
-    const std::string_view next = graphs.back();
-    graphs.pop_back();
+  VisitGraphs(graph, [&](std::string_view next) {
     VisitDefinitions(next, [&](std::string_view name) { names_.insert(name); });
     for (FieldReader reader(next); reader.Next();) {
       if (reader.field().tag() != tag::kGraphNode) continue;
@@ -97,21 +112,15 @@ void Inliner::NoteNames(std::string_view graph) {
         if (field.tag() == tag::kNodeName || field.tag() == tag::kNodeInput) {
           names_.insert(field.Bytes());
         }
-        if (field.tag() != tag::kNodeAttribute) continue;
-        for (FieldReader attribute(field.Bytes()); attribute.Next();) {
-          const std::uint32_t kind = attribute.field().tag();
-          if (kind == tag::kAttributeGraph || kind == tag::kAttributeGraphs) {
-            graphs.push_back(attribute.field().Bytes());
-          }
-        }
       }
     }
-  }
+  });
 }
 
 std::string_view Inliner::NewName(const Call& call, std::string_view name) {
   std::string made = call.prefix + std::string(name);
   while (names_.count(made) != 0) made += '_';
+  copied_ += made.size();
   names_.insert(new_names_.emplace_back(std::move(made)));
   return new_names_.back();
 }
@@ -153,6 +162,8 @@ Status Inliner::Expand(const Function& function, std::string_view node, Expansio
         std::find(function.inputs.begin(), function.inputs.end(), name) != function.inputs.end();
     const std::string_view* const bound = scope.Find(name);
     if (is_input || bound == nullptr || value.element_type == 0) continue;
+    Status status = Charge(value_info.size() + bound->size());
+    if (!status.ok()) return status;
     expansion->values.emplace_back(*bound, value);
   }
   return Status();
@@ -194,16 +205,20 @@ Status Inliner::BindValues(const Call& call, const std::vector<std::string_view>
         return Refuse(call, "its output '" + std::string(inside) + "' is not computed in it");
       }
       scope->values[inside] = outside.empty() ? NewName(call, inside) : outside;
+      if (Status status = Charge(0); !status.ok()) return status;
     } else if (!outside.empty()) {
       if (bound->second.empty()) {
         return Refuse(call, "its output '" + std::string(inside) +
                                 "' is an input, which is absent at the call");
       }
+      Status status = Charge(bound->second.size() + outside.size());
+      if (!status.ok()) return status;
       expansion->nodes.emplace_back().bytes.Own(WriteIdentity(bound->second, outside));
     }
   }
   for (const std::string_view name : computed) {
     if (scope->values.count(name) == 0) scope->values[name] = NewName(call, name);
+    if (Status status = Charge(0); !status.ok()) return status;
   }
   return Status();
 }
@@ -218,6 +233,7 @@ Status Inliner::WriteNode(const Call& call, std::string_view node, const Scope& 
   }
   for (FieldReader reader(node); reader.Next();) {
     const Field& field = reader.field();
+    if (Status status = Charge(kFieldCost); !status.ok()) return status;
     switch (field.tag()) {
       case tag::kNodeInput:
       case tag::kNodeOutput: {
@@ -227,7 +243,9 @@ Status Inliner::WriteNode(const Call& call, std::string_view node, const Scope& 
                                   "', which is neither an input of the function nor computed "
                                   "in it");
         }
-        out->Own(TextField(field.tag(), bound != nullptr ? *bound : ""));
+        const std::string_view outside = bound != nullptr ? *bound : "";
+        if (Status status = Charge(outside.size()); !status.ok()) return status;
+        out->Own(TextField(field.tag(), outside));
         break;
       }
       case tag::kNodeName:
@@ -250,6 +268,7 @@ Status Inliner::WriteAttribute(const Call& call, std::string_view attribute, con
                                int depth, Rope* out, bool* is_plain) {
   const std::string_view name = ReadText(attribute, tag::kAttributeName);
   const std::string_view reference = ReadText(attribute, tag::kAttributeReference);
+  if (Status status = Charge(name.size()); !status.ok()) return status;
   std::string_view source = attribute;
   if (!reference.empty()) {
     *is_plain = false;
@@ -267,6 +286,7 @@ Status Inliner::WriteAttribute(const Call& call, std::string_view attribute, con
   for (FieldReader reader(source); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kAttributeName) continue;
+    if (Status status = Charge(kFieldCost); !status.ok()) return status;
     if (field.tag() != tag::kAttributeGraph && field.tag() != tag::kAttributeGraphs) {
       written.Borrow(field.slice());
       continue;
@@ -288,11 +308,13 @@ Status Inliner::WriteGraph(const Call& call, std::string_view graph, const Scope
   Scope scope;
   scope.outer = &outer;
   VisitDefinitions(graph, [&](std::string_view name) {
-    if (name.empty() || scope.values.count(name) != 0) return;
+    if (name.empty() || scope.values.count(name) != 0 || IsOverdrawn()) return;
     scope.values[name] = NewName(call, name);
   });
+  if (Status status = Charge(0); !status.ok()) return status;
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
+    if (Status status = Charge(kFieldCost); !status.ok()) return status;
     switch (field.tag()) {
       case tag::kGraphNode: {
         Rope node;
@@ -313,17 +335,22 @@ Status Inliner::WriteGraph(const Call& call, std::string_view graph, const Scope
           return Refuse(call, "a graph in it has the output '" + std::string(name) +
                                   "', which is computed nowhere");
         }
+        if (Status status = Charge(bound->size()); !status.ok()) return status;
         out->AddMessage(field.tag(), WithText(field.Bytes(), tag::kValueName, *bound));
         break;
       }
       case tag::kGraphInitializer: {
         const std::string_view* const bound = scope.Find(ReadText(field.Bytes(), tag::kTensorName));
-        out->AddMessage(field.tag(),
-                        WithText(field.Bytes(), tag::kTensorName, bound != nullptr ? *bound : ""));
+        const std::string_view name = bound != nullptr ? *bound : "";
+        if (Status status = Charge(name.size()); !status.ok()) return status;
+        out->AddMessage(field.tag(), WithText(field.Bytes(), tag::kTensorName, name));
         break;
       }
       case tag::kGraphSparseInitializer: {
         const std::string_view* const bound = scope.Find(ReadSparseName(field.Bytes()));
+        if (Status status = Charge(bound != nullptr ? bound->size() : 0); !status.ok()) {
+          return status;
+        }
         Rope tensor;
         for (FieldReader sparse(field.Bytes()); sparse.Next();) {
           if (sparse.field().tag() != tag::kSparseValues) {

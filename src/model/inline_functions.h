@@ -32,13 +32,18 @@ struct Expansion {
 
 class Inliner {
  public:
-  /// The names of `graph` will not be used again. Messages name the model as `origin`.
-  Inliner(std::string_view graph, std::string_view origin);
+  /// The names of `graph` will not be used again. Messages name the model as `origin`; the more
+  /// bytes it has, the more may be copied.
+  Inliner(std::string_view graph, std::string_view origin, std::size_t model_size);
 
   /// Writes out `call`, a NodeProto that calls `function`; both must outlive the expansion, and the
   /// expansion must not outlive the inliner. Calls inside the function become calls. A ModelError
-  /// where the two do not fit together, or the calls of a model come to too many nodes.
+  /// where the two do not fit together, or the calls of a model come to too many nodes or bytes.
   Status Expand(const Function& function, std::string_view call, Expansion* expansion);
+
+  /// Counts bytes that are going to be copied, which those of ropes are not: a ModelError where the
+  /// calls of the model come to too many.
+  Status Charge(std::size_t bytes);
 
  private:
   /// What the names in a function's body, or in a graph inside it, have become.
@@ -66,7 +71,9 @@ class Inliner {
   Status WriteGraph(const Call& call, std::string_view graph, const Scope& outer, int depth,
                     Rope* out);
   void NoteNames(std::string_view graph);
+  /// Charges what it makes; who has many made checks IsOverdrawn.
   std::string_view NewName(const Call& call, std::string_view name);
+  bool IsOverdrawn() const { return copied_ > most_copied_; }
   Status Refuse(const Call& call, const std::string& why) const;
 
   const std::string_view origin_;
@@ -74,6 +81,8 @@ class Inliner {
   std::deque<std::string> new_names_;           // what the set's views look at
   std::size_t calls_ = 0;
   std::size_t nodes_ = 0;
+  std::size_t copied_ = 0;  // bytes
+  const std::size_t most_copied_;
 };
 
 }  // namespace opgraft::model

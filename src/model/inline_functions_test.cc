@@ -84,7 +84,7 @@ TEST(InlineFunctionsTest, ConstantsOfAFunctionAreNotCopiedOnTheWay) {
   const std::string call = Call("f", {"a"}, {"b"});
   const auto* const function = functions.FindInlined(ReadHead(call));
   ASSERT_NE(function, nullptr);
-  Inliner inliner("", "'m.onnx'");
+  Inliner inliner("", "'m.onnx'", model.size());
   Expansion expansion;
   ASSERT_TRUE(inliner.Expand(*function, call, &expansion).ok());
   ASSERT_EQ(expansion.nodes.size(), 2U);
@@ -151,6 +151,23 @@ TEST(InlineFunctionsTest, GraphsInAFunctionAreNestedToALimit) {
   EXPECT_EQ(Nodes(nested(63)).size(), 1U);
   ExpectRefused(nested(65), "nested more than 64 deep");
   ExpectRefused(nested(3000), "nested more than 64 deep");
+}
+
+TEST(InlineFunctionsTest, CopiesComeToALimit) {
+  const auto called = [](std::size_t count, const std::string& name, const std::string& function) {
+    return Model(Graph(Texts(count, Call(name, {"x"}, {"y"})))) + function;
+  };
+  const std::string large(std::size_t{8} << 20U, 'a');
+  const std::string in_attribute =
+      Local("f", {"x"}, {"y"}, {PyOp() + TextAttribute("free", large)});
+  EXPECT_EQ(Nodes(called(10, "f", in_attribute)).size(), 10U);
+  ExpectRefused(called(100, "f", in_attribute), "bytes would have to be copied");
+  const std::string in_names = Local(large, {"x"}, {"y"}, {PyOp({"x"}, {"z"}), PyOp({"z"})});
+  ExpectRefused(called(100, large, in_names), "bytes would have to be copied");
+  const std::string in_shape =
+      Local("f", {"x"}, {"y"}, {PyOp({"x"}, {"z"}), PyOp({"z"})},
+            Text(tag::kFunctionValueInfo, Value("z", 1, Integers(1 << 20, 3))));
+  ExpectRefused(called(100, "f", in_shape), "bytes would have to be copied");
 }
 
 TEST(InlineFunctionsTest, NoChangedByteDoesWorse) {

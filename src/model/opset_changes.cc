@@ -44,10 +44,9 @@ struct Review {
 };
 
 // Each was judged by the documentation of both versions, in onnx 1.23. Those without a row here are
-// not the same, whatever the node:
-// - BitShift 28 defines shifts by the width of the type and more, which up to then were whatever
-// the
-//   machine does (uint32 255 >> 32 is 255 in ONNX Runtime 1.23, and would have to be 0).
+// not the same, whatever the node. BitShift 28 defines shifts by the width of the type and more,
+// which up to then were whatever the machine does: uint32 255 >> 32 is 255 in ONNX Runtime 1.23,
+// and would have to be 0.
 constexpr Review kReviews[] = {
     // "Windows that would start in the right padded region are ignored": only ceil_mode makes such.
     {.opset = 22, .op_type = "AveragePool", .zero = "ceil_mode"},

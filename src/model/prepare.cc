@@ -3,7 +3,9 @@
 #include "model/prepare.h"
 
 #include <deque>
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "model/inline_functions.h"
 #include "model/lowering.h"
 #include "model/nesting.h"
+#include "model/node_names.h"
 #include "model/onnx_tags.h"
 #include "model/opset_import.h"
 #include "model/our_nodes.h"
@@ -80,6 +83,7 @@ class Preparer {
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
   void NoteExternalData(std::string_view tensor);
+  void Report(pyop::Spec spec);
 
   const std::string_view model_;
   const std::string_view origin_;
@@ -90,6 +94,7 @@ class Preparer {
   Lowering lowering_;
   WeightReferences references_;
   Functions functions_;
+  NodeNames names_;
   std::unique_ptr<Inliner> inliner_;
   std::deque<std::string> made_nodes_;  // what the ropes and views of inlined nodes look at
 };
@@ -120,7 +125,10 @@ Status Preparer::Run() {
       case tag::kGraph: {
         if (has_graph) return Status::Model(std::string(origin_) + " has two graphs, expected one");
         has_graph = true;
-        if (functions_.AnyInlined()) inliner_ = std::make_unique<Inliner>(field.Bytes(), origin_);
+        names_ = NodeNames(field.Bytes());
+        if (functions_.AnyInlined()) {
+          inliner_ = std::make_unique<Inliner>(field.Bytes(), origin_, model_.size());
+        }
         Rope graph;
         bool graph_changed = false;
         Status status = RewriteGraph(field.Bytes(), nullptr, 0, &graph, &graph_changed);
@@ -259,8 +267,10 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
       graph->AddMessage(tag::kGraphNode, std::move(node.bytes));
       continue;
     }
+    Status status = inliner_->Charge(node.bytes.size());
+    if (!status.ok()) return status;
     made_nodes_.push_back(node.bytes.Gather());
-    Status status = AddNode(made_nodes_.back(), {}, depth + 1, declared, graph, &changed);
+    status = AddNode(made_nodes_.back(), {}, depth + 1, declared, graph, &changed);
     if (!status.ok()) return status;
   }
   return Status();
@@ -271,11 +281,12 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
   PyOpNode read;
   if (head.IsCanonical()) {
     Status status = ReadPyOp(node, &read);
-    if (status.ok()) prepared_->python_operators.push_back(std::move(read.spec));
+    if (status.ok()) Report(std::move(read.spec));
     return status;
   }
   Status status = ours_.Read(node, head, declared->values, &read);
   if (!status.ok()) return status;
+  if (head.name.empty()) read.spec.node = names_.Give(read.spec.node);
   const pyop::Spec& spec = read.spec;
   for (std::size_t i = 0; i < spec.output_types.size(); ++i) {
     const std::string_view output = read.outputs[spec.OutputPlace(i)];
@@ -283,9 +294,9 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
     if (output.empty() || has_type || spec.output_types[i] == 0) continue;
     declared->Add(output, {spec.output_types[i], std::nullopt});
   }
-  prepared_->python_operators.push_back(spec);
-  *out = WriteCanonical(std::move(read));
+  *out = WriteCanonical(&read);
   *changed = true;
+  Report(std::move(read.spec));
   return Status();
 }
 
@@ -325,6 +336,12 @@ Status Preparer::RewriteAttribute(std::string_view attribute, const DeclaredValu
     out->AddMessage(field.tag(), std::move(graph));
   }
   return Status();
+}
+
+void Preparer::Report(pyop::Spec spec) {
+  spec.arguments = std::string();  // of a node that was canonical already
+  spec.output_shapes = std::vector<pyop::DeclaredShape>();
+  prepared_->python_operators.push_back(std::move(spec));
 }
 
 void Preparer::NoteExternalData(std::string_view tensor) {
@@ -383,6 +400,13 @@ Status Prepare(std::string_view model, std::string_view origin, std::string_view
   } catch (const protozero::exception& exception) {
     return Status::Model(std::string(origin) +
                          " is no ONNX model, or is cut short: " + exception.what());
+  } catch (const std::bad_alloc&) {
+    *prepared = PreparedModel();
+    return Status::Error("there is not enough memory to prepare " + std::string(origin) +
+                         ", which has " + std::to_string(model.size()) + " bytes");
+  } catch (const std::exception& exception) {
+    *prepared = PreparedModel();
+    return Status::Error(std::string(origin) + " cannot be prepared: " + exception.what());
   }
 }
 

@@ -1,6 +1,7 @@
 // Mapping the file, and telling where its data lies.
 #include "model/prepare_file.h"
 
+#include <exception>
 #include <filesystem>
 #include <system_error>
 
@@ -10,17 +11,8 @@ namespace {
 /// ONNX Runtime is told of the folder by an entry of its options, which it limits.
 constexpr std::size_t kLongestFolder = 1000;
 
-}  // namespace
-
-Status PreparedFile::CheckUnchanged() const {
-  if (!model.refers_to_original || platform::IdentityOf(path) == identity) return Status();
-  return Status::Model("'" + path +
-                       "' has been changed or replaced while it was opened, or since: its weights "
-                       "are not those of the model that was prepared. Open it again");
-}
-
-Status PrepareFile(const std::string& path, std::string_view runtime_version,
-                   OperatorSource& operators, bool may_refer, PreparedFile* prepared) {
+Status PrepareMapped(const std::string& path, std::string_view runtime_version,
+                     OperatorSource& operators, bool may_refer, PreparedFile* prepared) {
   platform::MappedFile file;
   if (Status status = file.Open(path); !status.ok()) return Status::Model(status.message());
   std::error_code error;
@@ -46,6 +38,25 @@ Status PrepareFile(const std::string& path, std::string_view runtime_version,
   }
   prepared->folder = real_folder;
   return Status();
+}
+
+}  // namespace
+
+Status PreparedFile::CheckUnchanged() const {
+  if (!model.refers_to_original || platform::IdentityOf(path) == identity) return Status();
+  return Status::Model("'" + path +
+                       "' has been changed or replaced while it was opened, or since: its weights "
+                       "are not those of the model that was prepared. Open it again");
+}
+
+Status PrepareFile(const std::string& path, std::string_view runtime_version,
+                   OperatorSource& operators, bool may_refer, PreparedFile* prepared) {
+  try {
+    return PrepareMapped(path, runtime_version, operators, may_refer, prepared);
+  } catch (const std::exception& exception) {  // of paths, and of the memory for them
+    *prepared = PreparedFile();
+    return Status::Error("'" + path + "' cannot be prepared: " + exception.what());
+  }
 }
 
 }  // namespace opgraft::model

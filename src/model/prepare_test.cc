@@ -95,7 +95,7 @@ TEST(PrepareTest, APyOpBecomesTheCanonicalNode) {
   EXPECT_EQ(spec.compute, "run");
   EXPECT_EQ(spec.input_types, (Integers{1, 7}));
   EXPECT_EQ(spec.output_types, Integers{11});
-  EXPECT_EQ(spec.arguments, free);
+  EXPECT_EQ(spec.arguments, "");  // however large they are
 }
 
 TEST(PrepareTest, WhatIsPreparedStays) {

@@ -116,6 +116,21 @@ std::string IntegersAttribute(std::string_view name, const std::vector<std::int6
   });
 }
 
+/// Bytes as TextAttribute would write them, without a copy of what may be large.
+Rope ArgumentsAttribute(std::string arguments) {
+  std::string head;
+  protozero::pbf_writer(head).add_string(tag::kAttributeName, name::kArguments);
+  std::string tail;
+  protozero::pbf_writer(tail).add_enum(tag::kAttributeType, tag::kString);
+  Rope value;
+  value.Own(std::move(arguments));
+  Rope attribute;
+  attribute.Own(std::move(head));
+  attribute.AddMessage(tag::kAttributeString, std::move(value));
+  attribute.Own(std::move(tail));
+  return attribute;
+}
+
 }  // namespace
 
 NodeHead ReadHead(std::string_view node) {
@@ -194,18 +209,18 @@ Status Complete(const DeclaredValues& declared, PyOpNode* node) {
   return CheckDeclaredTypes(spec, declared, name::kInputTypes, node->inputs, spec.input_types);
 }
 
-Rope WriteCanonical(PyOpNode node) {
-  const pyop::Spec& spec = node.spec;
+Rope WriteCanonical(PyOpNode* node) {
+  const pyop::Spec& spec = node->spec;
   std::string written;
   protozero::pbf_writer writer(written);
-  for (const std::string_view input : node.PresentInputs()) {
+  for (const std::string_view input : node->PresentInputs()) {
     writer.add_string(tag::kNodeInput, input.data(), input.size());
   }
-  for (const std::string_view output : node.outputs) {
+  for (const std::string_view output : node->outputs) {
     writer.add_string(tag::kNodeOutput, output.data(), output.size());
   }
   writer.add_string(tag::kNodeName, spec.node);
-  writer.add_string(tag::kNodeOpType, node.op_type);
+  writer.add_string(tag::kNodeOpType, node->op_type);
   const auto add = [&](const std::string& attribute) {
     writer.add_message(tag::kNodeAttribute, attribute);
   };
@@ -227,11 +242,15 @@ Rope WriteCanonical(PyOpNode node) {
   if (std::any_of(spec.output_shapes.begin(), spec.output_shapes.end(), is_declared)) {
     add(IntegersAttribute(name::kOutputShapes, pyop::Pack(spec.output_shapes)));
   }
-  if (!spec.arguments.empty()) add(TextAttribute(name::kArguments, spec.arguments));
-  writer.add_string(tag::kNodeDomain, pyop::kDomain);
   Rope rope;
   rope.Own(std::move(written));
-  rope.Append(std::move(node.rest));
+  if (!spec.arguments.empty()) {
+    rope.AddMessage(tag::kNodeAttribute, ArgumentsAttribute(std::move(node->spec.arguments)));
+  }
+  std::string domain;
+  protozero::pbf_writer(domain).add_string(tag::kNodeDomain, pyop::kDomain);
+  rope.Own(std::move(domain));
+  rope.Append(std::move(node->rest));
   return rope;
 }
 

@@ -48,7 +48,7 @@ Status ReadPyOp(std::string_view node, PyOpNode* read);
 /// inputs, the shapes of its outputs) and checks it against what the graph declares.
 Status Complete(const DeclaredValues& declared, PyOpNode* node);
 
-/// The bytes of the canonical NodeProto.
-Rope WriteCanonical(PyOpNode node);
+/// The bytes of the canonical NodeProto. Moves the node's `rest` and the arguments there.
+Rope WriteCanonical(PyOpNode* node);
 
 }  // namespace opgraft::model

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+import textwrap
 import threading
 from pathlib import Path
 
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 import opgraft
 from conftest import FLOAT, pyop_model
@@ -50,6 +52,33 @@ def nested(depth: int, graph_tag: int = 6) -> bytes:
 def test_graphs_nested_without_end(depth: int, graph_tag: int) -> None:
     with pytest.raises(opgraft.ModelError, match="nested more than 64 deep"):
         opgraft.prepare(message(GRAPH, nested(depth, graph_tag)) + OPSET)
+
+
+SHORT_OF_MEMORY = """
+    import resource, sys
+    import opgraft, opgraft._pyop
+    # A file is mapped, which takes its place too.
+    model = open(sys.argv[1], "rb").read() if sys.argv[2] == "bytes" else sys.argv[1]
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + ({"bytes": 64, "path": 164}[sys.argv[2]] << 20),) * 2)
+    try:
+        opgraft.prepare(model, runtime="1.31.1")
+    except opgraft.Error as error:
+        print("raised:", error)
+"""
+
+
+@pytest.mark.parametrize("form", ["bytes", "path"])
+def test_a_model_that_takes_more_memory_than_there_is(tmp_path: Path, form: str) -> None:
+    model = pyop_model("m")
+    weight = helper.make_tensor("w", TensorProto.UINT8, [100 << 20], bytes(100 << 20), raw=True)
+    model.graph.initializer.append(weight)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    command = [sys.executable, "-c", textwrap.dedent(SHORT_OF_MEMORY), str(path), form]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "raised: there is not enough memory to prepare" in done.stdout
 
 
 def test_graphs_nested_without_end_in_a_function() -> None:

@@ -216,6 +216,44 @@ def test_no_outputs(write_module: Write, value: str) -> None:
     assert sys.modules[module].Op.calls == 1
 
 
+def test_nodes_without_outputs_and_names(write_module: Write) -> None:
+    """ONNX Runtime refuses two nodes of one name, so each is given its own."""
+    module = write_module(
+        """
+        import opgraft
+        calls = []
+        class Op:
+            def compute(self, x):
+                calls.append("class")
+
+        @opgraft.op("test.values.nameless::note")
+        def note(x: np.ndarray) -> None:
+            calls.append("declared")
+        """
+    )
+    model = pyop_model(module, outputs=())
+    model.graph.node[0].ClearField("name")
+    declared = helper.make_node("note", ["x"], [], domain="test.values.nameless")
+    model.graph.node.extend([model.graph.node[0], declared, declared])
+    branch = helper.make_graph(
+        [*model.graph.node, helper.make_node("Identity", ["x"], ["z"])],
+        "branch", [], [helper.make_tensor_value_info("z", FLOAT, None)],
+    )  # fmt: skip
+    condition = helper.make_tensor("condition", TensorProto.BOOL, [], [True])
+    model.graph.initializer.append(condition)
+    model.graph.node.append(
+        helper.make_node("If", ["condition"], ["y"], then_branch=branch, else_branch=branch)
+    )
+    model.graph.output.append(helper.make_tensor_value_info("y", FLOAT, None))
+    model.opset_import[0].version = 21
+    model.opset_import.append(helper.make_opsetid("test.values.nameless", 1))
+    session = opgraft.InferenceSession(model, allow=[module], imports=[module])
+    session.run(None, {"x": floats(1)})
+    assert sorted(sys.modules[module].calls) == ["class"] * 4 + ["declared"] * 4
+    names = [operator.node for operator in opgraft.prepare(model).report]
+    assert len(names) == 12 and len(set(names)) == 12
+
+
 def test_something_returned_where_there_is_no_output(write_module: Write) -> None:
     module = write_module("class Op:\n    def compute(self, x): return x")
     model = pyop_model(module, outputs=())
