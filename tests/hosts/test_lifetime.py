@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -439,6 +441,22 @@ def test_sessions_may_be_run_at_exit(operators: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "after 4.0\nbefore 4.0\n", "")
+
+
+@pytest.mark.parametrize("call", ["run", "run_with_ort_values", "set_providers"])
+def test_a_run_that_is_interrupted_as_it_begins_is_over(
+    write_module: Write, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Else the exit would wait for it. Python looks for Ctrl-C when a call has returned."""
+    module = write_module(DOUBLE)
+    session = opgraft.InferenceSession(pyop_model(module), allow=[module])
+    left: list[bool] = []
+    interrupt = functools.partial(signal.raise_signal, signal.SIGINT)
+    monkeypatch.setattr("opgraft._session._enter_run", interrupt)
+    monkeypatch.setattr("opgraft._session._leave_run", lambda: left.append(True))
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        getattr(session, call)(*([["CPUExecutionProvider"]] if call == "set_providers" else [[], {}]))
+    assert (interrupted.type, left) == (KeyboardInterrupt, [True])
 
 
 AT_EXIT = """
