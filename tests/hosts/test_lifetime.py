@@ -325,6 +325,11 @@ def test_fork_in_cpp(run_host: Host) -> None:
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
 
 
+def test_forks_by_many_threads_in_cpp(run_host: Host) -> None:
+    done = run_host("fork together")
+    assert (done.returncode, done.stdout) == (0, "2000 right\n"), done.stderr
+
+
 def test_fork_before_python_is_started_in_cpp(run_host: Host) -> None:
     done = run_host("fork first")
     assert (done.returncode, done.stdout) == (0, "child 7 parent 1\n"), done.stderr
