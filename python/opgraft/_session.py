@@ -61,7 +61,7 @@ def register(
             f"these session options are registered with allow={registered} already; make new "
             f"ones for allow={entries}"
         )
-    if folder is not None:
+    if folder is not None and folder != _get(sess_options, _FOLDER_ENTRY):
         _set(sess_options, _FOLDER_ENTRY, folder)
 
 
@@ -97,6 +97,26 @@ def _refusal(error: Exception) -> ModelError | None:
     refusal = ModelError(message or f"ONNX Runtime refuses the model: {error}")
     refusal.__cause__ = error
     return refusal
+
+
+def _call(
+    function: Callable[..., Any],
+    *arguments: Any,
+    otherwise: Callable[[Exception], Error | None] = lambda error: None,
+    **named: Any,
+) -> Any:
+    """Calls the runtime; raises our errors for its own. Does not begin where the process exits.
+
+    A run that is entered but never left would hold up the exit. Python looks for Ctrl-C after a
+    call has returned, not between `try` and its first call; so what enters stands inside, and is
+    no context manager, whose own code could be interrupted.
+    """
+    try:
+        _enter_run()
+        with raised_by_runtime(otherwise):
+            return function(*arguments, **named)
+    finally:
+        _leave_run()
 
 
 class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
@@ -144,12 +164,15 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             )
         has_data = prepared.has_external_data or self._check_unchanged is not None
         self._folder = prepared.folder if prepared.path is None and has_data else None
-        with self._call_of_runtime(_refusal), self._external_data(options):
-            super().__init__(
+        self._shares_options = sess_options is not None
+        with self._external_data(options):
+            _call(
+                super().__init__,
                 prepared.bytes if prepared.path is None else prepared.path,
                 options,
                 providers,
                 provider_options,
+                otherwise=_refusal,
                 **kwargs,
             )
         self._exchange = Exchange(self)
@@ -159,41 +182,32 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def _external_data(self, options: onnxruntime.SessionOptions) -> Iterator[None]:
         """While the session is made, the options say where its model's external data lies.
 
-        No longer, since the caller may use them for other models, whose data lies elsewhere.
+        No longer, since the caller may use them for other models, whose data lies elsewhere. The
+        runtime can neither forget an entry nor copy options, and it warns of each change of one.
+        So options that are this session's own are left as they are.
         """
         if self._folder is None:
             yield
             return
         before = _get(options, _FOLDER_ENTRY) or ""
-        _set(options, _FOLDER_ENTRY, self._folder)
+        if before != self._folder:
+            _set(options, _FOLDER_ENTRY, self._folder)
         try:
             yield
         finally:
-            _set(options, _FOLDER_ENTRY, before)
+            if self._shares_options and before != self._folder:
+                _set(options, _FOLDER_ENTRY, before)
         if self._check_unchanged is not None:
             self._check_unchanged()
 
-    @staticmethod
-    @contextmanager
-    def _call_of_runtime(
-        otherwise: Callable[[Exception], Error | None] = lambda error: None,
-    ) -> Iterator[None]:
-        """Raises our errors for the runtime's; does not begin where the process is exiting."""
-        try:
-            _enter_run()
-            with raised_by_runtime(otherwise):
-                yield
-        finally:
-            _leave_run()
-
     def set_providers(self, *arguments: Any, **named: Any) -> None:
-        with self._call_of_runtime(), self._external_data(self._sess_options_initial):
-            super().set_providers(*arguments, **named)
+        with self._external_data(self._sess_options_initial):
+            _call(super().set_providers, *arguments, **named)
 
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
-        # As _call_of_runtime and super(), without their cost to a call that goes well.
-        _enter_run()
+        # As _call and super(), without their cost to a call that goes well.
         try:
+            _enter_run()
             if self._needs_help or may_be_swapped(input_feed):
                 return self._exchange.run(self, output_names, input_feed, run_options)
             return _run(self, output_names, input_feed, run_options)
@@ -206,13 +220,10 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             _leave_run()
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> Any:
-        with self._call_of_runtime():
-            return super().run_with_iobinding(iobinding, run_options)
+        return _call(super().run_with_iobinding, iobinding, run_options)
 
     def run_with_ort_values(self, *arguments: Any, **named: Any) -> Any:
-        with self._call_of_runtime():
-            return super().run_with_ort_values(*arguments, **named)
+        return _call(super().run_with_ort_values, *arguments, **named)
 
     def run_with_ortvaluevector(self, *arguments: Any, **named: Any) -> Any:
-        with self._call_of_runtime():
-            return super().run_with_ortvaluevector(*arguments, **named)
+        return _call(super().run_with_ortvaluevector, *arguments, **named)

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "core/platform.h"
 #include "pyop/bridge.h"
@@ -28,7 +29,7 @@ void CallEmbedding(const char* function) {
 
 void FinishPython() {
   {
-    const nb::gil_scoped_acquire gil;
+    const ScopedGil gil;
     CallEmbedding("finish");
   }
   CloseGateOfOperators();
@@ -38,12 +39,12 @@ void FinishPython() {
 /// the thread that forks takes it before, and tells Python after, as Python's own os.fork does.
 /// A fork that comes from Python has the GIL and is none of our business.
 thread_local bool is_forking = false;
-thread_local PyGILState_STATE state_before_fork;
+thread_local ScopedGil* gil_of_fork = nullptr;
 
 void BeforeFork() {
   is_forking = PyGILState_Check() == 0;
   if (is_forking) {
-    state_before_fork = PyGILState_Ensure();
+    gil_of_fork = new ScopedGil;  // another thread may be forking at this moment
     PyOS_BeforeFork();
   }
   HoldThreadStates();
@@ -53,7 +54,7 @@ void AfterForkInParent() {
   ReleaseThreadStatesInParent();
   if (!is_forking) return;
   PyOS_AfterFork_Parent();
-  PyGILState_Release(state_before_fork);
+  delete std::exchange(gil_of_fork, nullptr);
 }
 
 void AfterForkInChild() {
@@ -61,7 +62,7 @@ void AfterForkInChild() {
   ResetGate();
   if (!is_forking) return;
   PyOS_AfterFork_Child();
-  // The thread keeps its state: it may be the only one now, and Python 3.11 cannot do without any.
+  // The thread keeps its state, so nothing is destroyed: it may be the only one now, and Python 3.11 cannot do without any.
   PyEval_SaveThread();
 }
 

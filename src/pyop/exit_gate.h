@@ -3,7 +3,8 @@
 // A thread that asks for the GIL then is ended by Python itself (pthread_exit, before 3.14), and
 // its stack is unwound through ONNX Runtime, which aborts. So when the process exits, runs that
 // begin are parked, those under way are awaited for a while, and what is inside an operator stays
-// there: parked threads sleep until the process is gone.
+// there: parked threads sleep until the process is gone. The thread that exits may still run
+// sessions, as may those that are no daemons: while they do, no operator is held back.
 #pragma once
 
 #include <Python.h>
@@ -16,7 +17,7 @@ namespace opgraft::pyop {
 [[noreturn]] void Park() noexcept;
 
 /// A run of a session of ours begins, or ends. Both need the GIL; the first does not return once
-/// the gate is closed, but in the thread that has closed it.
+/// the gate is closed, but in the thread that has closed it and in those that are no daemons.
 void EnterRun();
 void LeaveRun();
 

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -407,6 +408,7 @@ def test_calls_that_overlap_while_kept_inputs_are_let_go(write_module: Write) ->
 
 
 def test_an_array_that_overlapping_calls_resize_while_it_is_copied(write_module: Write) -> None:
+    """The result is the array as it was at some time: of another call's size maybe, but whole."""
     module = write_module(
         """
         shared = np.zeros(200_000, np.float32)
@@ -422,10 +424,8 @@ def test_an_array_that_overlapping_calls_resize_while_it_is_copied(write_module:
         for step in range(300):
             size = 200_000 if (step + number) % 2 else 3_000_000
             (result,) = session.run(None, {"x": np.array([size], np.float32)})
-            assert result.shape == (size,)
+            assert result.shape in [(200_000,), (3_000_000,)]
+            assert not result.any()  # memory that was let go has other contents
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))  # raises what they raise

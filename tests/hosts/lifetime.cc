@@ -137,6 +137,27 @@ int Fork() {
   std::_Exit(0);
 }
 
+/// By threads that Python has never seen, at the same time. It makes itself ready in each child.
+int ForkTogether() {
+  Run(Open());
+  std::atomic<int> right = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 500; ++j) {
+        const pid_t child = fork();
+        if (child == 0) std::_Exit(7);
+        int status = 0;
+        waitpid(child, &status, 0);
+        right += WIFEXITED(status) && WEXITSTATUS(status) == 7;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::printf("%d right\n", right.load());
+  return 0;
+}
+
 /// Before Python is started: a child starts its own.
 int ForkFirst() {
   const pid_t child = fork();
@@ -172,7 +193,7 @@ int Memory() {
   };
   run(5000);
   const long before = Pages();
-  run(100000);
+  run(40000);
   std::printf("%ld kB\n", (Pages() - before) * (sysconf(_SC_PAGESIZE) / 1024));
   return 0;
 }
@@ -205,6 +226,7 @@ int main(int, char** arguments) {
                                                                 {"once", RunOnce},
                                                                 {"fork", Fork},
                                                                 {"fork first", ForkFirst},
+                                                                {"fork together", ForkTogether},
                                                                 {"exit live", ExitLive},
                                                                 {"exit hot", ExitHot},
                                                                 {"memory", Memory},

@@ -208,6 +208,19 @@ def with_external_weight(model: onnx.ModelProto, folder: Path) -> Path:
 
 
 @tells_the_folder
+def test_the_runtime_has_nothing_to_warn_of(
+    write_module: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It does of each change of an entry of the options, such as the folder of the data."""
+    module = write_module(DOUBLE)
+    path = save(large_model(module), tmp_path / "model.onnx")
+    session = opgraft.InferenceSession(path, allow=[module])
+    session.set_providers(["CPUExecutionProvider"])  # makes the session anew
+    assert session.run(None, {})[0][0] == 3
+    assert capfd.readouterr().err == ""
+
+
+@tells_the_folder
 def test_external_data_beside_it(write_module: Write, tmp_path: Path) -> None:
     module = write_module(DOUBLE)
     path = with_external_weight(large_model(module), tmp_path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -21,7 +23,7 @@ import opgraft
 from conftest import DOUBLE, FLOAT, HOST_PYTHON, Write, floats, pyop_model
 
 TESTS = Path(__file__).resolve().parents[1]
-TRIES = {"Op": 16, "Short": 4, "Endless": 2, "Busy": 2}  # of an exit, by what the threads do
+TRIES = {"Op": 6, "Short": 2, "Endless": 1, "Busy": 1}  # of an exit, by what the threads do
 
 OPERATORS = """
     import time
@@ -178,13 +180,13 @@ def test_parallel_execution(write_module: Write) -> None:
     options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
     options.inter_op_num_threads = 4
     session = opgraft.InferenceSession(model, options, allow=[module])
-    for _ in range(100):
+    for _ in range(30):
         np.testing.assert_array_equal(session.run(None, {"x": floats(3)})[0], 8 * (floats(3) + 1))
     assert sys.modules[module].seen
     (class_name,) = (a for a in model.graph.node[3].attribute if a.name == "class_name")
     class_name.s = b"Bad"
     session = opgraft.InferenceSession(model, options, allow=[module])
-    for _ in range(20):
+    for _ in range(5):
         with pytest.raises(opgraft.PyOpError, match="node 'node3'.*bad"):
             session.run(None, {"x": floats(3)})
 
@@ -323,6 +325,11 @@ def test_fork_in_cpp(run_host: Host) -> None:
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
 
 
+def test_forks_by_many_threads_in_cpp(run_host: Host) -> None:
+    done = run_host("fork together")
+    assert (done.returncode, done.stdout) == (0, "2000 right\n"), done.stderr
+
+
 def test_fork_before_python_is_started_in_cpp(run_host: Host) -> None:
     done = run_host("fork first")
     assert (done.returncode, done.stdout) == (0, "child 7 parent 1\n"), done.stderr
@@ -404,7 +411,7 @@ def test_exit_with_daemon_threads_in_every_call(operators: Path) -> None:
         time.sleep(0.1)
         print("done")
     """
-    for _ in range(4):
+    for _ in range(2):
         done = run_python(program, operators)
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
@@ -441,6 +448,84 @@ def test_sessions_may_be_run_at_exit(operators: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "after 4.0\nbefore 4.0\n", "")
 
 
+@pytest.mark.parametrize("call", ["run", "run_with_ort_values", "set_providers"])
+def test_a_run_that_is_interrupted_as_it_begins_is_over(
+    write_module: Write, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Else the exit would wait for it. Python looks for Ctrl-C when a call has returned."""
+    module = write_module(DOUBLE)
+    session = opgraft.InferenceSession(pyop_model(module), allow=[module])
+    left: list[bool] = []
+    interrupt = functools.partial(signal.raise_signal, signal.SIGINT)
+    monkeypatch.setattr("opgraft._session._enter_run", interrupt)
+    monkeypatch.setattr("opgraft._session._leave_run", lambda: left.append(True))
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        getattr(session, call)(*([["CPUExecutionProvider"]] if call == "set_providers" else [[], {}]))
+    assert (interrupted.type, left) == (KeyboardInterrupt, [True])
+
+
+AT_EXIT = """
+    import atexit
+    def at_exit():  # is older than Opgraft's own function, and so runs after it
+        late()
+        print("late")
+    atexit.register(at_exit)
+    import threading, time
+    import numpy as np, onnx.parser, onnxruntime, opgraft
+
+    @opgraft.op("test::Increment", shape=lambda x: x)
+    def increment(x: np.ndarray) -> np.ndarray:
+        if x[0] == 9:
+            time.sleep(1.2)  # for longer than the exit waits
+        return x + 1
+
+    NODES = "a = test.Increment(x) b = test.Increment(x) c = test.Increment(x)"
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 21, "test": 1]>'
+        "graph (float[n] x) => (float[n] a, float[n] b, float[n] c) {" + NODES + "}"
+    )
+    options = onnxruntime.SessionOptions()
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    options.inter_op_num_threads = 3
+    session = opgraft.InferenceSession(model, options)
+
+    def run(times=50, first=0):
+        for _ in range(times):
+            assert session.run(None, {"x": np.float32([first])})[2] == [first + 1]
+
+    def forever():
+        while True:
+            run(first=9)
+"""
+LATE = {
+    "the main thread": """
+        late = run
+    """,
+    "a thread that it waits for": """
+        def late():
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+    """,
+    "the main thread, with threads that were parked": """
+        threading.Thread(target=forever, daemon=True).start()
+        time.sleep(0.1)
+        def late():
+            time.sleep(0.5)
+            run()
+    """,
+}
+
+
+@pytest.mark.parametrize("who", LATE)
+def test_operators_on_other_threads_at_exit(who: str) -> None:
+    """On the runtime's own, and on one that a function of atexit starts."""
+    source = textwrap.dedent(AT_EXIT) + textwrap.dedent(LATE[who])
+    command = [sys.executable, "-c", source]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "late\n", "")
+
+
 def test_exit_with_a_live_session_in_cpp(run_host: Host) -> None:
     done = run_host("exit live")
     assert (done.returncode, done.stdout, done.stderr) == (3, "done\n", "")
@@ -474,12 +559,12 @@ def test_many_runs_do_not_take_memory(operators: Path) -> None:
         onnxruntime.set_default_logger_severity(4)
         run(5_000)
         before = pages()
-        run(100_000)
+        run(40_000)
         print((pages() - before) * os.sysconf("SC_PAGESIZE") // 1024)
     """
     done = run_python(program, operators)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 4096  # kB; ten bytes a run would be 1,000
+    assert int(done.stdout) < 2048  # kB; a hundred bytes a run would be 4,000
 
 
 @pytest.mark.parametrize("what", ["memory", "sessions"])
@@ -487,7 +572,7 @@ def test_neither_runs_nor_sessions_take_memory_in_cpp(run_host: Host, what: str)
     done = run_host(what)
     growth = re.fullmatch(r"(-?\d+) kB\n", done.stdout)
     assert growth, done.stdout + done.stderr
-    assert int(growth[1]) < 4096
+    assert int(growth[1]) < 2048
 
 
 def test_sessions_are_freed(write_module: Write) -> None:
