@@ -60,7 +60,8 @@ SHORT_OF_MEMORY = """
     # A file is mapped, which takes its place too.
     model = open(sys.argv[1], "rb").read() if sys.argv[2] == "bytes" else sys.argv[1]
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + ({"bytes": 64, "path": 164}[sys.argv[2]] << 20),) * 2)
+    more = {"bytes": 64, "path": 164}[sys.argv[2]] << 20
+    resource.setrlimit(resource.RLIMIT_AS, (used + more,) * 2)
     try:
         opgraft.prepare(model, runtime="1.31.1")
     except opgraft.Error as error:
