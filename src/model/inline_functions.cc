@@ -20,6 +20,8 @@ constexpr std::size_t kMostNodes = 1'000'000;
 /// have a few copies of itself beyond that, for its functions may be nested.
 constexpr std::size_t kMostCopied = std::size_t{256} << 20U;
 constexpr std::size_t kMostCopies = 4;
+/// And each node may have as much as small ones need, which are limited by their number.
+constexpr std::size_t kNodeAllowance = 512;
 /// What it costs to keep a field of a few bytes.
 constexpr std::size_t kFieldCost = 32;
 
@@ -90,13 +92,15 @@ Inliner::Inliner(std::string_view graph, std::string_view origin, std::size_t mo
   NoteNames(graph);
 }
 
+std::size_t Inliner::MostCopied() const { return most_copied_ + nodes_ * kNodeAllowance; }
+
 Status Inliner::Charge(std::size_t bytes) {
   copied_ += bytes;
   if (!IsOverdrawn()) return Status();
   return Status::Model(std::string(origin_) +
                        ": with its functions inlined, as they must be where they hold Python "
                        "operators, more than " +
-                       std::to_string(most_copied_) +
+                       std::to_string(MostCopied()) +
                        " bytes would have to be copied. Hand large values to the functions as "
                        "inputs, not as attributes");
 }

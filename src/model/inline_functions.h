@@ -73,7 +73,8 @@ class Inliner {
   void NoteNames(std::string_view graph);
   /// Charges what it makes; who has many made checks IsOverdrawn.
   std::string_view NewName(const Call& call, std::string_view name);
-  bool IsOverdrawn() const { return copied_ > most_copied_; }
+  std::size_t MostCopied() const;
+  bool IsOverdrawn() const { return copied_ > MostCopied(); }
   Status Refuse(const Call& call, const std::string& why) const;
 
   const std::string_view origin_;
@@ -81,8 +82,8 @@ class Inliner {
   std::deque<std::string> new_names_;           // what the set's views look at
   std::size_t calls_ = 0;
   std::size_t nodes_ = 0;
-  std::size_t copied_ = 0;  // bytes
-  const std::size_t most_copied_;
+  std::size_t copied_ = 0;         // bytes
+  const std::size_t most_copied_;  // beyond what each node may have
 };
 
 }  // namespace opgraft::model
