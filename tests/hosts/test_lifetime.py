@@ -460,7 +460,9 @@ def test_a_run_that_is_interrupted_as_it_begins_is_over(
     monkeypatch.setattr("opgraft._session._enter_run", interrupt)
     monkeypatch.setattr("opgraft._session._leave_run", lambda: left.append(True))
     with pytest.raises(KeyboardInterrupt) as interrupted:
-        getattr(session, call)(*([["CPUExecutionProvider"]] if call == "set_providers" else [[], {}]))
+        getattr(session, call)(
+            *([["CPUExecutionProvider"]] if call == "set_providers" else [[], {}])
+        )
     assert (interrupted.type, left) == (KeyboardInterrupt, [True])
 
 
