@@ -62,7 +62,8 @@ void AfterForkInChild() {
   ResetGate();
   if (!is_forking) return;
   PyOS_AfterFork_Child();
-  // The thread keeps its state, so nothing is destroyed: it may be the only one now, and Python 3.11 cannot do without any.
+  // The thread keeps its state, so nothing is destroyed: it may be the only one now, and
+  // Python 3.11 cannot do without any.
   PyEval_SaveThread();
 }
 

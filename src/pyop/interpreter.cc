@@ -110,9 +110,9 @@ Status StartInterpreter() {
 
 /// Takes the GIL by Python's own means: ScopedGil, whose lock keeps forks away from threads that
 /// are being made known to Python, is behind the bridge. That leaves the moment in which a thread
-/// that Python does not know makes the first use of Opgraft. Where the host has started Python there
-/// could be no lock, since the handlers of forks come with the import; where we have, the thread
-/// that starts it is known.
+/// that Python does not know makes the first use of Opgraft. Where the host has started Python
+/// there could be no lock, since the handlers of forks come with the import; where we have, the
+/// thread that starts it is known.
 Status ImportBridge(const PythonApi& python, const Bridge** bridge) {
   const int gil = python.gil_ensure();
   PyObject* module = python.import_module(kBridgeModule);

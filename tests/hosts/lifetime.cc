@@ -193,7 +193,7 @@ int Memory() {
   };
   run(5000);
   const long before = Pages();
-  run(40000);
+  run(100000);
   std::printf("%ld kB\n", (Pages() - before) * (sysconf(_SC_PAGESIZE) / 1024));
   return 0;
 }

@@ -460,7 +460,9 @@ def test_a_run_that_is_interrupted_as_it_begins_is_over(
     monkeypatch.setattr("opgraft._session._enter_run", interrupt)
     monkeypatch.setattr("opgraft._session._leave_run", lambda: left.append(True))
     with pytest.raises(KeyboardInterrupt) as interrupted:
-        getattr(session, call)(*([["CPUExecutionProvider"]] if call == "set_providers" else [[], {}]))
+        getattr(session, call)(
+            *([["CPUExecutionProvider"]] if call == "set_providers" else [[], {}])
+        )
     assert (interrupted.type, left) == (KeyboardInterrupt, [True])
 
 
@@ -559,12 +561,12 @@ def test_many_runs_do_not_take_memory(operators: Path) -> None:
         onnxruntime.set_default_logger_severity(4)
         run(5_000)
         before = pages()
-        run(40_000)
+        run(100_000)
         print((pages() - before) * os.sysconf("SC_PAGESIZE") // 1024)
     """
     done = run_python(program, operators)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 2048  # kB; a hundred bytes a run would be 4,000
+    assert int(done.stdout) < 4096  # kB; up to 3,500 come and go anyway
 
 
 @pytest.mark.parametrize("what", ["memory", "sessions"])
@@ -572,7 +574,7 @@ def test_neither_runs_nor_sessions_take_memory_in_cpp(run_host: Host, what: str)
     done = run_host(what)
     growth = re.fullmatch(r"(-?\d+) kB\n", done.stdout)
     assert growth, done.stdout + done.stderr
-    assert int(growth[1]) < 2048
+    assert int(growth[1]) < 4096
 
 
 def test_sessions_are_freed(write_module: Write) -> None:
