@@ -560,13 +560,17 @@ def test_many_runs_do_not_take_memory(operators: Path) -> None:
                 raise SystemExit("not refused")
         onnxruntime.set_default_logger_severity(4)
         run(5_000)
-        before = pages()
-        run(100_000)
-        print((pages() - before) * os.sysconf("SC_PAGESIZE") // 1024)
+        growth = []
+        for _ in range(3):
+            before = pages()
+            run(35_000)
+            growth.append(pages() - before)
+        print(min(growth) * os.sysconf("SC_PAGESIZE") // 1024)
     """
     done = run_python(program, operators)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 4096  # kB; up to 3,500 come and go anyway
+    # In kB. A loss, of an object at least, is there each time; what comes and goes is not.
+    assert int(done.stdout) < 1500
 
 
 @pytest.mark.parametrize("what", ["memory", "sessions"])
@@ -574,7 +578,7 @@ def test_neither_runs_nor_sessions_take_memory_in_cpp(run_host: Host, what: str)
     done = run_host(what)
     growth = re.fullmatch(r"(-?\d+) kB\n", done.stdout)
     assert growth, done.stdout + done.stderr
-    assert int(growth[1]) < 4096
+    assert int(growth[1]) < 6000
 
 
 def test_sessions_are_freed(write_module: Write) -> None:
