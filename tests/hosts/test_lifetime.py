@@ -450,13 +450,19 @@ def test_sessions_may_be_run_at_exit(operators: Path) -> None:
 
 @pytest.mark.parametrize("call", ["run", "run_with_ort_values", "set_providers"])
 def test_a_run_that_is_interrupted_as_it_begins_is_over(
-    write_module: Write, monkeypatch: pytest.MonkeyPatch, call: str
+    write_module: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    call: str,
 ) -> None:
     """Else the exit would wait for it. Python looks for Ctrl-C when a call has returned."""
     module = write_module(DOUBLE)
     session = opgraft.InferenceSession(pyop_model(module), allow=[module])
     left: list[bool] = []
     interrupt = functools.partial(signal.raise_signal, signal.SIGINT)
+    # A shell has its jobs in the background ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     monkeypatch.setattr("opgraft._session._enter_run", interrupt)
     monkeypatch.setattr("opgraft._session._leave_run", lambda: left.append(True))
     with pytest.raises(KeyboardInterrupt) as interrupted:
