@@ -20,15 +20,6 @@ bool IsWider(std::int64_t expected, std::int64_t given) {
          (expected == tag::kFloats && given == tag::kInts);
 }
 
-std::string NodeName(std::string_view node, const NodeHead& head) {
-  if (!head.name.empty()) return std::string(head.name);
-  for (FieldReader reader(node); reader.Next();) {
-    if (reader.field().tag() != tag::kNodeOutput) continue;
-    return std::string(head.op_type) + "_" + std::string(reader.field().Bytes());
-  }
-  return std::string(head.op_type);
-}
-
 class Matcher {
  public:
   Matcher(const Schema& schema, const DeclaredValues& declared, PyOpNode* node)
@@ -52,10 +43,6 @@ class Matcher {
 
   std::vector<std::string_view>& inputs() { return node_->inputs; }
   std::vector<std::string_view>& outputs() { return node_->outputs; }
-  const TypeVariable& TypeOfInput(std::size_t index) const {
-    return schema_.types[Schema::At(schema_.inputs, index).type];
-  }
-
   Status CheckCounts() {
     while (!inputs().empty() && inputs().back().empty()) inputs().pop_back();
     if (!Schema::TakesCount(schema_.inputs, inputs().size())) {
@@ -83,14 +70,9 @@ class Matcher {
   Status TakeAttributes(const std::vector<Field>& attributes) {
     std::vector<std::string_view> given;
     for (const Field& attribute : attributes) {
-      std::string_view name;
-      std::int64_t type = 0;
-      for (FieldReader reader(attribute.Bytes()); reader.Next();) {
-        if (reader.field().tag() == tag::kAttributeName) name = reader.field().Bytes();
-        if (reader.field().tag() == tag::kAttributeType) type = reader.field().Integer();
-      }
+      const auto [name, type, is_reference] = ReadAttributeHead(attribute.Bytes());
       const auto known = std::find_if(schema_.attributes.begin(), schema_.attributes.end(),
-                                      [&](const auto& known) { return known.name == name; });
+                                      [name = name](const auto& one) { return one.name == name; });
       if (known == schema_.attributes.end()) {
         return Status::Model(who_ + ": it has no attribute " + Quoted(name) + "; it has " +
                              AttributeNames());
@@ -155,14 +137,7 @@ class Matcher {
       if (!leading) leading = source;
       // Only one input can give types while the runtime loads the model.
       if (*leading != *source) {
-        type.fixed = declared_.TypeOf(inputs()[*source]);
-        if (type.fixed == 0) type.fixed = declared_.TypeOf(outputs()[i]);
-        if (type.fixed == 0) {
-          return Status::Model(who_ + ": output " + std::to_string(i) + " has the type of " +
-                               Quoted(inputs()[*source]) +
-                               ", which the model does not declare. Let onnx do so first: model = "
-                               "onnx.shape_inference.infer_shapes(model)");
-        }
+        if (Status status = Fix(i); !status.ok()) return status;
       }
     }
     return LimitLeading();
@@ -172,20 +147,26 @@ class Matcher {
   /// must be declared.
   Status LimitLeading() {
     const auto follows = [](const OutputType& type) { return type.fixed == 0; };
-    const auto count = std::count_if(output_types_.begin(), output_types_.end(), follows);
-    if (count == static_cast<std::ptrdiff_t>(output_types_.size())) return Status();
+    if (std::all_of(output_types_.begin(), output_types_.end(), follows)) return Status();
     std::size_t kept = 0;
     for (std::size_t i = 0; i < output_types_.size(); ++i) {
-      OutputType& type = output_types_[i];
-      if (!follows(type) || ++kept <= pyop::kMostLeading) continue;
-      type.fixed = declared_.TypeOf(inputs()[type.source]);
-      if (type.fixed == 0) type.fixed = declared_.TypeOf(outputs()[i]);
-      if (type.fixed != 0) continue;
-      return Status::Model(who_ + ": the type of " + Quoted(inputs()[type.source]) +
-                           " must be declared. Let onnx do so first: model = "
-                           "onnx.shape_inference.infer_shapes(model)");
+      if (!follows(output_types_[i]) || ++kept <= pyop::kMostLeading) continue;
+      if (Status status = Fix(i); !status.ok()) return status;
     }
     return Status();
+  }
+
+  /// Takes the type of an output from what the model declares.
+  Status Fix(std::size_t index) {
+    OutputType& type = output_types_[index];
+    const std::string_view source = inputs()[type.source];
+    type.fixed = declared_.TypeOf(source);
+    if (type.fixed == 0) type.fixed = declared_.TypeOf(outputs()[index]);
+    if (type.fixed != 0) return Status();
+    return Status::Model(who_ + ": output " + std::to_string(index) + " has the type of " +
+                         Quoted(source) +
+                         ", which the model does not declare. Let onnx do so first: model = "
+                         "onnx.shape_inference.infer_shapes(model)");
   }
 
   /// Puts the input that gives the type first, and the outputs that take it before the others.
@@ -245,22 +226,7 @@ class Matcher {
 
 Status ReadDeclared(std::string_view node, const Schema& schema, const DeclaredValues& declared,
                     PyOpNode* read) {
-  const NodeHead head = ReadHead(node);
-  std::vector<Field> attributes;
-  for (FieldReader reader(node); reader.Next();) {
-    const Field& field = reader.field();
-    switch (field.tag()) {
-      case tag::kNodeInput: read->inputs.push_back(field.Bytes()); break;
-      case tag::kNodeOutput: read->outputs.push_back(field.Bytes()); break;
-      case tag::kNodeAttribute: attributes.push_back(field); break;
-      case tag::kNodeName:
-      case tag::kNodeOpType:
-      case tag::kNodeOverload:
-      case tag::kNodeDomain: break;
-      default: read->rest.Borrow(field.slice());
-    }
-  }
-  read->spec.node = NodeName(node, head);
+  const std::vector<Field> attributes = ReadParts(node, ReadHead(node), read);
   read->spec.operator_name = schema.FullName();
   read->spec.module = schema.module;
   return Matcher(schema, declared, read).Match(attributes);

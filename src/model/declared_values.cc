@@ -53,6 +53,17 @@ std::pair<std::string_view, DeclaredValue> ReadTensorHead(std::string_view tenso
   return {name, value};
 }
 
+void DeclaredValues::Read(std::string_view graph) {
+  for (FieldReader reader(graph); reader.Next();) {
+    const Field& field = reader.field();
+    if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphInput ||
+        field.tag() == tag::kGraphOutput) {
+      Add(ReadValueInfo(field.Bytes()));
+    }
+    if (field.tag() == tag::kGraphInitializer) Add(ReadTensorHead(field.Bytes()));
+  }
+}
+
 std::string WriteValueInfo(std::string_view name, const DeclaredValue& value) {
   // From the inside out: a nested writer would leave out a message without fields, such as the
   // shape of a scalar.

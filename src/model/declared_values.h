@@ -27,6 +27,9 @@ class DeclaredValues {
     return values_.insert(std::move(value)).second;
   }
 
+  /// Adds what `graph` declares in its value_info, inputs, outputs and initializers.
+  void Read(std::string_view graph);
+
   /// nullptr where nobody declares it.
   const DeclaredValue* Find(std::string_view name) const {
     for (const DeclaredValues* graph = this; graph != nullptr; graph = graph->outer_) {

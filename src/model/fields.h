@@ -116,4 +116,13 @@ class FieldReader {
   Field field_;
 };
 
+/// The string or message under `tag`, the last where there are several; empty where there is none.
+inline std::string_view ReadText(std::string_view message, std::uint32_t tag) {
+  std::string_view text;
+  for (FieldReader reader(message); reader.Next();) {
+    if (reader.field().tag() == tag) text = reader.field().Bytes();
+  }
+  return text;
+}
+
 }  // namespace opgraft::model

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/fields.h"
+#include "model/graphs.h"
 #include "model/onnx_tags.h"
 #include "model/opset_changes.h"
 
@@ -12,19 +13,6 @@ namespace opgraft::model {
 namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-
-/// ONNX's own domain has two names.
-std::string_view Normalized(std::string_view domain) {
-  return IsDefaultDomain(domain) ? std::string_view() : domain;
-}
-
-std::string_view ReadAttributeName(std::string_view attribute) {
-  std::string_view name;
-  for (FieldReader reader(attribute); reader.Next();) {
-    if (reader.field().tag() == tag::kAttributeName) name = reader.field().Bytes();
-  }
-  return name;
-}
 
 Function ReadFunction(std::string_view bytes) {
   Function function;
@@ -40,7 +28,7 @@ Function ReadFunction(std::string_view bytes) {
       case tag::kFunctionNode: function.nodes.push_back(field.Bytes()); break;
       case tag::kFunctionValueInfo: function.value_infos.push_back(field.Bytes()); break;
       case tag::kFunctionAttributeDefault:
-        function.defaults.emplace(ReadAttributeName(field.Bytes()), field.Bytes());
+        function.defaults.emplace(ReadText(field.Bytes(), tag::kAttributeName), field.Bytes());
         break;
       case tag::kFunctionOpsetImport:
         function.imports.push_back(ReadOpsetImport(field.Bytes()));
@@ -60,16 +48,11 @@ const OpsetImport* FindImport(const std::vector<OpsetImport>& imports, std::stri
 /// Calls `visit` with the nodes of every graph in the node's attributes, not with those below them.
 template <class Visit>
 void VisitInnerNodes(std::string_view node, const Visit& visit) {
-  for (FieldReader reader(node); reader.Next();) {
-    if (reader.field().tag() != tag::kNodeAttribute) continue;
-    for (FieldReader attribute(reader.field().Bytes()); attribute.Next();) {
-      const std::uint32_t kind = attribute.field().tag();
-      if (kind != tag::kAttributeGraph && kind != tag::kAttributeGraphs) continue;
-      for (FieldReader graph(attribute.field().Bytes()); graph.Next();) {
-        if (graph.field().tag() == tag::kGraphNode) visit(graph.field().Bytes());
-      }
+  VisitGraphsOf(node, [&](std::string_view graph, std::string_view) {
+    for (FieldReader reader(graph); reader.Next();) {
+      if (reader.field().tag() == tag::kGraphNode) visit(reader.field().Bytes());
     }
-  }
+  });
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "model/fields.h"
+#include "model/graphs.h"
 #include "model/nesting.h"
-#include "model/node_names.h"
 #include "model/onnx_tags.h"
 
 namespace opgraft::model {
@@ -29,14 +29,6 @@ std::string TextField(std::uint32_t tag, std::string_view text) {
   std::string field;
   protozero::pbf_writer(field).add_string(tag, text.data(), text.size());
   return field;
-}
-
-std::string_view ReadText(std::string_view message, std::uint32_t tag) {
-  std::string_view text;
-  for (FieldReader reader(message); reader.Next();) {
-    if (reader.field().tag() == tag) text = reader.field().Bytes();
-  }
-  return text;
 }
 
 /// The name of a sparse tensor is that of its values.

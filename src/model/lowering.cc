@@ -2,6 +2,7 @@
 #include "model/lowering.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "model/fields.h"
@@ -10,12 +11,21 @@
 
 namespace opgraft::model {
 
+std::string DifferenceIn(const RuntimeLimits& limits, std::string_view node, const NodeHead& head,
+                         std::int64_t version) {
+  const std::string_view domain = Normalized(head.domain);
+  const std::optional<std::int64_t> limit = OpsetLimit(limits, domain);
+  if (!limit || version <= *limit || domain == kContribDomain) return "";
+  return domain.empty() ? Difference(node, head.op_type, *limit, version)
+                        : std::string(head.op_type);
+}
+
 void Lowering::Read(std::string_view model) {
   const auto note = [this](const Field& field) {
     OpsetImport import = ReadOpsetImport(field.Bytes());
     const std::int64_t version = import.version;
     if (!Lower(&import)) return;
-    std::int64_t& highest = lowered_[IsDefaultDomain(import.domain) ? "" : import.domain];
+    std::int64_t& highest = lowered_[Normalized(import.domain)];
     highest = std::max(highest, version);
   };
   for (FieldReader reader(model); reader.Next();) {
@@ -35,12 +45,9 @@ bool Lowering::Lower(OpsetImport* import) const {
 }
 
 void Lowering::NoteNode(std::string_view node, const NodeHead& head) {
-  const std::string_view domain = IsDefaultDomain(head.domain) ? "" : head.domain;
-  const auto lowered = lowered_.find(domain);
-  if (lowered == lowered_.end() || domain == kContribDomain) return;
-  std::string difference = domain.empty()
-                               ? Difference(node, head.op_type, limits_.opset, lowered->second)
-                               : std::string(head.op_type);
+  const auto lowered = lowered_.find(Normalized(head.domain));
+  if (lowered == lowered_.end()) return;
+  std::string difference = DifferenceIn(limits_, node, head, lowered->second);
   if (!difference.empty()) differences_[lowered->first].insert(std::move(difference));
 }
 

@@ -14,6 +14,11 @@
 
 namespace opgraft::model {
 
+/// What about a node of opset `version` is another in the newest one that the runtime takes; ""
+/// where it means the same there, or the runtime takes the version as it is.
+std::string DifferenceIn(const RuntimeLimits& limits, std::string_view node, const NodeHead& head,
+                         std::int64_t version);
+
 class Lowering {
  public:
   explicit Lowering(const RuntimeLimits& limits) : limits_(limits) {}

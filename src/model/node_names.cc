@@ -1,6 +1,10 @@
 // Names are numbered from 2 on.
 #include "model/node_names.h"
 
+#include "model/fields.h"
+#include "model/graphs.h"
+#include "model/onnx_tags.h"
+
 namespace opgraft::model {
 
 std::string NodeNames::Give(const std::string& wish) {

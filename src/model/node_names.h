@@ -6,36 +6,8 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
-#include <vector>
-
-#include "model/fields.h"
-#include "model/onnx_tags.h"
 
 namespace opgraft::model {
-
-/// Calls `visit` with a graph, and with all that are inside it. Not by recursion, since how deep
-/// graphs are nested is only checked where they are written.
-template <class Visit>
-void VisitGraphs(std::string_view graph, const Visit& visit) {
-  std::vector<std::string_view> graphs = {graph};
-  while (!graphs.empty()) {
-    const std::string_view next = graphs.back();
-    graphs.pop_back();
-    visit(next);
-    for (FieldReader reader(next); reader.Next();) {
-      if (reader.field().tag() != tag::kGraphNode) continue;
-      for (FieldReader node(reader.field().Bytes()); node.Next();) {
-        if (node.field().tag() != tag::kNodeAttribute) continue;
-        for (FieldReader attribute(node.field().Bytes()); attribute.Next();) {
-          const Field& field = attribute.field();
-          const bool is_graph =
-              field.tag() == tag::kAttributeGraph || field.tag() == tag::kAttributeGraphs;
-          if (is_graph) graphs.push_back(field.Bytes());
-        }
-      }
-    }
-  }
-}
 
 class NodeNames {
  public:

@@ -13,6 +13,11 @@ inline bool IsDefaultDomain(std::string_view domain) {
   return domain.empty() || domain == "ai.onnx";
 }
 
+/// The domain by one name: "" for ONNX's own.
+inline std::string_view Normalized(std::string_view domain) {
+  return IsDefaultDomain(domain) ? std::string_view() : domain;
+}
+
 namespace tag {
 
 enum Model : std::uint32_t {

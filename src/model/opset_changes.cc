@@ -132,10 +132,7 @@ std::string Obstacle(std::string_view node, const Review& review) {
         if (!field.Bytes().empty()) last_output = outputs;
         break;
       case tag::kNodeAttribute: {
-        std::string_view name;
-        for (FieldReader attribute(field.Bytes()); attribute.Next();) {
-          if (attribute.field().tag() == tag::kAttributeName) name = attribute.field().Bytes();
-        }
+        const std::string_view name = ReadText(field.Bytes(), tag::kAttributeName);
         const bool is_set = !name.empty() && name == review.zero && IntegerOf(field.Bytes()) != 0;
         if (is_set || Holds(review.absent, name)) return " with '" + std::string(name) + "'";
         break;

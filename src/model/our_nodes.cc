@@ -8,31 +8,28 @@
 
 namespace opgraft::model {
 
-void OurNodes::ReadModules(std::string_view model) {
+Modules ReadModules(std::string_view model) {
+  Modules modules;
   for (FieldReader reader(model); reader.Next();) {
     if (reader.field().tag() != tag::kMetadata) continue;
-    std::string_view key;
-    std::string_view value;
-    for (FieldReader entry(reader.field().Bytes()); entry.Next();) {
-      if (entry.field().tag() == tag::kEntryKey) key = entry.field().Bytes();
-      if (entry.field().tag() == tag::kEntryValue) value = entry.field().Bytes();
-    }
+    const std::string_view entry = reader.field().Bytes();
+    const std::string_view key = ReadText(entry, tag::kEntryKey);
     if (!key.starts_with(kModuleKey)) continue;
-    modules_[std::string(key.substr(kModuleKey.size()))] = value;
+    modules[std::string(key.substr(kModuleKey.size()))] = ReadText(entry, tag::kEntryValue);
   }
+  return modules;
 }
 
 const OurNodes::Lookup& OurNodes::Find(const NodeHead& head) {
-  const std::string_view domain = IsDefaultDomain(head.domain) ? "" : head.domain;
+  const std::string_view domain = Normalized(head.domain);
   const auto [found, is_new] = lookups_.try_emplace({domain, head.op_type});
   if (!is_new) return found->second;
   const std::string name = std::string(domain) + "::" + std::string(head.op_type);
   const auto module = modules_.find(name);
   const std::string who = (head.name.empty() ? "a node" : "node '" + std::string(head.name) + "'") +
                           ", operator " + name;
-  found->second.status =
-      source_.Find(who, domain, head.op_type, module != modules_.end() ? module->second : "",
-                   &found->second.schema);
+  found->second.status = source_.Find(who, name, module != modules_.end() ? module->second : "",
+                                      &found->second.schema);
   return found->second;
 }
 

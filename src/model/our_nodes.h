@@ -21,18 +21,26 @@ namespace opgraft::model {
 /// module that declares the operator.
 inline constexpr std::string_view kModuleKey = "opgraft.module.";
 
+/// By "domain::Name": the Python modules that declare operators. Views into the model's bytes.
+using Modules = std::map<std::string, std::string_view, std::less<>>;
+
+/// What the model's metadata says of them.
+Modules ReadModules(std::string_view model);
+
 class OurNodes {
  public:
   /// What is given must outlive this.
   OurNodes(OperatorSource& source, const RuntimeLimits& limits, std::string_view runtime_version)
       : source_(source), limits_(limits), runtime_version_(runtime_version) {}
 
-  /// Reads from the model's metadata which Python modules declare its operators.
-  void ReadModules(std::string_view model);
+  /// Reads what `model` says of its operators; before any node.
+  void Read(std::string_view model) { modules_ = ReadModules(model); }
 
   /// The one place that tells which nodes Opgraft runs. The bytes behind `head` must outlive this.
   bool Has(const NodeHead& head) {
-    return head.IsPyOp() || Find(head).schema != nullptr || !Find(head).status.ok();
+    if (head.IsPyOp()) return true;
+    const Lookup& lookup = Find(head);
+    return lookup.schema != nullptr || !lookup.status.ok();
   }
 
   /// Reads one of our nodes that is not canonical yet, and checks that the runtime lets a custom
@@ -53,8 +61,7 @@ class OurNodes {
   OperatorSource& source_;
   const RuntimeLimits& limits_;
   const std::string_view runtime_version_;
-  /// By "domain::Name".
-  std::map<std::string, std::string_view, std::less<>> modules_;
+  Modules modules_;
   std::map<std::pair<std::string_view, std::string_view>, Lookup> lookups_;  // by domain and name
 };
 

@@ -3,9 +3,7 @@
 #include "model/prepare.h"
 
 #include <deque>
-#include <exception>
 #include <memory>
-#include <new>
 #include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <utility>
@@ -21,6 +19,7 @@
 #include "model/opset_import.h"
 #include "model/our_nodes.h"
 #include "model/pyop_node.h"
+#include "model/reading.h"
 #include "model/rope.h"
 #include "model/runtime_limits.h"
 #include "model/weight_references.h"
@@ -30,9 +29,6 @@ namespace {
 
 /// What protobuf, and with it the runtime, parses.
 constexpr std::size_t kLargestMessage = 0x7fffffff;
-/// What we can read: lengths of 32 bits.
-constexpr std::size_t kLargestReadable = 0xffffffff;
-
 /// What a graph declares about its values, and what is to be declared in it beyond that.
 struct Declarations {
   explicit Declarations(const DeclaredValues* outer) : values(outer) {}
@@ -105,7 +101,7 @@ Status Preparer::Run() {
   bool has_graph = false;
   bool has_opset = false;
   bool imports_opgraft = false;
-  ours_.ReadModules(model_);
+  ours_.Read(model_);
   lowering_.Read(model_);
   const auto is_ours = [this](const NodeHead& head) { return ours_.Has(head); };
   if (Status status = functions_.Read(model_, origin_, is_ours); !status.ok()) return status;
@@ -191,14 +187,7 @@ Status Preparer::RewriteGraph(std::string_view graph, const DeclaredValues* oute
                               Rope* out, bool* changed) {
   if (depth > kMaximumDepth) return NestedTooDeep(origin_);
   Declarations declared(outer);
-  for (FieldReader reader(graph); reader.Next();) {
-    const Field& field = reader.field();
-    if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphInput ||
-        field.tag() == tag::kGraphOutput) {
-      declared.values.Add(ReadValueInfo(field.Bytes()));
-    }
-    if (field.tag() == tag::kGraphInitializer) declared.values.Add(ReadTensorHead(field.Bytes()));
-  }
+  declared.values.Read(graph);
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kGraphNode) {
@@ -384,30 +373,9 @@ void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) 
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
                OperatorSource& operators, PreparedModel* prepared, std::string_view file_name) {
   *prepared = PreparedModel();
-  if (RuntimeVersion::Parse(runtime_version) < kOldestRuntime) {
-    return Status::Error("runtime: expected a version of ONNX Runtime from 1.19 on, not '" +
-                         std::string(runtime_version) + "'");
-  }
-  // The runtime's own format, which holds no node that would have to be changed.
-  if (model.size() > 8 && model.substr(4, 4) == "ORTM") return Status();
-  if (model.size() > kLargestReadable) {
-    return Status::Model(std::string(origin) + " has " + std::to_string(model.size()) +
-                         " bytes, where protobuf takes at most 2 GB: it is no ONNX model, or its "
-                         "weights should lie in external data");
-  }
-  try {
+  return ReadModel(model, origin, runtime_version, "prepare", [&] {
     return Preparer(model, origin, runtime_version, operators, file_name, prepared).Run();
-  } catch (const protozero::exception& exception) {
-    return Status::Model(std::string(origin) +
-                         " is no ONNX model, or is cut short: " + exception.what());
-  } catch (const std::bad_alloc&) {
-    *prepared = PreparedModel();
-    return Status::Error("there is not enough memory to prepare " + std::string(origin) +
-                         ", which has " + std::to_string(model.size()) + " bytes");
-  } catch (const std::exception& exception) {
-    *prepared = PreparedModel();
-    return Status::Error(std::string(origin) + " cannot be prepared: " + exception.what());
-  }
+  });
 }
 
 }  // namespace opgraft::model

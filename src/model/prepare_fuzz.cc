@@ -36,9 +36,9 @@ class OneOperator final : public OperatorSource {
     schema_ = std::make_shared<const Schema>(std::move(schema));
   }
 
-  Status Find(std::string_view, std::string_view domain, std::string_view name, std::string_view,
+  Status Find(std::string_view, std::string_view full_name, std::string_view,
               std::shared_ptr<const Schema>* schema) override {
-    if (domain == schema_->domain && name == schema_->name) *schema = schema_;
+    if (full_name == schema_->FullName()) *schema = schema_;
     return Status();
   }
 

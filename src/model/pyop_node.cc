@@ -147,9 +147,29 @@ NodeHead ReadHead(std::string_view node) {
   if (!head.op_type.starts_with(pyop::kOpType)) return head;
   for (FieldReader reader(node); reader.Next();) {
     if (reader.field().tag() != tag::kNodeAttribute) continue;
-    head.has_format |= ReadAttribute(reader.field().Bytes()).name == name::kFormat;
+    head.has_format |= ReadText(reader.field().Bytes(), tag::kAttributeName) == name::kFormat;
   }
   return head;
+}
+
+AttributeHead ReadAttributeHead(std::string_view attribute) {
+  AttributeHead head;
+  for (FieldReader reader(attribute); reader.Next();) {
+    const Field& field = reader.field();
+    if (field.tag() == tag::kAttributeName) head.name = field.Bytes();
+    if (field.tag() == tag::kAttributeType) head.type = field.Integer();
+    if (field.tag() == tag::kAttributeReference) head.is_reference = !field.Bytes().empty();
+  }
+  return head;
+}
+
+std::string NodeName(std::string_view node, const NodeHead& head) {
+  if (!head.name.empty()) return std::string(head.name);
+  for (FieldReader reader(node); reader.Next();) {
+    if (reader.field().tag() != tag::kNodeOutput) continue;
+    return std::string(head.op_type) + "_" + std::string(reader.field().Bytes());
+  }
+  return std::string(head.op_type);
 }
 
 std::vector<std::string_view> PyOpNode::PresentInputs() const {
@@ -158,8 +178,7 @@ std::vector<std::string_view> PyOpNode::PresentInputs() const {
   return present;
 }
 
-Status ReadPyOp(std::string_view node, PyOpNode* read) {
-  const NodeHead head = ReadHead(node);
+std::vector<Field> ReadParts(std::string_view node, const NodeHead& head, PyOpNode* read) {
   std::vector<Field> attributes;
   for (FieldReader reader(node); reader.Next();) {
     const Field& field = reader.field();
@@ -174,12 +193,14 @@ Status ReadPyOp(std::string_view node, PyOpNode* read) {
       default: read->rest.Borrow(field.slice());
     }
   }
-  read->spec.node = head.name;
-  if (head.name.empty()) {
-    read->spec.node = "PyOp" + (read->outputs.empty() ? "" : "_" + std::string(read->outputs[0]));
-  }
+  read->spec.node = NodeName(node, head);
+  return attributes;
+}
+
+Status ReadPyOp(std::string_view node, PyOpNode* read) {
+  const NodeHead head = ReadHead(node);
   std::string arguments;
-  for (const Field& attribute : attributes) {
+  for (const Field& attribute : ReadParts(node, head, read)) {
     bool is_known = false;
     Status status =
         TakeAttribute(ReadAttribute(attribute.Bytes()), head.IsCanonical(), read, &is_known);

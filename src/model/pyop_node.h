@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/declared_values.h"
+#include "model/fields.h"
 #include "model/rope.h"
 #include "opgraft/status.h"
 #include "pyop/spec.h"
@@ -29,6 +30,18 @@ struct NodeHead {
 
 NodeHead ReadHead(std::string_view node);
 
+/// The fields of an AttributeProto that tell what it is. A view into its bytes.
+struct AttributeHead {
+  std::string_view name;
+  std::int64_t type = 0;  ///< a number of AttributeProto.AttributeType
+  bool is_reference = false;
+};
+
+AttributeHead ReadAttributeHead(std::string_view attribute);
+
+/// The node's name; one without a name is called by its operator and its first output.
+std::string NodeName(std::string_view node, const NodeHead& head);
+
 struct PyOpNode {
   pyop::Spec spec;
   std::string op_type = pyop::kOpType;    ///< of the canonical node
@@ -39,6 +52,9 @@ struct PyOpNode {
   /// The inputs that are there.
   std::vector<std::string_view> PresentInputs() const;
 };
+
+/// Reads what every node has but its attributes, and returns those.
+std::vector<Field> ReadParts(std::string_view node, const NodeHead& head, PyOpNode* read);
 
 /// Reads a PyOp in either form; one without a name gets one. A ModelError where an attribute is not
 /// of the kind it must be.

@@ -10,12 +10,14 @@
 #include "core/runtime_version.h"
 #include "model/declared_values.h"
 #include "model/fields.h"
+#include "model/graphs.h"
+#include "model/lowering.h"
 #include "model/nesting.h"
 #include "model/onnx_tags.h"
-#include "model/opset_changes.h"
 #include "model/opset_import.h"
 #include "model/our_nodes.h"
 #include "model/pyop_node.h"
+#include "model/reading.h"
 #include "model/runtime_limits.h"
 #include "pyop/spec.h"
 
@@ -24,10 +26,6 @@ namespace {
 
 constexpr std::size_t kMostNodes = 5;
 constexpr std::int64_t kMixed = -1;  // while nodes are added: their types differ
-
-std::string_view Normalized(std::string_view domain) {
-  return IsDefaultDomain(domain) ? std::string_view() : domain;
-}
 
 using Versions = std::map<std::string_view, std::int64_t>;  // by domain
 
@@ -52,33 +50,6 @@ struct Place {
   }
 };
 
-/// A node without a name is called by its operator and its first output.
-std::string NameOf(std::string_view node, const NodeHead& head) {
-  if (!head.name.empty()) return std::string(head.name);
-  for (FieldReader reader(node); reader.Next();) {
-    if (reader.field().tag() != tag::kNodeOutput) continue;
-    return std::string(head.op_type) + "_" + std::string(reader.field().Bytes());
-  }
-  return std::string(head.op_type);
-}
-
-struct AttributeHead {
-  std::string_view name;
-  std::int64_t type = 0;
-  bool is_reference = false;
-};
-
-AttributeHead ReadAttributeHead(std::string_view attribute) {
-  AttributeHead head;
-  for (FieldReader reader(attribute); reader.Next();) {
-    const Field& field = reader.field();
-    if (field.tag() == tag::kAttributeName) head.name = field.Bytes();
-    if (field.tag() == tag::kAttributeType) head.type = field.Integer();
-    if (field.tag() == tag::kAttributeReference) head.is_reference = !field.Bytes().empty();
-  }
-  return head;
-}
-
 class Surveyor {
  public:
   Surveyor(std::string_view origin, std::string_view runtime_version, Survey* survey)
@@ -101,7 +72,6 @@ class Surveyor {
                        SurveyedOperator* noted);
   static void NoteAttributes(std::string_view node, SurveyedOperator* noted);
   void NoteImport(const OpsetImport& import, Versions* versions);
-  void NoteModule(std::string_view entry);
   static void NoteValue(std::string_view name, std::int64_t type, std::size_t index,
                         std::vector<SurveyedValue>* values);
   /// The operator that is told apart from others by these.
@@ -117,12 +87,12 @@ class Surveyor {
 Status Surveyor::Run(std::string_view model) {
   Versions versions;
   survey_->ir_limit = limits_.ir_version;
+  for (const auto& [name, module] : ReadModules(model)) survey_->modules[name] = module;
   for (FieldReader reader(model); reader.Next();) {
     const Field& field = reader.field();
     switch (field.tag()) {
       case tag::kIrVersion: survey_->ir_version = field.Integer(); break;
       case tag::kOpsetImport: NoteImport(ReadOpsetImport(field.Bytes()), &versions); break;
-      case tag::kMetadata: NoteModule(field.Bytes()); break;
       case tag::kFunctions: {
         std::string_view domain;
         std::string_view name;
@@ -163,14 +133,7 @@ Status Surveyor::Run(std::string_view model) {
 Status Surveyor::LookAtGraph(std::string_view graph, int depth, const Versions& versions,
                              Place* place) {
   if (depth > kMaximumDepth) return NestedTooDeep(origin_);
-  for (FieldReader reader(graph); reader.Next();) {
-    const Field& field = reader.field();
-    if (field.tag() == tag::kGraphValueInfo || field.tag() == tag::kGraphInput ||
-        field.tag() == tag::kGraphOutput) {
-      place->values.Add(ReadValueInfo(field.Bytes()));
-    }
-    if (field.tag() == tag::kGraphInitializer) place->values.Add(ReadTensorHead(field.Bytes()));
-  }
+  place->values.Read(graph);
   for (FieldReader reader(graph); reader.Next();) {
     if (reader.field().tag() != tag::kGraphNode) continue;
     Status status = LookAtNode(reader.field().Bytes(), depth, versions, *place);
@@ -216,22 +179,17 @@ Status Surveyor::LookAtNode(std::string_view node, int depth, const Versions& ve
 
 Status Surveyor::LookIntoNode(std::string_view node, const NodeHead& head, int depth,
                               const Versions& versions, const Place& place) {
-  for (FieldReader reader(node); reader.Next();) {
-    if (reader.field().tag() != tag::kNodeAttribute) continue;
-    const std::string_view bytes = reader.field().Bytes();
-    for (FieldReader attribute(bytes); attribute.Next();) {
-      const std::uint32_t kind = attribute.field().tag();
-      if (kind != tag::kAttributeGraph && kind != tag::kAttributeGraphs) continue;
-      Place inner = {.outer = &place,
-                     .function = {},
-                     .attribute = ReadAttributeHead(bytes).name,
-                     .node = NameOf(node, head),
-                     .values = DeclaredValues(&place.values)};
-      Status status = LookAtGraph(attribute.field().Bytes(), depth + 1, versions, &inner);
-      if (!status.ok()) return status;
-    }
-  }
-  return Status();
+  Status status;
+  VisitGraphsOf(node, [&](std::string_view graph, std::string_view attribute) {
+    if (!status.ok()) return;
+    Place inner = {.outer = &place,
+                   .function = {},
+                   .attribute = ReadText(attribute, tag::kAttributeName),
+                   .node = NodeName(node, head),
+                   .values = DeclaredValues(&place.values)};
+    status = LookAtGraph(graph, depth + 1, versions, &inner);
+  });
+  return status;
 }
 
 SurveyedOperator& Surveyor::FindOrAdd(std::initializer_list<std::string_view> parts) {
@@ -261,11 +219,8 @@ Status Surveyor::Note(std::string_view node, const NodeHead& head, std::int64_t 
     NoteValue(name, place.values.TypeOf(name), is_input ? inputs++ : outputs++,
               is_input ? &noted.inputs : &noted.outputs);
   }
-  const std::optional<std::int64_t> limit = OpsetLimit(limits_, domain);
-  const bool is_lowered = limit && version > *limit && domain != kContribDomain;
-  if (!is_lowered || noted.is_function) return Status();
-  std::string difference =
-      domain.empty() ? Difference(node, head.op_type, *limit, version) : std::string(head.op_type);
+  if (noted.is_function) return Status();
+  std::string difference = DifferenceIn(limits_, node, head, version);
   if (!difference.empty()) noted.differences.insert(std::move(difference));
   return Status();
 }
@@ -296,8 +251,7 @@ Status Surveyor::NotePyOp(std::string_view node, const NodeHead& head, const Pla
   // The places that a prepared node names may be any numbers.
   const std::size_t arguments = spec.Places(read.inputs.size());
   for (std::size_t i = 0; i < arguments; ++i) {
-    const std::int64_t input =
-        spec.input_places.empty() ? static_cast<std::int64_t>(i) : spec.input_places[i];
+    const std::int64_t input = spec.InputPlace(i);
     const bool is_there = input >= 0 && static_cast<std::size_t>(input) < read.inputs.size();
     const std::string_view name = is_there ? read.inputs[static_cast<std::size_t>(input)] : "";
     const bool has_type = i < spec.input_types.size();
@@ -320,7 +274,7 @@ void Surveyor::NoteNode(std::string_view node, const NodeHead& head, const Place
     noted->overload = head.overload;
   }
   if (noted->nodes.size() == kMostNodes) return;
-  noted->nodes.push_back({NameOf(node, head), place.Text()});
+  noted->nodes.push_back({NodeName(node, head), place.Text()});
 }
 
 void Surveyor::NoteAttributes(std::string_view node, SurveyedOperator* noted) {
@@ -359,34 +313,14 @@ void Surveyor::NoteImport(const OpsetImport& import, Versions* versions) {
   }
 }
 
-void Surveyor::NoteModule(std::string_view entry) {
-  std::string_view key;
-  std::string_view value;
-  for (FieldReader reader(entry); reader.Next();) {
-    if (reader.field().tag() == tag::kEntryKey) key = reader.field().Bytes();
-    if (reader.field().tag() == tag::kEntryValue) value = reader.field().Bytes();
-  }
-  if (!key.starts_with(kModuleKey)) return;
-  survey_->modules[std::string(key.substr(kModuleKey.size()))] = value;
-}
-
 }  // namespace
 
 Status TakeSurvey(std::string_view model, std::string_view origin, std::string_view runtime_version,
                   Survey* survey) {
   *survey = Survey();
-  if (RuntimeVersion::Parse(runtime_version) < kOldestRuntime) {
-    return Status::Error("runtime: expected a version of ONNX Runtime from 1.19 on, not '" +
-                         std::string(runtime_version) + "'");
-  }
-  survey->is_ort_format = model.size() > 8 && model.substr(4, 4) == "ORTM";
-  if (survey->is_ort_format) return Status();
-  try {
-    return Surveyor(origin, runtime_version, survey).Run(model);
-  } catch (const protozero::exception& exception) {
-    return Status::Model(std::string(origin) +
-                         " is no ONNX model, or is cut short: " + exception.what());
-  }
+  survey->is_ort_format = IsRuntimeFormat(model);
+  return ReadModel(model, origin, runtime_version, "survey",
+                   [&] { return Surveyor(origin, runtime_version, survey).Run(model); });
 }
 
 }  // namespace opgraft::model

@@ -7,6 +7,7 @@
 
 #include "model/fields.h"
 #include "model/onnx_tags.h"
+#include "model/pyop_node.h"
 #include "pyop/tensor_argument.h"
 
 namespace nb = nanobind;
@@ -137,19 +138,14 @@ Status ReadArguments(const Spec& spec, nb::dict* arguments) try {
   for (FieldReader reader(spec.arguments); reader.Next();) {
     if (reader.field().tag() != tag::kNodeAttribute) continue;
     const std::string_view attribute = reader.field().Bytes();
-    std::string_view name;
-    std::int64_t type = 0;
-    for (FieldReader head(attribute); head.Next();) {
-      if (head.field().tag() == tag::kAttributeName) name = head.field().Bytes();
-      if (head.field().tag() == tag::kAttributeType) type = head.field().Integer();
-    }
+    const model::AttributeHead head = model::ReadAttributeHead(attribute);
     nb::object value;
-    if (Status status = ReadValue(attribute, type, &value); !status.ok()) {
-      return Status(status.kind(), spec.Who() + ": attribute '" + std::string(name) +
-                                       "', of ONNX's kind " + tag::AttributeTypeName(type) + ": " +
-                                       status.message());
+    if (Status status = ReadValue(attribute, head.type, &value); !status.ok()) {
+      return Status(status.kind(), spec.Who() + ": attribute '" + std::string(head.name) +
+                                       "', of ONNX's kind " + tag::AttributeTypeName(head.type) +
+                                       ": " + status.message());
     }
-    (*arguments)[ToText(name)] = value;
+    (*arguments)[ToText(head.name)] = value;
   }
   return Status();
 } catch (const protozero::exception& exception) {

@@ -64,9 +64,8 @@ struct Bridge {
   /// `policy` is used during the call alone.
   Status (*create)(const Spec& spec, const Policy& policy, std::unique_ptr<Operator>* made);
   /// OperatorSource::Find under `policy`.
-  Status (*find_schema)(std::string_view who, std::string_view domain, std::string_view name,
-                        std::string_view module, const Policy& policy,
-                        std::shared_ptr<const Schema>* schema);
+  Status (*find_schema)(std::string_view who, std::string_view full_name, std::string_view module,
+                        const Policy& policy, std::shared_ptr<const Schema>* schema);
   /// Asks the shape rule of a declared operator, for arguments of these shapes in their order. As
   /// many outputs as the spec has; all are open where there is no rule or it cannot tell.
   Status (*infer_shapes)(const Spec& spec, const Policy& policy,

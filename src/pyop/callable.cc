@@ -81,10 +81,8 @@ Status MakeFromClass(const Spec& spec, const Policy& policy, PythonCallable* mad
 }
 
 Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallable* made) {
-  const std::size_t colon = spec.operator_name.find("::");
   std::shared_ptr<const Schema> schema;
-  Status status = FindSchema(spec.Who(), spec.operator_name.substr(0, colon),
-                             spec.operator_name.substr(colon + 2), spec.module, policy, &schema);
+  Status status = FindSchema(spec.Who(), spec.operator_name, spec.module, policy, &schema);
   if (!status.ok()) return status;
   const bool fits = Schema::TakesCount(schema->inputs, spec.input_types.size()) &&
                     Schema::TakesCount(schema->outputs, spec.output_types.size());

@@ -66,10 +66,8 @@ std::shared_ptr<const Schema> FindDeclared(std::string_view full_name) {
   return found != registry.schemas.end() ? found->second : nullptr;
 }
 
-Status FindSchema(std::string_view who, std::string_view domain, std::string_view name,
-                  std::string_view module, const Policy& policy,
-                  std::shared_ptr<const Schema>* schema) {
-  const std::string full_name = std::string(domain) + "::" + std::string(name);
+Status FindSchema(std::string_view who, std::string_view full_name, std::string_view module,
+                  const Policy& policy, std::shared_ptr<const Schema>* schema) {
   *schema = FindDeclared(full_name);
   if (*schema != nullptr || module.empty()) return Status();
   if (module == "__main__") {
@@ -84,8 +82,8 @@ Status FindSchema(std::string_view who, std::string_view domain, std::string_vie
   *schema = FindDeclared(full_name);
   if (*schema != nullptr) return Status();
   return Status::PyOp(std::string(who) + ": the module '" + std::string(module) +
-                      "' does not declare it (any more); expected @opgraft.op(\"" + full_name +
-                      "\") there");
+                      "' does not declare it (any more); expected @opgraft.op(\"" +
+                      std::string(full_name) + "\") there");
 }
 
 Status ImportModule(const std::string& module) {
@@ -98,11 +96,8 @@ Status ImportModule(const std::string& module) {
 Status InferShapes(const Spec& spec, const Policy& policy, const std::vector<SymbolicShape>& inputs,
                    std::vector<SymbolicShape>* outputs) try {
   outputs->assign(spec.output_types.size(), std::nullopt);
-  const std::size_t colon = spec.operator_name.find("::");
-  if (colon == std::string::npos) return Status();
   std::shared_ptr<const Schema> schema;
-  Status status = FindSchema(spec.Who(), spec.operator_name.substr(0, colon),
-                             spec.operator_name.substr(colon + 2), spec.module, policy, &schema);
+  Status status = FindSchema(spec.Who(), spec.operator_name, spec.module, policy, &schema);
   if (!status.ok() || !schema->has_shape_rule) return status;
   const ScopedGil gil;
   try {

@@ -21,18 +21,17 @@ void Declare(std::shared_ptr<const Schema> schema);
 std::shared_ptr<const Schema> FindDeclared(std::string_view full_name);
 
 /// Bridge::find_schema.
-Status FindSchema(std::string_view who, std::string_view domain, std::string_view name,
-                  std::string_view module, const Policy& policy,
-                  std::shared_ptr<const Schema>* schema);
+Status FindSchema(std::string_view who, std::string_view full_name, std::string_view module,
+                  const Policy& policy, std::shared_ptr<const Schema>* schema);
 
 /// The declared operators as a source for preparing, under a policy that outlives it.
 class DeclaredOperators final : public model::OperatorSource {
  public:
   explicit DeclaredOperators(const Policy& policy) : policy_(policy) {}
 
-  Status Find(std::string_view who, std::string_view domain, std::string_view name,
-              std::string_view module, std::shared_ptr<const Schema>* schema) override {
-    return FindSchema(who, domain, name, module, policy_, schema);
+  Status Find(std::string_view who, std::string_view full_name, std::string_view module,
+              std::shared_ptr<const Schema>* schema) override {
+    return FindSchema(who, full_name, module, policy_, schema);
   }
 
  private:

@@ -1,6 +1,10 @@
 // Calls into opgraft._failure, ready for that to fail as well.
 #include "pyop/failure.h"
 
+#include <nanobind/stl/string.h>
+
+#include "core/text.h"
+
 namespace nb = nanobind;
 
 namespace opgraft::pyop {
@@ -23,6 +27,14 @@ std::string ToUtf8(const nb::object& text) {
   const char* utf8 = is_text ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
   if (utf8 == nullptr) PyErr_Clear();
   return utf8 != nullptr ? utf8 : "";
+}
+
+void Raise(const Status& status, std::int64_t opset_limit) {
+  const nb::object type = nb::module_::import_("opgraft._errors").attr(Name(status.kind()).data());
+  nb::object error = type(Readable(status.message()));
+  if (opset_limit != 0) error.attr("opset_limit") = opset_limit;
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw nb::python_error();
 }
 
 Failure::Failure(bool keep_frames) {

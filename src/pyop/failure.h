@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <string>
 
 #include "opgraft/status.h"
@@ -13,6 +14,10 @@ namespace opgraft::pyop {
 
 /// The text of a str; empty where it is none, or no UTF-8.
 std::string ToUtf8(const nanobind::object& text);
+
+/// Raises an error as the class of `opgraft` that is of its kind. `opset_limit`: of a model that
+/// was refused because it is newer, else 0.
+[[noreturn]] void Raise(const Status& status, std::int64_t opset_limit = 0);
 
 /// Takes the exception that is set.
 class Failure {

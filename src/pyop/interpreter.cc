@@ -164,7 +164,7 @@ Status GetBridge(const Bridge** bridge) {
   return status;
 }
 
-Status BridgedOperators::Find(std::string_view who, std::string_view domain, std::string_view name,
+Status BridgedOperators::Find(std::string_view who, std::string_view full_name,
                               std::string_view module, std::shared_ptr<const Schema>* schema) {
   if (!IsPythonRunning()) {
     if (module.empty()) return Status();
@@ -175,7 +175,7 @@ Status BridgedOperators::Find(std::string_view who, std::string_view domain, std
     // A Python without our package has declared nothing.
     return module.empty() ? Status() : status;
   }
-  return bridge->find_schema(who, domain, name, module, policy_, schema);
+  return bridge->find_schema(who, full_name, module, policy_, schema);
 }
 
 }  // namespace opgraft::pyop

@@ -24,8 +24,8 @@ class BridgedOperators final : public model::OperatorSource {
  public:
   explicit BridgedOperators(const Policy& policy) : policy_(policy) {}
 
-  Status Find(std::string_view who, std::string_view domain, std::string_view name,
-              std::string_view module, std::shared_ptr<const Schema>* schema) override;
+  Status Find(std::string_view who, std::string_view full_name, std::string_view module,
+              std::shared_ptr<const Schema>* schema) override;
 
  private:
   const Policy& policy_;

@@ -19,6 +19,7 @@
 #include "pyop/declarations.h"
 #include "pyop/embedding.h"
 #include "pyop/exit_gate.h"
+#include "pyop/failure.h"
 #include "pyop/python_operator.h"
 #include "pyop/survey.h"
 
@@ -29,15 +30,6 @@ namespace {
 
 constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create, &FindSchema, &InferShapes,
                             &ImportModule};
-
-/// `opset_limit`: of a model that was refused because it is newer, else 0.
-[[noreturn]] void Raise(const Status& status, std::int64_t opset_limit) {
-  const nb::object type = nb::module_::import_("opgraft._errors").attr(Name(status.kind()).data());
-  nb::object error = type(Readable(status.message()));
-  if (opset_limit != 0) error.attr("opset_limit") = opset_limit;
-  PyErr_SetObject(type.ptr(), error.ptr());
-  throw nb::python_error();
-}
 
 /// (bytes, or None where the original serves; has external data, needs a file, [(node, module,
 /// class, operator)]).
@@ -91,7 +83,7 @@ nb::tuple PrepareFile(const nb::bytes& path, const std::string& runtime, const s
   prepared.model.bytes = std::string();  // Python has them
   return nb::make_tuple(model, folder, nb::cpp_function([file = std::move(prepared)] {
                           Status changed = file.CheckUnchanged();
-                          if (!changed.ok()) Raise(changed, 0);
+                          if (!changed.ok()) Raise(changed);
                         }));
 }
 

@@ -9,17 +9,13 @@
 #include "core/policy.h"
 #include "core/text.h"
 #include "model/survey.h"
+#include "pyop/exit_gate.h"
+#include "pyop/failure.h"
 
 namespace nb = nanobind;
 
 namespace opgraft::pyop {
 namespace {
-
-[[noreturn]] void Raise(const Status& status) {
-  const nb::object type = nb::module_::import_("opgraft._errors").attr(Name(status.kind()).data());
-  PyErr_SetObject(type.ptr(), type(Readable(status.message())).ptr());
-  throw nb::python_error();
-}
 
 /// The bytes of any object that has some, such as a file in memory.
 class Buffer {
@@ -84,10 +80,7 @@ nb::dict Survey(const nb::object& model, const std::string& origin, const std::s
   const Buffer buffer(model);
   model::Survey survey;
   Status status;
-  {
-    const nb::gil_scoped_release released;
-    status = model::TakeSurvey(buffer.bytes(), origin, runtime, &survey);
-  }
+  WithoutGil([&] { status = model::TakeSurvey(buffer.bytes(), origin, runtime, &survey); });
   if (!status.ok()) Raise(status);
   nb::list imports;
   for (const model::SurveyedImport& import : survey.imports) {

@@ -1,0 +1,45 @@
+// The graphs inside a node, and inside one another.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "model/fields.h"
+#include "model/onnx_tags.h"
+
+namespace opgraft::model {
+
+/// Calls `visit` with each graph in the node's attributes, and with the attribute's bytes; not with
+/// graphs inside those.
+template <class Visit>
+void VisitGraphsOf(std::string_view node, const Visit& visit) {
+  for (FieldReader reader(node); reader.Next();) {
+    if (reader.field().tag() != tag::kNodeAttribute) continue;
+    const std::string_view attribute = reader.field().Bytes();
+    for (FieldReader value(attribute); value.Next();) {
+      const Field& field = value.field();
+      const bool is_graph =
+          field.tag() == tag::kAttributeGraph || field.tag() == tag::kAttributeGraphs;
+      if (is_graph) visit(field.Bytes(), attribute);
+    }
+  }
+}
+
+/// Calls `visit` with a graph, and with all that are inside it. Not by recursion, since how deep
+/// graphs are nested is only checked where they are written.
+template <class Visit>
+void VisitGraphs(std::string_view graph, const Visit& visit) {
+  std::vector<std::string_view> graphs = {graph};
+  while (!graphs.empty()) {
+    const std::string_view next = graphs.back();
+    graphs.pop_back();
+    visit(next);
+    for (FieldReader reader(next); reader.Next();) {
+      if (reader.field().tag() != tag::kGraphNode) continue;
+      VisitGraphsOf(reader.field().Bytes(),
+                    [&](std::string_view inner, std::string_view) { graphs.push_back(inner); });
+    }
+  }
+}
+
+}  // namespace opgraft::model
