@@ -15,6 +15,7 @@ struct OrtCustomOpDomain;
 struct OrtEnv;
 struct OrtKernelContext;
 struct OrtKernelInfo;
+struct OrtLogger;
 struct OrtMemoryInfo;
 struct OrtOpAttr;
 struct OrtRunOptions;
@@ -121,9 +122,11 @@ inline constexpr ApiCall<252, OrtValue*, std::size_t, std::size_t, char**>
 inline constexpr ApiCall<414, const OrtValue*, int*, const std::int64_t**, std::size_t*>
     GetTensorElementTypeAndShapeDataReference{};
 inline constexpr ApiCall<69, int, int, OrtMemoryInfo**> CreateCpuMemoryInfo{};
+inline constexpr ApiCall<75, OrtAllocator*, std::size_t, void**> AllocatorAlloc{};
 inline constexpr ApiCall<76, OrtAllocator*, void*> AllocatorFree{};
 inline constexpr ApiCall<78, OrtAllocator**> GetAllocatorWithDefaultOptions{};
 inline constexpr ApiRelease<94, OrtMemoryInfo> ReleaseMemoryInfo{};
+inline constexpr ApiRelease<132, OrtAllocator> ReleaseAllocator{};
 inline constexpr ApiRelease<96, OrtValue> ReleaseValue{};
 inline constexpr ApiRelease<98, OrtTypeInfo> ReleaseTypeInfo{};
 inline constexpr ApiRelease<99, OrtTensorTypeAndShapeInfo> ReleaseTensorTypeAndShapeInfo{};
@@ -132,12 +135,24 @@ inline constexpr ApiRelease<99, OrtTensorTypeAndShapeInfo> ReleaseTensorTypeAndS
 inline constexpr ApiCall<26, const char*, OrtCustomOpDomain**> CreateCustomOpDomain{};
 inline constexpr ApiCall<27, OrtCustomOpDomain*, const OrtCustomOp*> CustomOpDomain_Add{};
 inline constexpr ApiCall<28, OrtSessionOptions*, OrtCustomOpDomain*> AddCustomOpDomain{};
+inline constexpr ApiCall<85, const OrtKernelInfo*, const char*, float*>
+    KernelInfoGetAttribute_float{};
 inline constexpr ApiCall<86, const OrtKernelInfo*, const char*, std::int64_t*>
     KernelInfoGetAttribute_int64{};
 inline constexpr ApiCall<87, const OrtKernelInfo*, const char*, char*, std::size_t*>
     KernelInfoGetAttribute_string{};
+inline constexpr ApiCall<162, const OrtKernelInfo*, const char*, float*, std::size_t*>
+    KernelInfoGetAttributeArray_float{};
 inline constexpr ApiCall<163, const OrtKernelInfo*, const char*, std::int64_t*, std::size_t*>
     KernelInfoGetAttributeArray_int64{};
+inline constexpr ApiCall<236, const OrtKernelInfo*, const char*, OrtAllocator*, OrtValue**>
+    KernelInfoGetAttribute_tensor{};
+/// Only in runtimes from 1.25 on; the texts are the caller's, to be freed one by one.
+inline constexpr ApiCall<417, const OrtKernelInfo*, const char*, OrtAllocator*, char***,
+                         std::size_t*>
+    KernelInfoGetAttributeArray_string{};
+inline constexpr ApiCall<249, const OrtKernelInfo*, std::size_t, int*, const OrtValue**>
+    KernelInfoGetConstantInput_tensor{};
 inline constexpr ApiCall<230, const OrtKernelInfo*, std::size_t*> KernelInfo_GetInputCount{};
 inline constexpr ApiCall<231, const OrtKernelInfo*, std::size_t*> KernelInfo_GetOutputCount{};
 inline constexpr ApiCall<234, const OrtKernelInfo*, std::size_t, OrtTypeInfo**>
@@ -157,6 +172,14 @@ inline constexpr ApiCall<270, const OrtShapeInferContext*, std::size_t,
 inline constexpr ApiCall<271, OrtTensorTypeAndShapeInfo*, const char**, std::size_t>
     SetSymbolicDimensions{};
 inline constexpr ApiCall<272, const OrtOpAttr*, int, void*, std::size_t, std::size_t*> ReadOpAttr{};
+inline constexpr ApiCall<246, const OrtKernelContext*, const OrtLogger**> KernelContext_GetLogger{};
+inline constexpr ApiCall<247, const OrtLogger*, int, const char*, const char*, int, const char*>
+    Logger_LogMessage{};
+inline constexpr ApiCall<253, const OrtKernelContext*, const OrtMemoryInfo*, OrtAllocator**>
+    KernelContext_GetAllocator{};
+inline constexpr ApiCall<274, const OrtKernelContext*, void (*)(void*, std::size_t), std::size_t,
+                         std::size_t, void*>
+    KernelContext_ParallelFor{};
 inline constexpr ApiCall<90, const OrtKernelContext*, std::size_t, const OrtValue**>
     KernelContext_GetInput{};
 inline constexpr ApiCall<91, OrtKernelContext*, std::size_t, const std::int64_t*, std::size_t,

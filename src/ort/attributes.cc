@@ -1,6 +1,7 @@
 // The two ways in which ONNX Runtime hands attributes over.
 #include "ort/attributes.h"
 
+#include <charconv>
 #include <utility>
 
 namespace opgraft::ort {
@@ -9,94 +10,169 @@ namespace {
 // Values of OrtOpAttrType.
 constexpr int kInteger = 1;
 constexpr int kIntegers = 2;
+constexpr int kFloat = 3;
+constexpr int kFloats = 4;
 constexpr int kString = 5;
 
 bool Drop(const OrtApi* api, OrtStatus* status) { return FromRuntime(api, status).ok(); }
 
 }  // namespace
 
-void KernelAttributes::Read(const char* name, std::int64_t* integer) const {
-  Drop(api_, KernelInfoGetAttribute_int64(api_, info_, name, integer));
+std::string PackTexts(const std::vector<std::string>& texts) {
+  std::string packed;
+  for (const std::string& text : texts) packed += std::to_string(text.size()) + ":" + text;
+  return packed;
 }
 
-void KernelAttributes::Read(const char* name, std::string* text) const {
+bool UnpackTexts(const std::string& packed, std::vector<std::string>* texts) {
+  std::vector<std::string> read;
+  const char* at = packed.data();
+  const char* const end = at + packed.size();
+  while (at != end) {
+    std::size_t size = 0;
+    const auto [colon, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || colon == end || *colon != ':') return false;
+    if (size > static_cast<std::size_t>(end - colon - 1)) return false;
+    read.emplace_back(colon + 1, size);
+    at = colon + 1 + size;
+  }
+  *texts = std::move(read);
+  return true;
+}
+
+bool KernelAttributes::Read(const char* name, std::int64_t* integer) const {
+  std::int64_t read = 0;
+  if (!Drop(api_, KernelInfoGetAttribute_int64(api_, info_, name, &read))) return false;
+  *integer = read;
+  return true;
+}
+
+bool KernelAttributes::Read(const char* name, float* number) const {
+  float read = 0;
+  if (!Drop(api_, KernelInfoGetAttribute_float(api_, info_, name, &read))) return false;
+  *number = read;
+  return true;
+}
+
+bool KernelAttributes::Read(const char* name, std::string* text) const {
   std::string read;
   const auto get = [&](char* out, std::size_t* size) {
     return KernelInfoGetAttribute_string(api_, info_, name, out, size);
   };
-  if (ReadText(api_, get, &read).ok()) *text = std::move(read);
+  if (!ReadText(api_, get, &read).ok()) return false;
+  *text = std::move(read);
+  return true;
 }
 
-void KernelAttributes::Read(const char* name, std::vector<std::int64_t>* integers) const {
+bool KernelAttributes::Read(const char* name, std::vector<std::int64_t>* integers) const {
   std::size_t count = 0;
-  if (!Drop(api_, KernelInfoGetAttributeArray_int64(api_, info_, name, nullptr, &count))) return;
+  if (!Drop(api_, KernelInfoGetAttributeArray_int64(api_, info_, name, nullptr, &count))) {
+    return false;
+  }
   integers->resize(count);
-  Drop(api_, KernelInfoGetAttributeArray_int64(api_, info_, name, integers->data(), &count));
+  return count == 0 ||
+         Drop(api_, KernelInfoGetAttributeArray_int64(api_, info_, name, integers->data(), &count));
 }
 
-void InferenceAttributes::Read(const char* name, std::int64_t* integer) const {
+bool KernelAttributes::Read(const char* name, std::vector<float>* numbers) const {
+  std::size_t count = 0;
+  if (!Drop(api_, KernelInfoGetAttributeArray_float(api_, info_, name, nullptr, &count))) {
+    return false;
+  }
+  numbers->resize(count);
+  return count == 0 ||
+         Drop(api_, KernelInfoGetAttributeArray_float(api_, info_, name, numbers->data(), &count));
+}
+
+bool KernelAttributes::Read(const char* name, std::vector<std::string>* texts) const {
+  std::string packed;
+  if (Read((kPackedTexts + std::string(name)).c_str(), &packed)) {
+    return UnpackTexts(packed, texts);
+  }
+  if (!runtime_.HandsOverTexts()) return false;
+  OrtAllocator* allocator = nullptr;
+  char** read = nullptr;
+  std::size_t count = 0;
+  if (!Drop(api_, GetAllocatorWithDefaultOptions(api_, &allocator)) ||
+      !Drop(api_,
+            KernelInfoGetAttributeArray_string(api_, info_, name, allocator, &read, &count))) {
+    return false;
+  }
+  texts->clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    texts->emplace_back(read[i]);
+    Drop(api_, AllocatorFree(api_, allocator, read[i]));
+  }
+  if (read != nullptr) Drop(api_, AllocatorFree(api_, allocator, static_cast<void*>(read)));
+  return true;
+}
+
+bool KernelAttributes::Read(const char* name, OrtValue** tensor) const {
+  OrtAllocator* allocator = nullptr;
+  return Drop(api_, GetAllocatorWithDefaultOptions(api_, &allocator)) &&
+         Drop(api_, KernelInfoGetAttribute_tensor(api_, info_, name, allocator, tensor));
+}
+
+bool InferenceAttributes::Has(const char* name) const {
   const OrtOpAttr* attribute = nullptr;
-  if (!Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute))) return;
-  std::int64_t read = 0;
+  return Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute)) &&
+         attribute != nullptr;
+}
+
+template <class T>
+bool InferenceAttributes::ReadOne(const char* name, int type, T* value) const {
+  const OrtOpAttr* attribute = nullptr;
+  if (!Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute))) return false;
+  T read = 0;
   std::size_t size = 0;
-  if (Drop(api_, ReadOpAttr(api_, attribute, kInteger, &read, sizeof(read), &size)))
-    *integer = read;
+  if (!Drop(api_, ReadOpAttr(api_, attribute, type, &read, sizeof(read), &size))) return false;
+  *value = read;
+  return true;
 }
 
-void InferenceAttributes::Read(const char* name, std::string* text) const {
+template <class T>
+bool InferenceAttributes::ReadList(const char* name, int type, std::vector<T>* values) const {
   const OrtOpAttr* attribute = nullptr;
-  if (!Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute))) return;
+  if (!Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute))) return false;
+  std::size_t size = 0;  // in bytes
+  Drop(api_, ReadOpAttr(api_, attribute, type, nullptr, 0, &size));
+  std::vector<T> read(size / sizeof(T));
+  if (!Drop(api_, ReadOpAttr(api_, attribute, type, read.data(), size, &size))) return false;
+  *values = std::move(read);
+  return true;
+}
+
+bool InferenceAttributes::Read(const char* name, std::int64_t* integer) const {
+  return ReadOne(name, kInteger, integer);
+}
+
+bool InferenceAttributes::Read(const char* name, float* number) const {
+  return ReadOne(name, kFloat, number);
+}
+
+bool InferenceAttributes::Read(const char* name, std::string* text) const {
+  const OrtOpAttr* attribute = nullptr;
+  if (!Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute))) return false;
   std::size_t size = 0;  // without a terminating zero, which older runtimes add
   Drop(api_, ReadOpAttr(api_, attribute, kString, nullptr, 0, &size));
   std::string read(size, '\0');
-  if (!Drop(api_, ReadOpAttr(api_, attribute, kString, read.data(), read.size(), &size))) return;
+  if (!Drop(api_, ReadOpAttr(api_, attribute, kString, read.data(), read.size(), &size))) {
+    return false;
+  }
   *text = std::move(read);
+  return true;
 }
 
-void InferenceAttributes::Read(const char* name, std::vector<std::int64_t>* integers) const {
-  const OrtOpAttr* attribute = nullptr;
-  if (!Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute))) return;
-  std::size_t size = 0;  // in bytes
-  Drop(api_, ReadOpAttr(api_, attribute, kIntegers, nullptr, 0, &size));
-  std::vector<std::int64_t> read(size / sizeof(std::int64_t));
-  if (Drop(api_, ReadOpAttr(api_, attribute, kIntegers, read.data(), size, &size))) {
-    *integers = std::move(read);
-  }
+bool InferenceAttributes::Read(const char* name, std::vector<std::int64_t>* integers) const {
+  return ReadList(name, kIntegers, integers);
 }
 
-Status ReadSpec(const Attributes& attributes, pyop::Spec* spec) {
-  std::int64_t format = 0;
-  attributes.Read(pyop::attribute::kFormat, &format);
-  attributes.Read(pyop::attribute::kModule, &spec->module);
-  attributes.Read(pyop::attribute::kClassName, &spec->class_name);
-  attributes.Read(pyop::attribute::kCompute, &spec->compute);
-  attributes.Read(pyop::attribute::kOutputTypes, &spec->output_types);
-  attributes.Read(pyop::attribute::kInputPlaces, &spec->input_places);
-  attributes.Read(pyop::attribute::kArguments, &spec->arguments);
-  if (format == pyop::kDeclaredFormat) {
-    attributes.Read(pyop::attribute::kOperator, &spec->operator_name);
-    attributes.Read(pyop::attribute::kOutputPlaces, &spec->output_places);
-    if (!spec->IsDeclared())
-      return Status::Model(spec->Who() + ": attribute 'operator' is missing");
-  } else {
-    attributes.Read(pyop::attribute::kInputTypes, &spec->input_types);
-  }
-  std::vector<std::int64_t> shapes;
-  attributes.Read(pyop::attribute::kOutputShapes, &shapes);
-  if (format != pyop::kFormat && format != pyop::kDeclaredFormat) {
-    return Status::Model(spec->Who() + ": the node is of format " + std::to_string(format) +
-                         ", this Opgraft reads formats " + std::to_string(pyop::kFormat) + " to " +
-                         std::to_string(pyop::kDeclaredFormat) +
-                         (format > pyop::kDeclaredFormat
-                              ? "; install a newer one"
-                              : "; prepare the model again from its original"));
-  }
-  if (!pyop::Unpack(shapes, &spec->output_shapes)) {
-    return Status::Model(spec->Who() +
-                         ": attribute 'output_shapes' is no list of ranks, each "
-                         "followed by its dimensions");
-  }
-  return Status();
+bool InferenceAttributes::Read(const char* name, std::vector<float>* numbers) const {
+  return ReadList(name, kFloats, numbers);
 }
+
+bool InferenceAttributes::Read(const char*, std::vector<std::string>*) const { return false; }
+
+bool InferenceAttributes::Read(const char*, OrtValue**) const { return false; }
 
 }  // namespace opgraft::ort

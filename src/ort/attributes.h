@@ -8,49 +8,76 @@
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
 #include "ort/calls.h"
-#include "pyop/spec.h"
+#include "ort/runtime.h"
 
 namespace opgraft::ort {
 
-/// Each Read leaves what is there untouched where the attribute is missing or of another kind.
+/// A list of texts in one STRING attribute, for runtimes that hand over no lists: its name is this
+/// and the list's, its value each text's length, a colon and the text.
+inline constexpr char kPackedTexts[] = "opgraft.texts.";
+
+std::string PackTexts(const std::vector<std::string>& texts);
+/// False for what PackTexts has not made.
+bool UnpackTexts(const std::string& packed, std::vector<std::string>* texts);
+
+/// Each Read leaves what is there untouched, and returns false, where the attribute is missing or
+/// of another kind. An empty list may be one of another kind: the runtime does not tell.
 class Attributes {
  public:
   virtual ~Attributes() = default;
-  virtual void Read(const char* name, std::int64_t* integer) const = 0;
-  virtual void Read(const char* name, std::string* text) const = 0;
-  virtual void Read(const char* name, std::vector<std::int64_t>* integers) const = 0;
+  virtual bool Read(const char* name, std::int64_t* integer) const = 0;
+  virtual bool Read(const char* name, float* number) const = 0;
+  virtual bool Read(const char* name, std::string* text) const = 0;
+  virtual bool Read(const char* name, std::vector<std::int64_t>* integers) const = 0;
+  virtual bool Read(const char* name, std::vector<float>* numbers) const = 0;
+  virtual bool Read(const char* name, std::vector<std::string>* texts) const = 0;
+  /// The caller releases the value.
+  virtual bool Read(const char* name, OrtValue** tensor) const = 0;
 };
 
 /// What the kernel's node says.
 class KernelAttributes final : public Attributes {
  public:
-  KernelAttributes(const OrtApi* api, const OrtKernelInfo* info) : api_(api), info_(info) {}
+  KernelAttributes(const Runtime& runtime, const OrtKernelInfo* info)
+      : runtime_(runtime), api_(runtime.api), info_(info) {}
 
-  void Read(const char* name, std::int64_t* integer) const override;
-  void Read(const char* name, std::string* text) const override;
-  void Read(const char* name, std::vector<std::int64_t>* integers) const override;
+  bool Read(const char* name, std::int64_t* integer) const override;
+  bool Read(const char* name, float* number) const override;
+  bool Read(const char* name, std::string* text) const override;
+  bool Read(const char* name, std::vector<std::int64_t>* integers) const override;
+  bool Read(const char* name, std::vector<float>* numbers) const override;
+  bool Read(const char* name, std::vector<std::string>* texts) const override;
+  bool Read(const char* name, OrtValue** tensor) const override;
 
  private:
+  const Runtime runtime_;
   const OrtApi* const api_;
   const OrtKernelInfo* const info_;
 };
 
-/// What the node says whose shapes are being inferred; only for runtimes that InfersShapes.
+/// What the node says whose shapes are being inferred. Tensors and lists of texts cannot be read.
 class InferenceAttributes final : public Attributes {
  public:
   InferenceAttributes(const OrtApi* api, const OrtShapeInferContext* context)
       : api_(api), context_(context) {}
 
-  void Read(const char* name, std::int64_t* integer) const override;
-  void Read(const char* name, std::string* text) const override;
-  void Read(const char* name, std::vector<std::int64_t>* integers) const override;
+  bool Read(const char* name, std::int64_t* integer) const override;
+  bool Read(const char* name, float* number) const override;
+  bool Read(const char* name, std::string* text) const override;
+  bool Read(const char* name, std::vector<std::int64_t>* integers) const override;
+  bool Read(const char* name, std::vector<float>* numbers) const override;
+  bool Read(const char* name, std::vector<std::string>* texts) const override;
+  bool Read(const char* name, OrtValue** tensor) const override;
+  bool Has(const char* name) const;
 
  private:
+  template <class T>
+  bool ReadOne(const char* name, int type, T* value) const;
+  template <class T>
+  bool ReadList(const char* name, int type, std::vector<T>* values) const;
+
   const OrtApi* const api_;
   const OrtShapeInferContext* const context_;
 };
-
-/// Reads a canonical node, all but its name. A ModelError where it is of an unknown format.
-Status ReadSpec(const Attributes& attributes, pyop::Spec* spec);
 
 }  // namespace opgraft::ort

@@ -9,34 +9,12 @@
 #include "core/element_type.h"
 #include "ort/attributes.h"
 #include "ort/calls.h"
+#include "ort/pyop_spec.h"
+#include "ort/tensors.h"
 #include "pyop/interpreter.h"
 
 namespace opgraft::ort {
 namespace {
-
-/// What the graph says of a value: its element type, 0 where nobody wants it, and its sizes. Those
-/// are empty for a scalar and for an unknown rank alike, for the runtime does not tell them apart.
-struct GraphValue {
-  int element_type = 0;
-  std::vector<std::int64_t> sizes;
-};
-
-Status ReadValue(const OrtApi* api, OrtStatus* got, OrtTypeInfo* type_info, const std::string& who,
-                 GraphValue* value) {
-  if (!FromRuntime(api, got).ok() || type_info == nullptr) return Status();
-  const OrtTensorTypeAndShapeInfo* info = nullptr;
-  Status status = FromRuntime(api, CastTypeInfoToTensorInfo(api, type_info, &info));
-  if (status.ok() && info == nullptr) status = Status::Model(who + " is no tensor");
-  std::size_t rank = 0;
-  if (status.ok()) status = FromRuntime(api, GetTensorElementType(api, info, &value->element_type));
-  if (status.ok()) status = FromRuntime(api, GetDimensionsCount(api, info, &rank));
-  if (status.ok()) {
-    value->sizes.resize(rank);
-    status = FromRuntime(api, GetDimensions(api, info, value->sizes.data(), rank));
-  }
-  ReleaseTypeInfo(api, type_info);
-  return status;
-}
 
 /// A declared operator's node leaves types to the graph: fills them in.
 Status FillTypes(const OrtApi* api, const OrtKernelInfo* info, std::size_t inputs,
@@ -98,7 +76,7 @@ Status CheckOutputs(const OrtApi* api, const OrtKernelInfo* info, pyop::Spec* sp
 class RuntimeCall final : public pyop::Call {
  public:
   RuntimeCall(const Runtime& runtime, const pyop::Spec& spec, OrtKernelContext* context)
-      : api_(runtime.api), lends_shapes_(runtime.LendsShapes()), spec_(spec), context_(context) {}
+      : runtime_(runtime), api_(runtime.api), spec_(spec), context_(context) {}
 
   Status ReadInputs(std::size_t inputs) {
     const pyop::Spec& spec = spec_;
@@ -132,24 +110,12 @@ class RuntimeCall final : public pyop::Call {
                      std::vector<std::string_view>* strings) override {
     const OrtValue* value = nullptr;
     Status status = FromRuntime(api_, KernelContext_GetInput(api_, context_, Place(index), &value));
-    std::size_t size = 0;
-    if (status.ok()) status = FromRuntime(api_, GetStringTensorDataLength(api_, value, &size));
+    if (!status.ok()) return status;
     std::size_t elements = 1;
     for (const std::int64_t length : views_[index].shape) {
       elements *= static_cast<std::size_t>(length);
     }
-    if (!status.ok() || elements == 0) return status;
-    storage->resize(size);
-    std::vector<std::size_t> starts(elements);
-    status = FromRuntime(
-        api_, GetStringTensorContent(api_, value, storage->data(), size, starts.data(), elements));
-    if (!status.ok()) return status;
-    strings->reserve(elements);
-    for (std::size_t i = 0; i < elements; ++i) {
-      const std::size_t end = i + 1 < elements ? starts[i + 1] : size;
-      strings->push_back(std::string_view(*storage).substr(starts[i], end - starts[i]));
-    }
-    return Status();
+    return ReadTexts(api_, value, elements, storage, strings);
   }
 
   Status StoreStrings(std::size_t index, std::span<const std::int64_t> shape,
@@ -158,9 +124,7 @@ class RuntimeCall final : public pyop::Call {
     OrtStatus* status = KernelContext_GetOutput(api_, context_, spec_.OutputPlace(index),
                                                 shape.data(), shape.size(), &value);
     for (std::size_t i = 0; status == nullptr && value != nullptr && i < strings.size(); ++i) {
-      char* text = nullptr;
-      status = GetResizedStringTensorElementBuffer(api_, value, i, strings[i].size(), &text);
-      if (status == nullptr) strings[i].copy(text, strings[i].size());
+      status = StoreText(api_, value, i, strings[i]);
     }
     return FromRuntime(api_, status);
   }
@@ -184,41 +148,14 @@ class RuntimeCall final : public pyop::Call {
     const OrtValue* value = nullptr;
     OrtStatus* status = KernelContext_GetInput(api_, context_, index, &value);
     if (status != nullptr || value == nullptr) return FromRuntime(api_, status);
-    int element_type = 0;
-    const std::int64_t* shape = nullptr;
-    std::size_t rank = 0;
-    status = lends_shapes_ ? GetTensorElementTypeAndShapeDataReference(api_, value, &element_type,
-                                                                       &shape, &rank)
-                           : CopyShape(value, &element_type, &shape, &rank);
-    if (status == nullptr) {
-      status = GetTensorMutableData(api_, const_cast<OrtValue*>(value), &view->data);
-    }
-    view->element_type = element_type;
-    view->shape = {shape, rank};
-    static char nothing = 0;  // an empty tensor may have no memory, and yet it is there
-    if (view->data == nullptr) view->data = &nothing;
-    return FromRuntime(api_, status);
+    TensorParts parts;
+    Status read = ReadTensor(runtime_, value, &memory_, &parts);
+    *view = {parts.data, parts.element_type, parts.shape};
+    return read;
   }
 
-  /// What GetTensorElementTypeAndShapeDataReference does, for runtimes that lack it.
-  OrtStatus* CopyShape(const OrtValue* value, int* element_type, const std::int64_t** shape,
-                       std::size_t* rank) {
-    OrtTensorTypeAndShapeInfo* info = nullptr;
-    OrtStatus* status = GetTensorTypeAndShape(api_, value, &info);
-    if (status != nullptr) return status;
-    status = GetTensorElementType(api_, info, element_type);
-    if (status == nullptr) status = GetDimensionsCount(api_, info, rank);
-    if (status == nullptr) {
-      auto* copy = static_cast<std::int64_t*>(memory_.allocate(*rank * sizeof(std::int64_t)));
-      status = GetDimensions(api_, info, copy, *rank);
-      *shape = copy;
-    }
-    ReleaseTensorTypeAndShapeInfo(api_, info);
-    return status;
-  }
-
+  const Runtime& runtime_;
   const OrtApi* const api_;
-  const bool lends_shapes_;
   const pyop::Spec& spec_;
   OrtKernelContext* const context_;
   std::array<std::byte, 1024> buffer_;
@@ -238,7 +175,7 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
     return KernelInfo_GetNodeName(api, info, out, size);
   };
   Status status = ReadText(api, get_name, &spec.node);
-  if (status.ok()) status = ReadSpec(KernelAttributes(api, info), &spec);
+  if (status.ok()) status = ReadSpec(KernelAttributes(runtime, info), &spec);
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetInputCount(api, info, &inputs));
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetOutputCount(api, info, &outputs));
   if (status.ok()) status = Check(spec, inputs, outputs);

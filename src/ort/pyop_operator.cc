@@ -1,7 +1,6 @@
 // How the operators present themselves, and how they infer shapes.
 #include "ort/pyop_operator.h"
 
-#include <atomic>
 #include <climits>
 #include <utility>
 
@@ -10,6 +9,8 @@
 #include "ort/attributes.h"
 #include "ort/calls.h"
 #include "ort/pyop_kernel.h"
+#include "ort/pyop_spec.h"
+#include "ort/shapes.h"
 #include "pyop/interpreter.h"
 
 namespace opgraft::ort {
@@ -47,55 +48,6 @@ OrtStatus* MakeKernel(const OrtCustomOp* self, const OrtApi* api, const OrtKerne
   });
 }
 
-/// A shape without dimensions may be a scalar's, or not known at all: the runtime does not say.
-Status ReadShape(const OrtApi* api, OrtShapeInferContext* context, std::size_t index, int* type,
-                 SymbolicShape* shape) {
-  OrtTensorTypeAndShapeInfo* info = nullptr;  // the context's
-  Status status = FromRuntime(api, ShapeInferContext_GetInputTypeShape(api, context, index, &info));
-  std::size_t rank = 0;
-  if (status.ok()) status = FromRuntime(api, GetTensorElementType(api, info, type));
-  if (status.ok()) status = FromRuntime(api, GetDimensionsCount(api, info, &rank));
-  if (!status.ok() || rank == 0) return status;
-  std::vector<std::int64_t> sizes(rank);
-  std::vector<const char*> symbols(rank, "");
-  status = FromRuntime(api, GetDimensions(api, info, sizes.data(), rank));
-  if (status.ok()) {
-    status = FromRuntime(api, GetSymbolicDimensions(api, info, symbols.data(), rank));
-  }
-  shape->emplace();
-  for (std::size_t i = 0; i < rank; ++i) (*shape)->push_back({sizes[i], symbols[i]});
-  return status;
-}
-
-/// A dimension that the rule leaves open gets a name of its own: a rank must be complete.
-Status WriteShape(const OrtApi* api, OrtShapeInferContext* context, const std::string& unknown,
-                  std::size_t index, int type, const std::vector<Dimension>& shape) {
-  std::vector<std::int64_t> sizes;
-  std::vector<std::string> symbols;
-  std::vector<const char*> names;
-  for (const Dimension& dimension : shape) {
-    sizes.push_back(dimension.size);
-    symbols.push_back(dimension.size >= 0 ? "" : dimension.symbol);
-    if (dimension.size < 0 && dimension.symbol.empty()) {
-      symbols.back() = unknown + "_" + std::to_string(symbols.size());
-    }
-  }
-  for (const std::string& symbol : symbols) names.push_back(symbol.c_str());
-  OrtTensorTypeAndShapeInfo* info = nullptr;
-  Status status = FromRuntime(api, CreateTensorTypeAndShapeInfo(api, &info));
-  if (!status.ok()) return status;
-  status = FromRuntime(api, SetTensorElementType(api, info, type));
-  if (status.ok()) status = FromRuntime(api, SetDimensions(api, info, sizes.data(), sizes.size()));
-  if (status.ok()) {
-    status = FromRuntime(api, SetSymbolicDimensions(api, info, names.data(), names.size()));
-  }
-  if (status.ok()) {
-    status = FromRuntime(api, ShapeInferContext_SetOutputTypeShape(api, context, index, info));
-  }
-  ReleaseTensorTypeAndShapeInfo(api, info);
-  return status;
-}
-
 /// Tells the runtime what the shape rule says, where it gives at least a rank. The runtime drops an
 /// error: what is wrong is said again when the kernel is made.
 Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
@@ -127,9 +79,7 @@ Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
     const SymbolicShape& shape = outputs[i];
     if (!shape || shape->empty()) continue;
     const int type = spec.output_types[i] != 0 ? static_cast<int>(spec.output_types[i]) : first;
-    static std::atomic<std::uint64_t> count = 0;  // no two dimensions may seem to be the same
-    const std::string unknown = spec.operator_name + "_" + std::to_string(++count);
-    status = WriteShape(api, context, unknown, spec.OutputPlace(i), type, *shape);
+    status = WriteShape(api, context, spec.operator_name, spec.OutputPlace(i), type, *shape);
   }
   return status;
 }

@@ -17,6 +17,9 @@ struct Runtime {
   /// GetTensorElementTypeAndShapeDataReference is there.
   bool LendsShapes() const { return version >= RuntimeVersion{1, 24, 0}; }
 
+  /// KernelInfoGetAttributeArray_string is there.
+  bool HandsOverTexts() const { return version >= RuntimeVersion{1, 25, 0}; }
+
   /// A shape inference function is safe whatever a model holds. Before 1.24 one crashes for a node
   /// with absent inputs, before 1.28 where it sets an output that the node does not have.
   bool InfersShapes() const { return version >= RuntimeVersion{1, 28, 0}; }

@@ -1,0 +1,87 @@
+// An operator as it is put together while a pack is loaded: what opgraft/op.h and
+// opgraft/contrib.h both fill in, and opgraft/c_api.h tells the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opgraft/attribute.h"
+#include "opgraft/c_api.h"
+#include "opgraft/shape.h"
+
+#pragma GCC visibility push(hidden)  // each pack has its own
+namespace opgraft::internal {
+
+struct ParameterDefinition {
+  std::string name;
+  std::string description;
+  std::int32_t occurrence = OPGRAFT_REQUIRED;
+  std::uint32_t type = 0;
+  std::uint32_t minimum = 1;
+};
+
+struct TypeDefinition {
+  std::string name;
+  std::vector<std::int32_t> allowed;  ///< none: any
+  bool is_tied = true;
+  std::string description = {};
+};
+
+struct AttributeDefinition {
+  std::string name;
+  std::string description;
+  std::int32_t kind = 0;
+  bool is_required = false;
+  AttributeValue fallback;
+};
+
+struct KernelDefinition : OpgraftKernel {
+  KernelDefinition() : OpgraftKernel() {}
+  KernelDefinition(const KernelDefinition&) = delete;
+  KernelDefinition& operator=(const KernelDefinition&) = delete;
+  virtual ~KernelDefinition() = default;
+
+  std::string device_name = "cpu";
+  std::vector<std::int32_t> type_numbers;
+};
+
+struct OperatorDefinition {
+  std::string domain;
+  std::string name;
+  std::string documentation;
+  std::string torch_name;
+  std::int32_t since_version = 1;
+  std::vector<ParameterDefinition> inputs;
+  std::vector<ParameterDefinition> outputs;
+  std::vector<TypeDefinition> types;
+  std::vector<AttributeDefinition> attributes;
+  std::vector<std::pair<std::string, std::string>> in_place;  ///< an input, an output
+  std::vector<ShapeRule> rules;  ///< one for each output, or none
+  ShapeFunction function;        ///< a rule for all outputs, or none
+  std::vector<std::unique_ptr<KernelDefinition>> kernels;
+  std::vector<std::string> problems;  ///< what is wrong with it, found while it was put together
+
+  std::string FullName() const { return domain + "::" + name; }
+  bool HasRule() const { return !rules.empty() || function != nullptr; }
+  /// Asks the rules.
+  void Infer(ShapeContext& context) const;
+  /// The place of one of `parameters`, or their number where none is called so.
+  static std::size_t IndexOf(const std::vector<ParameterDefinition>& parameters,
+                             std::string_view name);
+  /// The place of a type; it is added where it is not there yet.
+  std::uint32_t TypeIndex(const TypeDefinition& type);
+};
+
+/// Puts an operator into the pack that this code is part of. What is wrong with it is said by
+/// whoever loads the pack.
+void AddToPack(std::unique_ptr<OperatorDefinition> definition);
+
+/// Asks the rules of an operator for the shapes of a node.
+int InferShapes(const OperatorDefinition& definition, OpgraftInference* host);
+
+}  // namespace opgraft::internal
+#pragma GCC visibility pop

@@ -1,0 +1,432 @@
+// Declares operators in C++: one sentence is the schema, the shape rule and the kernels.
+//
+//   OPGRAFT_TYPES(T, float, double);
+//
+//   OPGRAFT_OP("my.domain::Scale")
+//       .Doc("Multiplies a tensor by a number.")
+//       .Input<T>("x", "any tensor")
+//       .Output<T>("y", "x times factor")
+//       .Attribute<float>("factor", 2)
+//       .Shape(opgraft::SameAs("x"))
+//       .Cpu([](auto x, auto y, float factor) {
+//         for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * factor;
+//       });
+//
+// `opgraft build scale.cc` makes libscale.so of it, which ONNX Runtime 1.19 and newer load.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "opgraft/binding.h"
+#include "opgraft/definition.h"
+#include "opgraft/element.h"
+#include "opgraft/kernel.h"
+#include "opgraft/shape.h"
+#include "opgraft/status.h"
+#include "opgraft/tensor.h"
+
+#pragma GCC visibility push(hidden)
+namespace opgraft {
+namespace internal {
+
+/// What OPGRAFT_TYPES makes: the types that a parameter may have.
+template <class... Types>
+struct TypeVariable : VariableBase {
+  static_assert(sizeof...(Types) > 0, "OPGRAFT_TYPES: name a type at least");
+  static_assert(((kElementType<Types> != 0) && ...),
+                "OPGRAFT_TYPES: not an element type of tensors; they are float, double, "
+                "std::int8_t to std::uint64_t, bool, std::string, opgraft::Float16, "
+                "opgraft::BFloat16");
+  using Alternatives = List<Types...>;
+  static std::vector<std::int32_t> Numbers() { return {kElementType<Types>...}; }
+};
+
+/// "domain::Name", checked by the compiler.
+struct OperatorName {
+  template <std::size_t kSize>
+  consteval OperatorName(const char (&text)[kSize])  // NOLINT(google-explicit-constructor)
+      : text(text, kSize - 1) {
+    const std::size_t colon = this->text.find("::");
+    if (colon == std::string_view::npos || colon == 0 || colon + 2 == this->text.size() ||
+        this->text.find(':', colon + 2) != std::string_view::npos) {
+      throw "an operator is called \"domain::Name\"";
+    }
+  }
+  std::string_view text;
+};
+
+/// The class behind `.Cpu<Class>()`, as it is and as a template over the type variables.
+template <class Kernel>
+struct PlainClass {};
+template <template <class...> class Kernel>
+struct TemplateClass {};
+template <class F>
+struct Callable {
+  F function;
+};
+
+template <class T>
+struct IsKnownType : std::bool_constant<kIsVariable<T> || kElementType<T> != 0 ||
+                                        std::is_same_v<T, Any>> {};
+
+/// The type variables of a list of values, each once.
+template <class Found, class Values>
+struct VariablesOf {
+  using Type = Found;
+};
+template <class... Found, class T, int kOccurrence, class... More>
+struct VariablesOf<List<Found...>, List<Value<T, kOccurrence>, More...>> {
+  static constexpr bool kIsNew = kIsVariable<T> && !(std::is_same_v<T, Found> || ...);
+  using Next = std::conditional_t<kIsNew, List<Found..., T>, List<Found...>>;
+  using Type = typename VariablesOf<Next, List<More...>>::Type;
+};
+
+/// Calls `visit` with each combination of what the variables may be.
+template <class... Binds, class Visit>
+void ForEachCombination(List<>, Combination<Binds...> combination, const Visit& visit) {
+  visit(combination);
+}
+template <class Variable, class... More, class... Binds, class Visit>
+void ForEachCombination(List<Variable, More...>, Combination<Binds...>, const Visit& visit) {
+  [&]<class... Types>(List<Types...>) {
+    (ForEachCombination(List<More...>(), Combination<Binds..., Bind<Variable, Types>>(), visit),
+     ...);
+  }(typename Variable::Alternatives());
+}
+
+/// What a kernel is for one combination of types.
+template <class Kernel, class Variables, class Combination>
+struct KernelFor;
+template <class F, class... Variables, class C>
+struct KernelFor<Callable<F>, List<Variables...>, C> {
+  template <class Binding>
+  using Type = FunctionKernel<Binding, F>;
+};
+template <class Kernel, class... Variables, class C>
+struct KernelFor<PlainClass<Kernel>, List<Variables...>, C> {
+  template <class Binding>
+  using Type = ClassKernel<Binding, Kernel>;
+};
+template <template <class...> class Kernel, class... Variables, class C>
+struct KernelFor<TemplateClass<Kernel>, List<Variables...>, C> {
+  template <class Binding>
+  using Type = ClassKernel<Binding, Kernel<Resolve<Variables, C>...>>;
+};
+
+/// False, but only once a template is filled in. Its name, in the compiler's message, says which
+/// types are meant.
+template <class...>
+inline constexpr bool kNoKernelFor = false;
+template <class...>
+inline constexpr bool kKernelMustTake = false;
+
+}  // namespace internal
+
+/// The sentence so far. Begun by OPGRAFT_OP.
+template <class Inputs, class Outputs, class Attributes, class Kernels, bool kHasRule>
+class Sentence;
+
+template <class... Ins, class... Outs, class... Attrs, class... Kernels, bool kHasRule>
+class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
+                             internal::List<Attrs...>, internal::List<Kernels...>, kHasRule> {
+ public:
+  using Definition = std::unique_ptr<internal::OperatorDefinition>;
+
+  explicit Sentence(Definition definition, std::tuple<Kernels...> kernels = {})
+      : definition_(std::move(definition)), kernels_(std::move(kernels)) {}
+
+  /// The operator's documentation.
+  auto Doc(std::string text) && {
+    definition_->documentation = std::move(text);
+    return std::move(*this);
+  }
+  /// The version of its domain with which it came, or changed. Several versions of one operator are
+  /// several sentences.
+  auto Since(std::int32_t version) && {
+    definition_->since_version = version;
+    return std::move(*this);
+  }
+  /// The torch operator that it answers to, such as "aten::gelu".
+  auto Torch(std::string name) && {
+    definition_->torch_name = std::move(name);
+    return std::move(*this);
+  }
+
+  /// The next input. `T` is an element type, a name made by OPGRAFT_TYPES, or opgraft::Any.
+  template <class T>
+  auto Input(std::string name, std::string description = {}) && {
+    return std::move(*this).template AddInput<T, OPGRAFT_REQUIRED>(std::move(name),
+                                                                   std::move(description));
+  }
+  /// One that a node may leave out: std::optional in the kernel.
+  template <class T>
+  auto OptionalInput(std::string name, std::string description = {}) && {
+    return std::move(*this).template AddInput<T, OPGRAFT_OPTIONAL>(std::move(name),
+                                                                   std::move(description));
+  }
+  /// The last one, of which there are `minimum` or more: opgraft::Tensors in the kernel.
+  template <class T>
+  auto VariadicInput(std::string name, std::string description = {}, std::uint32_t minimum = 1) && {
+    return std::move(*this).template AddInput<T, OPGRAFT_VARIADIC>(
+        std::move(name), std::move(description), minimum);
+  }
+
+  template <class T>
+  auto Output(std::string name, std::string description = {}) && {
+    return std::move(*this).template AddOutput<T, OPGRAFT_REQUIRED>(std::move(name),
+                                                                    std::move(description));
+  }
+  template <class T>
+  auto OptionalOutput(std::string name, std::string description = {}) && {
+    return std::move(*this).template AddOutput<T, OPGRAFT_OPTIONAL>(std::move(name),
+                                                                    std::move(description));
+  }
+  template <class T>
+  auto VariadicOutput(std::string name, std::string description = {},
+                      std::uint32_t minimum = 1) && {
+    return std::move(*this).template AddOutput<T, OPGRAFT_VARIADIC>(
+        std::move(name), std::move(description), minimum);
+  }
+
+  /// An attribute that a node must have.
+  template <class A>
+  auto Attribute(std::string name) && {
+    return std::move(*this).template AddAttribute<A, false>(std::move(name), {}, true);
+  }
+  /// One with a default.
+  template <class A>
+  auto Attribute(std::string name, A fallback, std::string description = {}) && {
+    return std::move(*this).template AddAttribute<A, false>(
+        std::move(name), std::move(description), false, std::move(fallback));
+  }
+  /// One that may be absent and has no default: std::optional in the kernel.
+  template <class A>
+  auto OptionalAttribute(std::string name, std::string description = {}) && {
+    return std::move(*this).template AddAttribute<A, true>(std::move(name),
+                                                           std::move(description), false);
+  }
+
+  /// The shapes of the outputs, a rule for each in their order.
+  template <class... More>
+  auto Shape(ShapeRule first, More... more) && {
+    static_assert(!kHasRule, "the operator has a shape rule already");
+    (definition_->rules.push_back(std::move(first)));
+    (definition_->rules.push_back(std::move(more)), ...);
+    return std::move(*this).template With<internal::List<Ins...>, internal::List<Outs...>,
+                                          internal::List<Attrs...>, true>();
+  }
+  /// A function of an opgraft::ShapeContext& that sets the shapes of the outputs that it knows.
+  template <class Rule>
+    requires std::is_invocable_v<const Rule&, ShapeContext&>
+  auto Shape(Rule rule) && {
+    static_assert(!kHasRule, "the operator has a shape rule already");
+    definition_->function = [rule = std::move(rule)](ShapeContext& context) { rule(context); };
+    return std::move(*this).template With<internal::List<Ins...>, internal::List<Outs...>,
+                                          internal::List<Attrs...>, true>();
+  }
+
+  /// The output may have the memory of the input, where nobody else needs that any more. The kernel
+  /// then reads and writes the same elements.
+  auto InPlace(std::string input, std::string output) && {
+    definition_->in_place.emplace_back(std::move(input), std::move(output));
+    return std::move(*this);
+  }
+
+  /// A kernel: a function, a lambda, or anything that can be called. It takes the inputs, the
+  /// outputs and the attributes in their order, and before them, if it likes, an opgraft::Context&.
+  /// It returns nothing or an opgraft::Status. Of several kernels, the first that takes a
+  /// combination of types runs it.
+  template <class F>
+  auto Cpu(F kernel) && {
+    return std::move(*this).AddKernel(internal::Callable<F>{std::move(kernel)});
+  }
+  /// A kernel with state: a class whose constructor may take a const opgraft::KernelInfo&, and
+  /// whose method Compute (const: runs may overlap) takes what the function above takes; it may
+  /// leave out the attributes. As a template, its parameters are the type variables in the order in
+  /// which they are first used.
+  template <class Kernel>
+  auto Cpu() && {
+    return std::move(*this).AddKernel(internal::PlainClass<Kernel>());
+  }
+  template <template <class...> class Kernel>
+  auto Cpu() && {
+    return std::move(*this).AddKernel(internal::TemplateClass<Kernel>());
+  }
+
+  /// The end of the sentence: binds the kernels and puts the operator into the pack.
+  void Finish() && {
+    static_assert(sizeof...(Outs) > 0, "an operator has an output: .Output<T>(\"y\")");
+    static_assert(sizeof...(Kernels) > 0, "an operator has a kernel: .Cpu(...)");
+    using Inputs = typename internal::VariablesOf<internal::List<>, internal::List<Ins...>>::Type;
+    using All = typename internal::VariablesOf<Inputs, internal::List<Outs...>>::Type;
+    static_assert(std::is_same_v<Inputs, All>,
+                  "the type of an output is one that an input has too, or a single one");
+    ForEachCombination(All(), internal::Combination<>(),
+                       [&](auto combination) { this->template Bind<0, All>(combination); });
+    internal::AddToPack(std::move(definition_));
+  }
+
+ private:
+  template <class, class, class, class, bool>
+  friend class Sentence;
+
+  template <class I, class O, class A, bool kRule>
+  auto With() && {
+    return Sentence<I, O, A, internal::List<Kernels...>, kRule>(std::move(definition_),
+                                                                std::move(kernels_));
+  }
+
+  template <class T>
+  std::uint32_t TypeIndex() {
+    static_assert(internal::IsKnownType<T>::value,
+                  "the type of an input or output is an element type (float, ..., "
+                  "opgraft::Float16, std::string), a name made by OPGRAFT_TYPES, or opgraft::Any");
+    if constexpr (internal::kIsVariable<T>) {
+      return definition_->TypeIndex({T::Name(), T::Numbers()});
+    } else if constexpr (std::is_same_v<T, Any>) {
+      // Not tied, and each its own.
+      const std::string name = "Any" + std::to_string(definition_->types.size());
+      return definition_->TypeIndex({name, {}, false});
+    } else {
+      const std::int32_t number = kElementType<T>;
+      return definition_->TypeIndex({"type" + std::to_string(number), {number}});
+    }
+  }
+
+  template <class T, int kOccurrence>
+  auto AddInput(std::string name, std::string description, std::uint32_t minimum = 1) && {
+    static_assert(sizeof...(Kernels) == 0, "kernels come last: they take all that is declared");
+    definition_->inputs.push_back(
+        {std::move(name), std::move(description), kOccurrence, TypeIndex<T>(), minimum});
+    return std::move(*this)
+        .template With<internal::List<Ins..., internal::Value<T, kOccurrence>>,
+                       internal::List<Outs...>, internal::List<Attrs...>, kHasRule>();
+  }
+  template <class T, int kOccurrence>
+  auto AddOutput(std::string name, std::string description, std::uint32_t minimum = 1) && {
+    static_assert(sizeof...(Kernels) == 0, "kernels come last: they take all that is declared");
+    static_assert(!std::is_same_v<T, Any>,
+                  "an output of any type: nobody could tell which. Give it the type of an input, "
+                  "by OPGRAFT_TYPES");
+    definition_->outputs.push_back(
+        {std::move(name), std::move(description), kOccurrence, TypeIndex<T>(), minimum});
+    return std::move(*this)
+        .template With<internal::List<Ins...>,
+                       internal::List<Outs..., internal::Value<T, kOccurrence>>,
+                       internal::List<Attrs...>, kHasRule>();
+  }
+  template <class A, bool kIsOptional>
+  auto AddAttribute(std::string name, std::string description, bool is_required,
+                    AttributeValue fallback = {}) && {
+    static_assert(kAttributeKind<A> != 0,
+                  "attributes are float, std::int64_t, std::string, std::vector of these, or "
+                  "opgraft::TensorValue");
+    static_assert(sizeof...(Kernels) == 0, "kernels come last: they take all that is declared");
+    definition_->attributes.push_back({std::move(name), std::move(description), kAttributeKind<A>,
+                                       is_required, std::move(fallback)});
+    return std::move(*this)
+        .template With<internal::List<Ins...>, internal::List<Outs...>,
+                       internal::List<Attrs..., internal::AttributeOf<A, kIsOptional>>,
+                       kHasRule>();
+  }
+  template <class Kernel>
+  auto AddKernel(Kernel kernel) && {
+    return Sentence<internal::List<Ins...>, internal::List<Outs...>, internal::List<Attrs...>,
+                    internal::List<Kernels..., Kernel>, kHasRule>(
+        std::move(definition_),
+        std::tuple_cat(std::move(kernels_), std::make_tuple(std::move(kernel))));
+  }
+
+  /// Binds the first kernel from `kIndex` on that takes this combination of types.
+  template <std::size_t kIndex, class Variables, class... Binds>
+  void Bind(internal::Combination<Binds...> combination) {
+    if constexpr (kIndex == sizeof...(Kernels)) {
+      static_assert(internal::kNoKernelFor<Binds...>,
+                    "no kernel takes these types, or the arguments do not fit: expected the "
+                    "inputs as opgraft::Tensor<const T> (optional ones in std::optional, variadic "
+                    "ones as opgraft::Tensors<const T>), the outputs as opgraft::Tensor<T> or "
+                    "opgraft::Output<T>, then the attributes, each in the order declared; an "
+                    "opgraft::Context& may come first");
+    } else {
+      using Binding = internal::Binding<internal::List<Ins...>, internal::List<Outs...>,
+                                        internal::List<Attrs...>, internal::Combination<Binds...>>;
+      using Given = std::tuple_element_t<kIndex, std::tuple<Kernels...>>;
+      using Bound = typename internal::KernelFor<
+          Given, Variables, internal::Combination<Binds...>>::template Type<Binding>;
+      if constexpr (!Bound::kStyle.fits) {
+        Bind<kIndex + 1, Variables>(combination);
+      } else {
+        static_assert(kHasRule || !Bound::kStyle.is_ready,
+                      "the kernel takes ready-made outputs, so that the operator needs a shape "
+                      "rule: .Shape(...). Or let the kernel take opgraft::Output<T>, and allocate");
+        std::unique_ptr<internal::KernelDefinition> bound;
+        if constexpr (std::is_constructible_v<Bound, internal::OperatorDefinition&>) {
+          bound = std::make_unique<Bound>(*definition_);
+        } else {
+          bound = std::make_unique<Bound>(*definition_, std::get<kIndex>(kernels_).function);
+        }
+        bound->type_numbers.assign(definition_->types.size(), 0);
+        for (std::size_t i = 0; i < definition_->types.size(); ++i) {
+          const auto& allowed = definition_->types[i].allowed;
+          if (allowed.size() == 1) bound->type_numbers[i] = allowed[0];
+        }
+        (SetType(bound.get(), Binds()), ...);
+        definition_->kernels.push_back(std::move(bound));
+      }
+    }
+  }
+  template <class Variable, class Type>
+  void SetType(internal::KernelDefinition* kernel, internal::Bind<Variable, Type>) {
+    kernel->type_numbers[TypeIndex<Variable>()] = kElementType<Type>;
+  }
+
+  Definition definition_;
+  std::tuple<Kernels...> kernels_;
+};
+
+namespace internal {
+
+/// What OPGRAFT_OP makes of a sentence.
+struct Declared {
+  template <class Inputs, class Outputs, class Attributes, class Kernels, bool kHasRule>
+  // NOLINTNEXTLINE(google-explicit-constructor): the sentence reads as if it were the operator
+  Declared(Sentence<Inputs, Outputs, Attributes, Kernels, kHasRule> sentence) {
+    std::move(sentence).Finish();
+  }
+};
+
+inline auto Begin(OperatorName name) {
+  auto definition = std::make_unique<OperatorDefinition>();
+  const std::size_t colon = name.text.find("::");
+  definition->domain = name.text.substr(0, colon);
+  definition->name = name.text.substr(colon + 2);
+  return Sentence<List<>, List<>, List<>, List<>, false>(std::move(definition));
+}
+
+}  // namespace internal
+}  // namespace opgraft
+#pragma GCC visibility pop
+
+#define OPGRAFT_JOIN_(a, b) a##b
+#define OPGRAFT_JOIN(a, b) OPGRAFT_JOIN_(a, b)
+
+/// Begins the declaration of an operator, at namespace scope: OPGRAFT_OP("my.domain::Name"). The
+/// sentence ends with a semicolon.
+#define OPGRAFT_OP(name)                                                      \
+  [[maybe_unused]] static const ::opgraft::internal::Declared OPGRAFT_JOIN(   \
+      opgraft_operator_, __COUNTER__) = ::opgraft::internal::Begin(name)
+
+/// Names a type variable: OPGRAFT_TYPES(T, float, double). All that is declared as T has the same
+/// type in one node.
+#define OPGRAFT_TYPES(variable, ...)                                          \
+  struct [[gnu::visibility("hidden")]] variable : ::opgraft::internal::TypeVariable<__VA_ARGS__> {          \
+    static const char* Name() { return #variable; }                          \
+  }

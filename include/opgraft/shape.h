@@ -1,0 +1,245 @@
+// Shape rules: from what is known of an operator's inputs to what is known of its outputs.
+//
+// A rule is asked while a model is loaded, when some sizes are names and some are not known at all,
+// and again in each run, when all are known, to find out how much memory the outputs need.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "opgraft/attribute.h"
+
+namespace opgraft {
+
+/// Thrown where shapes do not go together. A rule may throw it; it becomes a ModelError.
+class ShapeError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A size that need not be known: a number, a symbol such as "n" or "2*n", or neither.
+class Dim {
+ public:
+  /// One that is not known.
+  Dim() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): a number is a size
+  Dim(std::int64_t size) : size_(size) {}
+  static Dim Symbol(std::string symbol) {
+    Dim made;
+    if (!symbol.empty()) made.symbol_ = std::make_shared<const std::string>(std::move(symbol));
+    return made;
+  }
+
+  bool IsKnown() const { return size_ >= 0; }
+  /// -1 where it is not known.
+  std::int64_t size() const { return size_; }
+  /// Empty where there is none.
+  std::string_view symbol() const { return symbol_ != nullptr ? *symbol_ : std::string_view(); }
+
+  /// Whether two sizes are the same; nullopt where that cannot be told yet.
+  friend std::optional<bool> Equal(const Dim& a, const Dim& b) {
+    if (a.IsKnown() && b.IsKnown()) return a.size_ == b.size_;
+    if (!a.IsKnown() && !b.IsKnown() && !a.symbol().empty() && a.symbol() == b.symbol()) return true;
+    return std::nullopt;
+  }
+
+  friend Dim operator+(const Dim& a, const Dim& b) {
+    if (a.size_ == 0) return b;
+    if (b.size_ == 0) return a;
+    return Combine(a, b, '+', a.size_ + b.size_);
+  }
+  friend Dim operator-(const Dim& a, const Dim& b) {
+    if (b.size_ == 0) return a;
+    return Combine(a, b, '-', a.size_ - b.size_);
+  }
+  friend Dim operator*(const Dim& a, const Dim& b) {
+    if (a.size_ == 1) return b;
+    if (b.size_ == 1) return a;
+    return Combine(a, b, '*', a.size_ * b.size_);
+  }
+  /// Rounds down. Throws where `b` is 0.
+  friend Dim operator/(const Dim& a, const Dim& b) {
+    if (b.size_ == 0) throw ShapeError("a size is divided by 0");
+    if (b.size_ == 1) return a;
+    return Combine(a, b, '/', b.IsKnown() ? a.size_ / b.size_ : 0);
+  }
+
+ private:
+  std::string Text() const { return IsKnown() ? std::to_string(size_) : std::string(symbol()); }
+  static Dim Combine(const Dim& a, const Dim& b, char sign, std::int64_t value) {
+    if (a.IsKnown() && b.IsKnown()) {
+      if (value < 0) throw ShapeError("a size would be " + std::to_string(value));
+      return value;
+    }
+    if (a.Text().empty() || b.Text().empty()) return Dim();
+    return Symbol("(" + a.Text() + sign + b.Text() + ")");
+  }
+
+  std::int64_t size_ = -1;
+  std::shared_ptr<const std::string> symbol_;
+};
+
+using Shape = std::vector<Dim>;
+
+/// The place of `axis`, -1 being the last one, in a shape of `rank`; throws where there is none.
+inline std::size_t AxisOf(std::int64_t axis, std::size_t rank) {
+  const auto signed_rank = static_cast<std::int64_t>(rank);
+  if (axis < -signed_rank || axis >= signed_rank) {
+    throw ShapeError("there is no axis " + std::to_string(axis) + " in a shape of rank " +
+                     std::to_string(rank));
+  }
+  return static_cast<std::size_t>(axis < 0 ? axis + signed_rank : axis);
+}
+
+/// What a rule may ask, and where it says what it found.
+class ShapeContext {
+ public:
+  virtual ~ShapeContext() = default;
+
+  virtual std::size_t input_count() const = 0;
+  /// nullopt where the host does not tell.
+  virtual std::optional<std::size_t> output_count() const = 0;
+  /// False for an optional input that is absent.
+  virtual bool HasInput(std::size_t index) const = 0;
+  /// nullopt where the input is absent, or not even its rank is known.
+  virtual std::optional<Shape> Input(std::size_t index) const = 0;
+  /// As in the node, or the default, or monostate.
+  virtual AttributeValue AnyAttribute(std::string_view name) const = 0;
+  /// The elements of an input of int64 or int32 where they are known already.
+  virtual std::optional<std::vector<std::int64_t>> Integers(std::size_t index) const = 0;
+  /// The place of the input called `name`.
+  virtual std::size_t IndexOf(std::string_view name) const = 0;
+  virtual void SetOutput(std::size_t index, Shape shape) = 0;
+
+  /// nullopt where there is none of this name and kind.
+  template <class A>
+  std::optional<A> Attribute(std::string_view name) const {
+    AttributeValue value = AnyAttribute(name);
+    A* const found = std::get_if<A>(&value);
+    return found != nullptr ? std::optional<A>(std::move(*found)) : std::nullopt;
+  }
+  std::optional<Shape> Input(std::string_view name) const { return Input(IndexOf(name)); }
+};
+
+/// What a rule refers to, so that a name that is none is found out when the pack is loaded.
+struct ShapeNames {
+  std::vector<std::string> inputs;
+  std::vector<std::string> attributes;
+
+  ShapeNames With(const ShapeNames& more) const {
+    ShapeNames both = *this;
+    both.inputs.insert(both.inputs.end(), more.inputs.begin(), more.inputs.end());
+    both.attributes.insert(both.attributes.end(), more.attributes.begin(), more.attributes.end());
+    return both;
+  }
+};
+
+/// One size of an output's shape.
+class DimRule {
+ public:
+  using Function = std::function<Dim(const ShapeContext&)>;
+
+  // NOLINTNEXTLINE(google-explicit-constructor): a number is a size
+  DimRule(std::int64_t size) : function_([size](const ShapeContext&) { return Dim(size); }) {}
+  DimRule(int size) : DimRule(std::int64_t{size}) {}  // NOLINT(google-explicit-constructor)
+  DimRule(Function function, ShapeNames names)
+      : function_(std::move(function)), names_(std::move(names)) {}
+
+  Dim operator()(const ShapeContext& context) const { return function_(context); }
+  const ShapeNames& names() const { return names_; }
+
+  friend DimRule operator+(const DimRule& a, const DimRule& b) {
+    return Join(a, b, [](const Dim& x, const Dim& y) { return x + y; });
+  }
+  friend DimRule operator-(const DimRule& a, const DimRule& b) {
+    return Join(a, b, [](const Dim& x, const Dim& y) { return x - y; });
+  }
+  friend DimRule operator*(const DimRule& a, const DimRule& b) {
+    return Join(a, b, [](const Dim& x, const Dim& y) { return x * y; });
+  }
+  friend DimRule operator/(const DimRule& a, const DimRule& b) {
+    return Join(a, b, [](const Dim& x, const Dim& y) { return x / y; });
+  }
+
+ private:
+  template <class Operation>
+  static DimRule Join(const DimRule& a, const DimRule& b, Operation operation) {
+    return {[a, b, operation](const ShapeContext& context) {
+              return operation(a(context), b(context));
+            },
+            a.names_.With(b.names_)};
+  }
+
+  Function function_;
+  ShapeNames names_;
+};
+
+/// The size of an input's axis; -1 is the last one.
+DimRule SizeOf(std::string input, std::int64_t axis);
+/// The size that an attribute of kind INT gives.
+DimRule SizeFrom(std::string attribute);
+
+/// The shape of one output. The named rules below make one; the methods make another out of it.
+class ShapeRule {
+ public:
+  /// nullopt where the rank cannot be told.
+  using Function = std::function<std::optional<Shape>(const ShapeContext&)>;
+
+  ShapeRule(Function function, ShapeNames names)
+      : function_(std::move(function)), names_(std::move(names)) {}
+
+  std::optional<Shape> operator()(const ShapeContext& context) const { return function_(context); }
+  const ShapeNames& names() const { return names_; }
+
+  /// Leaves out an axis.
+  ShapeRule Without(std::int64_t axis) const;
+  /// Gives an axis another size.
+  ShapeRule With(std::int64_t axis, DimRule size) const;
+  /// The first axes, all but `count` from the end; the last `count`.
+  ShapeRule WithoutLast(std::size_t count) const;
+  ShapeRule Last(std::size_t count) const;
+  /// The axes of another rule behind these.
+  ShapeRule Then(ShapeRule more) const;
+
+  /// The name of the input whose shape this is, unchanged; empty for other rules.
+  const std::string& same_as() const { return same_as_; }
+
+ private:
+  friend ShapeRule SameAs(std::string input);
+  ShapeRule Map(std::function<Shape(Shape, const ShapeContext&)> change, ShapeNames more) const;
+
+  Function function_;
+  ShapeNames names_;
+  std::string same_as_;
+};
+
+/// The shape of an input.
+ShapeRule SameAs(std::string input);
+/// The common shape of the inputs named, as in NumPy; of all inputs that are there, if none is.
+ShapeRule Broadcast(std::vector<std::string> inputs = {});
+/// The shape of a matrix product, batches and vectors as in NumPy.
+ShapeRule MatrixProduct(std::string a, std::string b);
+/// The shape that an attribute of kind INTS holds.
+ShapeRule FromAttribute(std::string attribute);
+/// The shape that the elements of an input are; where they are known only when the model runs, the
+/// rank at most is known before.
+ShapeRule FromConstant(std::string input);
+/// These sizes, none for a scalar.
+ShapeRule Sizes(std::vector<DimRule> sizes);
+
+namespace internal {
+
+/// A rule for all outputs at once.
+using ShapeFunction = std::function<void(ShapeContext&)>;
+
+}  // namespace internal
+}  // namespace opgraft

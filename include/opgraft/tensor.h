@@ -1,0 +1,183 @@
+// Tensors as a kernel sees them: views of memory that is the host's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "opgraft/element.h"
+
+namespace opgraft {
+
+/// The elements of a dense tensor in row-major order, and its shape. `Tensor<const float>` is an
+/// input, `Tensor<float>` an output. Valid during the call that it was given to.
+template <class T>
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(T* data, std::span<const std::int64_t> shape) : data_(data), shape_(shape), size_(1) {
+    for (const std::int64_t dimension : shape) size_ *= static_cast<std::size_t>(dimension);
+  }
+  /// An output may be read as an input is.
+  operator Tensor<const T>() const  // NOLINT(google-explicit-constructor)
+    requires(!std::is_const_v<T>)
+  {
+    return {data_, shape_};
+  }
+
+  T* data() const { return data_; }
+  /// The number of elements.
+  std::size_t size() const { return size_; }
+  std::span<const std::int64_t> shape() const { return shape_; }
+  std::size_t rank() const { return shape_.size(); }
+  /// The size of an axis; -1 is the last one. Throws where there is no such axis.
+  std::int64_t dimension(std::ptrdiff_t axis) const {
+    const auto rank = static_cast<std::ptrdiff_t>(shape_.size());
+    if (axis < -rank || axis >= rank) {
+      throw std::out_of_range("axis " + std::to_string(axis) + " of a tensor of rank " +
+                              std::to_string(rank));
+    }
+    return shape_[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
+  }
+
+  /// Element `index` of all, whatever the shape.
+  T& operator[](std::size_t index) const { return data_[index]; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+
+ private:
+  T* data_ = nullptr;
+  std::span<const std::int64_t> shape_;
+  std::size_t size_ = 0;
+};
+
+/// What a kernel gets for a variadic input or output.
+template <class T>
+using Tensors = std::span<const Tensor<T>>;
+
+/// The type of an input that may have any: the kernel gets an AnyTensor.
+struct Any {};
+
+/// A tensor whose type is known when it comes.
+class AnyTensor {
+ public:
+  AnyTensor() = default;
+  AnyTensor(const void* data, std::int32_t element_type, std::span<const std::int64_t> shape)
+      : data_(data), element_type_(element_type), shape_(shape) {}
+
+  /// ONNX's number of its type: kElementType<float>.
+  std::int32_t element_type() const { return element_type_; }
+  std::span<const std::int64_t> shape() const { return shape_; }
+
+  template <class T>
+  bool Is() const {
+    return element_type_ == kElementType<T>;
+  }
+  /// Throws where it is of another type.
+  template <class T>
+  Tensor<const T> As() const {
+    if (!Is<T>()) {
+      throw std::invalid_argument("the tensor is of ONNX's type number " +
+                                  std::to_string(element_type_) + ", expected " +
+                                  std::to_string(kElementType<T>));
+    }
+    return {static_cast<const T*>(data_), shape_};
+  }
+  /// Unlike As, for strings too only their memory.
+  const void* data() const { return data_; }
+
+ private:
+  const void* data_ = nullptr;
+  std::int32_t element_type_ = 0;
+  std::span<const std::int64_t> shape_;
+};
+
+/// A tensor that has its elements itself: the value of an attribute.
+class TensorValue {
+ public:
+  TensorValue() = default;
+  template <class T>
+  TensorValue(std::vector<std::int64_t> shape, const std::vector<T>& elements)
+      : element_type_(kElementType<T>), shape_(std::move(shape)) {
+    static_assert(kElementType<T> != 0, "no element type of tensors");
+    if constexpr (std::is_same_v<T, std::string>) {
+      strings_ = elements;
+    } else {
+      bytes_.resize(elements.size() * sizeof(T));
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        const T element = elements[i];
+        const auto* from = reinterpret_cast<const std::byte*>(&element);
+        for (std::size_t j = 0; j < sizeof(T); ++j) bytes_[i * sizeof(T) + j] = from[j];
+      }
+    }
+  }
+  TensorValue(std::int32_t element_type, std::vector<std::int64_t> shape,
+              std::vector<std::byte> bytes, std::vector<std::string> strings)
+      : element_type_(element_type),
+        shape_(std::move(shape)),
+        bytes_(std::move(bytes)),
+        strings_(std::move(strings)) {}
+
+  std::int32_t element_type() const { return element_type_; }
+  std::span<const std::int64_t> shape() const { return shape_; }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+  const std::vector<std::string>& strings() const { return strings_; }
+  /// Throws where it is of another type.
+  template <class T>
+  Tensor<const T> As() const {
+    return View().template As<T>();
+  }
+  AnyTensor View() const {
+    const void* data = bytes_.data();
+    if (element_type_ == kElementType<std::string>) data = strings_.data();
+    return {data, element_type_, shape_};
+  }
+
+ private:
+  std::int32_t element_type_ = 0;
+  std::vector<std::int64_t> shape_;
+  std::vector<std::byte> bytes_;
+  std::vector<std::string> strings_;
+};
+
+namespace internal {
+
+/// Where the tensor of one output comes from.
+template <class T>
+class OutputSource {
+ public:
+  virtual Tensor<T> Allocate(std::span<const std::int64_t> shape) = 0;
+
+ protected:
+  ~OutputSource() = default;
+};
+
+}  // namespace internal
+
+/// An output whose shape the kernel finds out itself.
+template <class T>
+class Output {
+ public:
+  Output() = default;
+  explicit Output(internal::OutputSource<T>* source) : source_(source) {}
+
+  /// Memory for the whole of it; to be called once. Where there is none the call ends here, with an
+  /// error of the host's.
+  Tensor<T> Allocate(std::span<const std::int64_t> shape) const { return source_->Allocate(shape); }
+  Tensor<T> Allocate(std::initializer_list<std::int64_t> shape) const {
+    return source_->Allocate({shape.begin(), shape.size()});
+  }
+
+ private:
+  internal::OutputSource<T>* source_ = nullptr;
+};
+
+/// What a kernel gets for a variadic output whose shapes it finds out itself.
+template <class T>
+using Outputs = std::span<const Output<T>>;
+
+}  // namespace opgraft

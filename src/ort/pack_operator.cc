@@ -1,0 +1,215 @@
+// How an operator presents itself, and how its kernels are made and run.
+#include "ort/pack_operator.h"
+
+#include <array>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include "core/element_type.h"
+#include "ort/calls.h"
+#include "ort/pack_call.h"
+#include "ort/tensors.h"
+
+namespace opgraft::ort {
+namespace {
+
+/// A kernel of one node.
+struct PackKernel {
+  Runtime runtime;
+  const OpgraftKernel* kernel = nullptr;
+  void* state = nullptr;
+  std::string who;
+  std::vector<std::int32_t> output_types;
+
+  PackKernel() = default;
+  PackKernel(const PackKernel&) = delete;
+  PackKernel& operator=(const PackKernel&) = delete;
+  ~PackKernel() {
+    if (state != nullptr) kernel->destroy(state);
+  }
+
+  /// An error of a pack, or a word where it gave none.
+  static Status Error(const std::string& who, const Status& status) {
+    if (status.ok()) return Status::Error(who + ": it failed, and did not say why");
+    return {status.kind(), who + ": " + status.message()};
+  }
+
+  Status Compute(OrtKernelContext* context) const {
+    PackCall call(runtime, context, output_types);
+    if (kernel->compute(state, &call) == 0) return Status();
+    return Error(who, call.status());
+  }
+};
+
+/// The runtime asks for pairs of input and output that may share memory by a function without an
+/// argument, so that there must be one for each choice: for each of the first outputs an input, or
+/// none.
+constexpr std::size_t kInPlaceInputs = 4;
+constexpr std::size_t kInPlaceOutputs = 2;
+constexpr std::size_t kChoices = kInPlaceInputs + 1;
+
+template <std::size_t kChoice>
+std::size_t MayInPlace(int** inputs, int** outputs) {
+  static int input_list[kInPlaceOutputs];
+  static int output_list[kInPlaceOutputs];
+  std::size_t count = 0;
+  std::size_t rest = kChoice;
+  for (std::size_t output = 0; output < kInPlaceOutputs; ++output, rest /= kChoices) {
+    if (rest % kChoices == 0) continue;
+    input_list[count] = static_cast<int>(rest % kChoices - 1);
+    output_list[count++] = static_cast<int>(output);
+  }
+  *inputs = input_list;
+  *outputs = output_list;
+  return count;
+}
+
+using InPlaceFunction = std::size_t (*)(int**, int**);
+
+template <std::size_t... kChoice>
+constexpr std::array<InPlaceFunction, sizeof...(kChoice)> AllInPlace(
+    std::index_sequence<kChoice...>) {
+  return {&MayInPlace<kChoice>...};
+}
+
+InPlaceFunction FindInPlace(const OpgraftOperator& declaration) {
+  static constexpr auto kFunctions = AllInPlace(std::make_index_sequence<kChoices * kChoices>());
+  std::size_t choice = 0;
+  for (std::size_t i = 0; i < declaration.in_place_count; ++i) {
+    const OpgraftInPlace& pair = declaration.in_place[i];
+    if (pair.input >= kInPlaceInputs || pair.output >= kInPlaceOutputs) continue;
+    choice += (pair.input + 1) * (pair.output == 0 ? 1 : kChoices);
+  }
+  return choice > 0 && choice < kFunctions.size() ? kFunctions[choice] : nullptr;
+}
+
+int Minimum(const OpgraftParameter* parameters, std::size_t count) {
+  const bool is_variadic = count > 0 && parameters[count - 1].occurrence == OPGRAFT_VARIADIC;
+  return is_variadic ? static_cast<int>(parameters[count - 1].minimum) : 1;
+}
+
+}  // namespace
+
+PackOperator::PackOperator(const Runtime& runtime, const OpgraftOperator& declaration,
+                           const OpgraftKernel& kernel, std::string name)
+    : runtime_(runtime), declaration_(declaration), kernel_(kernel), name_(std::move(name)) {
+  GetName = [](const OrtCustomOp* self) { return Self(self).name_.c_str(); };
+  GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
+  GetInputTypeCount = [](const OrtCustomOp* self) { return Self(self).declaration_.input_count; };
+  GetInputType = [](const OrtCustomOp* self, std::size_t index) {
+    return static_cast<int>(Self(self).TypeOf(Self(self).declaration_.inputs[index]));
+  };
+  GetInputCharacteristic = [](const OrtCustomOp* self, std::size_t index) {
+    return static_cast<int>(Self(self).declaration_.inputs[index].occurrence);
+  };
+  GetOutputTypeCount = [](const OrtCustomOp* self) { return Self(self).declaration_.output_count; };
+  GetOutputType = [](const OrtCustomOp* self, std::size_t index) {
+    return static_cast<int>(Self(self).TypeOf(Self(self).declaration_.outputs[index]));
+  };
+  GetOutputCharacteristic = [](const OrtCustomOp* self, std::size_t index) {
+    return static_cast<int>(Self(self).declaration_.outputs[index].occurrence);
+  };
+  GetInputMemoryType = [](const OrtCustomOp*, std::size_t) { return 0; };
+  GetVariadicInputMinArity = [](const OrtCustomOp* self) {
+    return Minimum(Self(self).declaration_.inputs, Self(self).declaration_.input_count);
+  };
+  GetVariadicOutputMinArity = [](const OrtCustomOp* self) {
+    return Minimum(Self(self).declaration_.outputs, Self(self).declaration_.output_count);
+  };
+  GetVariadicInputHomogeneity = [](const OrtCustomOp* self) {
+    const OpgraftOperator& declaration = Self(self).declaration_;
+    if (declaration.input_count == 0) return 1;
+    const OpgraftParameter& last = declaration.inputs[declaration.input_count - 1];
+    return static_cast<int>(declaration.types[last.type].is_tied);
+  };
+  GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 1; };
+  GetStartVersion = [](const OrtCustomOp* self) {
+    return static_cast<int>(Self(self).declaration_.since_version);
+  };
+  GetEndVersion = [](const OrtCustomOp*) { return INT_MAX; };
+  GetMayInplace = FindInPlace(declaration);
+  ReleaseMayInplace = [](int*, int*) {};
+  CreateKernelV2 = [](const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info,
+                      void** made) {
+    return Guarded(api, [&] { return Self(self).Create(info, made); });
+  };
+  KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
+    const auto* const pack_kernel = static_cast<const PackKernel*>(kernel);
+    return Guarded(pack_kernel->runtime.api, [&] { return pack_kernel->Compute(context); });
+  };
+  KernelDestroy = [](void* kernel) { delete static_cast<PackKernel*>(kernel); };
+  if (MayInfer()) {
+    InferOutputShapeFn = [](const OrtCustomOp* self, OrtShapeInferContext* context) {
+      return Guarded(Self(self).runtime_.api, [&] { return Self(self).Infer(context); });
+    };
+  }
+}
+
+/// Older runtimes crash in some cases: those of Runtime::InfersShapes. Where all inputs and outputs
+/// are required, the runtime has checked by then that all are there.
+bool PackOperator::MayInfer() const {
+  if (declaration_.infer == nullptr) return false;
+  if (runtime_.InfersShapes()) return true;
+  for (std::size_t i = 0; i < declaration_.input_count; ++i) {
+    if (declaration_.inputs[i].occurrence == OPGRAFT_OPTIONAL) return false;
+  }
+  for (std::size_t i = 0; i < declaration_.output_count; ++i) {
+    if (declaration_.outputs[i].occurrence != OPGRAFT_REQUIRED) return false;
+  }
+  return true;
+}
+
+Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
+  PackNode node(runtime_, info);
+  if (Status status = node.Read(); !status.ok()) return status;
+  auto kernel = std::make_unique<PackKernel>();
+  kernel->runtime = runtime_;
+  kernel->kernel = &kernel_;
+  kernel->who = "node '" + node.name() + "', operator " + declaration_.domain +
+                "::" + declaration_.name;
+  for (std::size_t i = 0; i < declaration_.output_count; ++i) {
+    kernel->output_types.push_back(TypeOf(declaration_.outputs[i]));
+  }
+  // The kernel writes by its own types: the runtime must have allotted memory for the same.
+  const std::size_t outputs = node.table->output_count(&node);
+  for (std::size_t i = 0; i < outputs; ++i) {
+    OrtTypeInfo* type_info = nullptr;
+    OrtStatus* const got = KernelInfo_GetOutputTypeInfo(runtime_.api, info, i, &type_info);
+    const std::string who = kernel->who + ": output " + std::to_string(i);
+    GraphValue value;
+    Status status = ReadValue(runtime_.api, got, type_info, who, &value);
+    if (!status.ok()) return status;
+    const std::int32_t type =
+        kernel->output_types[std::min(i, kernel->output_types.size() - 1)];
+    if (value.element_type != 0 && value.element_type != type) {
+      return Status::Model(who + " is " + ElementTypeName(type) + " by its declaration, but " +
+                           ElementTypeName(value.element_type) + " in the graph");
+    }
+  }
+  if (kernel_.create(&kernel_, &node, &kernel->state) != 0) {
+    kernel->state = nullptr;
+    return PackKernel::Error(kernel->who, node.status());
+  }
+  *made = kernel.release();
+  return Status();
+}
+
+/// The runtime drops an error: what is wrong is said again when the kernel is made or run.
+Status PackOperator::Infer(OrtShapeInferContext* context) const {
+  PackInference inference(runtime_, context, declaration_.name);
+  if (Status status = inference.Read(); !status.ok()) return status;
+  if (declaration_.infer(&declaration_, &inference) == 0) return Status();
+  return PackKernel::Error(declaration_.name, inference.status());
+}
+
+void AddKernels(const Runtime& runtime, const OpgraftOperator& declaration, const std::string& name,
+                PackOperators* operators) {
+  for (std::size_t i = 0; i < declaration.kernel_count; ++i) {
+    const OpgraftKernel& kernel = *declaration.kernels[i];
+    if (std::strcmp(kernel.device, "cpu") != 0) continue;
+    operators->push_back(std::make_unique<PackOperator>(runtime, declaration, kernel, name));
+  }
+}
+
+}  // namespace opgraft::ort

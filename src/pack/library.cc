@@ -1,0 +1,94 @@
+// A pack as an ordinary custom operator library: what ONNX Runtime calls to register it.
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "opgraft/c_api.h"
+#include "opgraft/onnxruntime.h"
+#include "opgraft/status.h"
+#include "ort/calls.h"
+#include "ort/pack_operator.h"
+#include "ort/runtime.h"
+
+namespace opgraft::pack {
+namespace {
+
+struct Domain {
+  std::string name;
+  ort::PackOperators operators;
+  OrtCustomOpDomain* domain = nullptr;
+};
+
+/// A runtime knows one version of a custom operator: the newest. To models that ask for an older
+/// one it says that there is none.
+bool IsNewest(const OpgraftPack& pack, const OpgraftOperator& one) {
+  for (std::size_t i = 0; i < pack.operator_count; ++i) {
+    const OpgraftOperator& other = *pack.operators[i];
+    if (std::strcmp(other.domain, one.domain) == 0 && std::strcmp(other.name, one.name) == 0 &&
+        other.since_version > one.since_version) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Status MakeDomains(const ort::Runtime& runtime, std::vector<Domain>* domains) {
+  const OpgraftPack& pack = *opgraft_pack();
+  if (pack.problem != nullptr) return Status::Error(pack.problem);
+  std::map<std::string, Domain> by_name;
+  for (std::size_t i = 0; i < pack.operator_count; ++i) {
+    const OpgraftOperator& one = *pack.operators[i];
+    if (!IsNewest(pack, one)) continue;
+    ort::AddKernels(runtime, one, one.name, &by_name[one.domain].operators);
+  }
+  for (auto& [name, domain] : by_name) {
+    domain.name = name;
+    OrtStatus* status = ort::CreateCustomOpDomain(runtime.api, name.c_str(), &domain.domain);
+    for (const std::unique_ptr<ort::PackOperator>& one : domain.operators) {
+      if (status != nullptr) break;
+      status = ort::CustomOpDomain_Add(runtime.api, domain.domain, one->custom_op());
+    }
+    if (status != nullptr) return ort::FromRuntime(runtime.api, status);
+    domains->push_back(std::move(domain));
+  }
+  return Status();
+}
+
+/// The domains for one runtime, made once and kept for good: sessions hold on to them.
+Status FindDomains(const ort::Runtime& runtime, const std::vector<Domain>** domains) {
+  static std::mutex mutex;
+  static auto* const made = new std::map<ort::Runtime, std::vector<Domain>>;
+  const std::lock_guard lock(mutex);
+  std::vector<Domain>& found = (*made)[runtime];
+  *domains = &found;
+  return found.empty() ? MakeDomains(runtime, &found) : Status();
+}
+
+Status Register(const OrtApiBase* base, OrtSessionOptions* options, ort::Runtime* runtime) {
+  if (Status status = ort::Runtime::Find(base, runtime); !status.ok()) return status;
+  const std::vector<Domain>* domains = nullptr;
+  Status status = FindDomains(*runtime, &domains);
+  for (const Domain& domain : *domains) {
+    if (!status.ok()) break;
+    status = ort::FromRuntime(runtime->api,
+                              ort::AddCustomOpDomain(runtime->api, options, domain.domain));
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace opgraft::pack
+
+extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(
+    OrtSessionOptions* options, const OrtApiBase* base) {
+  // Any version has the functions that an error needs.
+  const OrtApi* const api = opgraft::ort::GetApi(base, 1);
+  return opgraft::ort::Guarded(api, [&] {
+    opgraft::ort::Runtime runtime;
+    return opgraft::pack::Register(base, options, &runtime);
+  });
+}

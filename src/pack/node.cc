@@ -1,0 +1,317 @@
+// What a kernel of a pack knows of its node, and the shapes of what it gives.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "opgraft/kernel.h"
+
+namespace opgraft::internal {
+namespace {
+
+std::string ToString(const OpgraftText& text) { return {text.data, text.size}; }
+
+TensorValue ToValue(const OpgraftTensor& tensor) {
+  std::vector<std::int64_t> shape(tensor.shape, tensor.shape + tensor.rank);
+  if (tensor.element_type == kElementType<std::string>) {
+    return {tensor.element_type, std::move(shape), {}, ToStrings(tensor)};
+  }
+  std::size_t size = 0;
+  switch (tensor.element_type) {
+    case kElementType<std::uint8_t>:
+    case kElementType<std::int8_t>:
+    case kElementType<bool>: size = 1; break;
+    case kElementType<std::uint16_t>:
+    case kElementType<std::int16_t>:
+    case kElementType<Float16>:
+    case kElementType<BFloat16>: size = 2; break;
+    case kElementType<float>:
+    case kElementType<std::int32_t>:
+    case kElementType<std::uint32_t>: size = 4; break;
+    case kElementType<double>:
+    case kElementType<std::int64_t>:
+    case kElementType<std::uint64_t>: size = 8; break;
+    default:
+      throw std::invalid_argument("a tensor of ONNX's type number " +
+                                  std::to_string(tensor.element_type) +
+                                  " cannot be the value of an attribute");
+  }
+  for (const std::int64_t one : shape) size *= static_cast<std::size_t>(one);
+  const auto* const first = static_cast<const std::byte*>(tensor.data);
+  return {tensor.element_type, std::move(shape), std::vector<std::byte>(first, first + size), {}};
+}
+
+AttributeValue ToValue(const OpgraftAttribute& attribute) {
+  const std::size_t count = attribute.count;
+  switch (attribute.kind) {
+    case kAttributeKind<float>: return attribute.floats[0];
+    case kAttributeKind<std::int64_t>: return attribute.integers[0];
+    case kAttributeKind<std::string>: return ToString(attribute.texts[0]);
+    case kAttributeKind<TensorValue>: return ToValue(attribute.tensors[0]);
+    case kAttributeKind<std::vector<float>>:
+      return std::vector<float>(attribute.floats, attribute.floats + count);
+    case kAttributeKind<std::vector<std::int64_t>>:
+      return std::vector<std::int64_t>(attribute.integers, attribute.integers + count);
+    case kAttributeKind<std::vector<std::string>>: {
+      std::vector<std::string> texts;
+      for (std::size_t i = 0; i < count; ++i) texts.push_back(ToString(attribute.texts[i]));
+      return texts;
+    }
+    default: return {};
+  }
+}
+
+/// nullptr where none is declared of this name.
+const AttributeDefinition* FindAttribute(const OperatorDefinition& definition,
+                                         std::string_view name) {
+  for (const AttributeDefinition& attribute : definition.attributes) {
+    if (attribute.name == name) return &attribute;
+  }
+  return nullptr;
+}
+
+/// The shapes of a run, all of whose sizes are known.
+class RunShapes final : public ShapeContext {
+ public:
+  RunShapes(const NodeState& state, std::span<const OpgraftTensor> inputs, std::size_t outputs)
+      : state_(state), inputs_(inputs), outputs_(outputs) {}
+
+  std::size_t input_count() const override { return inputs_.size(); }
+  std::optional<std::size_t> output_count() const override { return outputs_.size(); }
+  bool HasInput(std::size_t index) const override {
+    return index < inputs_.size() && inputs_[index].element_type != 0;
+  }
+  std::optional<Shape> Input(std::size_t index) const override {
+    if (!HasInput(index)) return std::nullopt;
+    return Shape(inputs_[index].shape, inputs_[index].shape + inputs_[index].rank);
+  }
+  AttributeValue AnyAttribute(std::string_view name) const override {
+    return state_.Attribute(name);
+  }
+  std::optional<std::vector<std::int64_t>> Integers(std::size_t index) const override {
+    if (!HasInput(index)) return std::nullopt;
+    return ToIntegers(inputs_[index]);
+  }
+  std::size_t IndexOf(std::string_view name) const override {
+    return OperatorDefinition::IndexOf(state_.definition->inputs, name);
+  }
+  void SetOutput(std::size_t index, Shape shape) override {
+    if (index < outputs_.size()) outputs_[index] = std::move(shape);
+  }
+
+  std::vector<std::int64_t> Sizes(std::size_t index) const {
+    const std::optional<Shape>& shape = outputs_[index];
+    if (!shape) throw ShapeError(Output(index) + " is given no shape by the shape rule");
+    std::vector<std::int64_t> sizes;
+    for (const Dim& dim : *shape) {
+      if (!dim.IsKnown()) {
+        throw ShapeError(Output(index) +
+                         " is given a shape by the shape rule whose sizes are not all known");
+      }
+      sizes.push_back(dim.size());
+    }
+    return sizes;
+  }
+
+  static std::optional<std::vector<std::int64_t>> ToIntegers(const OpgraftTensor& tensor);
+
+ private:
+  static std::string Output(std::size_t index) { return "output " + std::to_string(index); }
+
+  const NodeState& state_;
+  const std::span<const OpgraftTensor> inputs_;
+  std::vector<std::optional<Shape>> outputs_;
+};
+
+std::optional<std::vector<std::int64_t>> RunShapes::ToIntegers(const OpgraftTensor& tensor) {
+  const std::span<const std::int64_t> shape(tensor.shape, tensor.rank);
+  if (tensor.element_type == kElementType<std::int64_t>) {
+    const Tensor<const std::int64_t> view(static_cast<const std::int64_t*>(tensor.data), shape);
+    return std::vector<std::int64_t>(view.begin(), view.end());
+  }
+  if (tensor.element_type == kElementType<std::int32_t>) {
+    const Tensor<const std::int32_t> view(static_cast<const std::int32_t*>(tensor.data), shape);
+    return std::vector<std::int64_t>(view.begin(), view.end());
+  }
+  return std::nullopt;
+}
+
+/// The shapes of a node whose sizes need not be known.
+class InferredShapes final : public ShapeContext {
+ public:
+  InferredShapes(const OperatorDefinition& definition, OpgraftInference* host)
+      : definition_(definition), host_(host) {}
+
+  std::size_t input_count() const override { return host_->table->input_count(host_); }
+  std::optional<std::size_t> output_count() const override {
+    const std::size_t count = host_->table->output_count(host_);
+    return count == std::numeric_limits<std::size_t>::max() ? std::nullopt : std::optional(count);
+  }
+  bool HasInput(std::size_t index) const override {
+    return index < input_count() && Read(index).element_type != 0;
+  }
+  std::optional<Shape> Input(std::size_t index) const override {
+    if (index >= input_count()) return std::nullopt;
+    const OpgraftShape known = Read(index);
+    if (known.element_type == 0 || known.has_rank == 0) return std::nullopt;
+    Shape shape;
+    for (std::size_t i = 0; i < known.rank; ++i) {
+      const OpgraftDimension& one = known.dimensions[i];
+      shape.push_back(one.size >= 0 ? Dim(one.size)
+                                    : Dim::Symbol(one.symbol != nullptr ? one.symbol : ""));
+    }
+    return shape;
+  }
+  AttributeValue AnyAttribute(std::string_view name) const override {
+    const AttributeDefinition* const attribute = FindAttribute(definition_, name);
+    if (attribute == nullptr) {
+      throw std::invalid_argument("no attribute '" + std::string(name) + "' is declared");
+    }
+    return ReadAttribute(host_, *attribute);
+  }
+  std::optional<std::vector<std::int64_t>> Integers(std::size_t index) const override {
+    if (index >= input_count()) return std::nullopt;
+    OpgraftTensor tensor = {};
+    Check(host_->table->constant(host_, index, &tensor));
+    if (tensor.element_type == 0) return std::nullopt;
+    return RunShapes::ToIntegers(tensor);
+  }
+  std::size_t IndexOf(std::string_view name) const override {
+    return OperatorDefinition::IndexOf(definition_.inputs, name);
+  }
+  void SetOutput(std::size_t index, Shape shape) override {
+    const std::optional<std::size_t> count = output_count();
+    if (count && index >= *count) return;
+    std::vector<std::string> symbols;
+    for (const Dim& dim : shape) symbols.emplace_back(dim.symbol());
+    std::vector<OpgraftDimension> dimensions;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      dimensions.push_back({shape[i].size(), symbols[i].c_str()});
+    }
+    const OpgraftShape known = {TypeOf(index), 1, dimensions.size(), dimensions.data()};
+    Check(host_->table->set_output(host_, index, &known));
+  }
+
+ private:
+  OpgraftShape Read(std::size_t index) const {
+    OpgraftShape known = {};
+    Check(host_->table->input(host_, index, &known));
+    return known;
+  }
+  /// The element type of an output: the only one, or that of the first input that has it.
+  std::int32_t TypeOf(std::size_t index) const {
+    const auto at = [](const std::vector<ParameterDefinition>& parameters, std::size_t place) {
+      return parameters[std::min(place, parameters.size() - 1)].type;
+    };
+    const std::uint32_t type = at(definition_.outputs, index);
+    const TypeDefinition& variable = definition_.types[type];
+    if (variable.allowed.size() == 1) return variable.allowed[0];
+    for (std::size_t i = 0; i < input_count(); ++i) {
+      if (at(definition_.inputs, i) != type) continue;
+      if (const std::int32_t known = Read(i).element_type; known != 0) return known;
+    }
+    return 0;
+  }
+
+  const OperatorDefinition& definition_;
+  OpgraftInference* const host_;
+};
+
+}  // namespace
+
+std::vector<std::string> ToStrings(const OpgraftTensor& tensor) {
+  if (tensor.element_type != kElementType<std::string>) {
+    throw std::invalid_argument("an input is of ONNX's type number " +
+                                std::to_string(tensor.element_type) + ", expected strings");
+  }
+  const Tensor<const OpgraftText> texts(static_cast<const OpgraftText*>(tensor.data),
+                                        {tensor.shape, tensor.rank});
+  std::vector<std::string> strings;
+  strings.reserve(texts.size());
+  for (const OpgraftText& text : texts) strings.push_back(ToString(text));
+  return strings;
+}
+
+template <class Host>
+AttributeValue ReadAttribute(Host* host, const AttributeDefinition& definition) {
+  OpgraftAttribute given = {};
+  Check(host->table->attribute(host, definition.name.c_str(), definition.kind, &given));
+  if (given.kind != 0) return ToValue(given);
+  if (!definition.is_required) return definition.fallback;
+  Fail(host, Status::Model("attribute '" + definition.name +
+                           "' is missing, and it has no default"));
+  throw HostFailed();
+}
+template AttributeValue ReadAttribute(OpgraftNode*, const AttributeDefinition&);
+template AttributeValue ReadAttribute(OpgraftInference*, const AttributeDefinition&);
+
+NodeState::NodeState(const OperatorDefinition& of, OpgraftNode* node)
+    : definition(&of),
+      name(ToString(node->table->name(node))),
+      input_count(node->table->input_count(node)),
+      output_count(node->table->output_count(node)) {
+  for (const AttributeDefinition& attribute : of.attributes) {
+    attributes.push_back(ReadAttribute(node, attribute));
+  }
+}
+
+const AttributeValue& NodeState::Attribute(std::string_view attribute) const {
+  const AttributeDefinition* const found = FindAttribute(*definition, attribute);
+  if (found == nullptr) {
+    throw std::invalid_argument("no attribute '" + std::string(attribute) + "' is declared");
+  }
+  return attributes[static_cast<std::size_t>(found - definition->attributes.data())];
+}
+
+OutputShapes::OutputShapes(const NodeState& state, std::span<const OpgraftTensor> inputs,
+                           std::size_t outputs) {
+  const OperatorDefinition& definition = *state.definition;
+  if (outputs == 1 && definition.rules.size() == 1 && !definition.rules[0].same_as().empty()) {
+    // The commonest case, without a visit to the heap.
+    const std::size_t source =
+        OperatorDefinition::IndexOf(definition.inputs, definition.rules[0].same_as());
+    if (source < inputs.size() && inputs[source].element_type != 0) {
+      first_ = {inputs[source].shape, inputs[source].rank};
+      return;
+    }
+  }
+  RunShapes shapes(state, inputs, outputs);
+  definition.Infer(shapes);
+  for (std::size_t i = 0; i < outputs; ++i) storage_.push_back(shapes.Sizes(i));
+  for (const std::vector<std::int64_t>& one : storage_) shapes_.emplace_back(one);
+}
+
+void OperatorDefinition::Infer(ShapeContext& context) const {
+  if (function != nullptr) function(context);
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (std::optional<Shape> shape = rules[i](context)) context.SetOutput(i, std::move(*shape));
+  }
+}
+
+std::size_t OperatorDefinition::IndexOf(const std::vector<ParameterDefinition>& parameters,
+                                        std::string_view name) {
+  const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                  [&](const auto& one) { return one.name == name; });
+  return static_cast<std::size_t>(found - parameters.begin());
+}
+
+std::uint32_t OperatorDefinition::TypeIndex(const TypeDefinition& type) {
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i].name != type.name) continue;
+    if (types[i].allowed != type.allowed) {
+      problems.push_back("two type variables are called '" + type.name + "'");
+    }
+    return static_cast<std::uint32_t>(i);
+  }
+  types.push_back(type);
+  return static_cast<std::uint32_t>(types.size() - 1);
+}
+
+int InferShapes(const OperatorDefinition& definition, OpgraftInference* host) {
+  return Guard(host, [&] {
+    InferredShapes shapes(definition, host);
+    definition.Infer(shapes);
+    return Status();
+  });
+}
+
+}  // namespace opgraft::internal

@@ -1,0 +1,251 @@
+// The operators of one pack: checked as they come, and handed to the host as C structs.
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "opgraft/c_api.h"
+#include "opgraft/definition.h"
+
+namespace opgraft::internal {
+namespace {
+
+/// An attribute's value as a C struct, which points into the value.
+class AttributeStruct {
+ public:
+  explicit AttributeStruct(const AttributeDefinition& definition) {
+    const AttributeValue& value = definition.fallback;
+    if (std::holds_alternative<std::monostate>(value)) return;
+    attribute_.kind = definition.kind;
+    attribute_.count = 1;
+    std::visit([this](const auto& held) { Set(held); }, value);
+  }
+  const OpgraftAttribute& get() const { return attribute_; }
+
+ private:
+  void Set(const std::monostate&) {}
+  void Set(const float& value) { attribute_.floats = &value; }
+  void Set(const std::int64_t& value) { attribute_.integers = &value; }
+  void Set(const std::string& value) {
+    texts_.push_back({value.data(), value.size()});
+    attribute_.texts = texts_.data();
+  }
+  void Set(const std::vector<float>& values) {
+    attribute_.floats = values.data();
+    attribute_.count = values.size();
+  }
+  void Set(const std::vector<std::int64_t>& values) {
+    attribute_.integers = values.data();
+    attribute_.count = values.size();
+  }
+  void Set(const std::vector<std::string>& values) {
+    for (const std::string& value : values) texts_.push_back({value.data(), value.size()});
+    attribute_.texts = texts_.data();
+    attribute_.count = values.size();
+  }
+  void Set(const TensorValue& value) {
+    const void* data = value.bytes().data();
+    for (const std::string& text : value.strings()) texts_.push_back({text.data(), text.size()});
+    if (value.element_type() == kElementType<std::string>) data = texts_.data();
+    tensor_ = {const_cast<void*>(data), value.shape().data(), value.shape().size(),
+               value.element_type()};
+    attribute_.tensors = &tensor_;
+  }
+
+  OpgraftAttribute attribute_ = {};
+  OpgraftTensor tensor_ = {};
+  std::vector<OpgraftText> texts_;
+};
+
+/// An operator as a C struct, which points into its definition.
+class OperatorStruct : public OpgraftOperator {
+ public:
+  explicit OperatorStruct(std::unique_ptr<OperatorDefinition> given)
+      : OpgraftOperator(), definition_(std::move(given)) {
+    const OperatorDefinition& definition = *definition_;
+    domain = definition.domain.c_str();
+    name = definition.name.c_str();
+    documentation = definition.documentation.c_str();
+    torch_name = definition.torch_name.c_str();
+    since_version = definition.since_version;
+    Fill(definition.inputs, &inputs_);
+    inputs = inputs_.data();
+    input_count = inputs_.size();
+    Fill(definition.outputs, &outputs_);
+    outputs = outputs_.data();
+    output_count = outputs_.size();
+    for (const TypeDefinition& type : definition.types) {
+      types_.push_back({type.name.c_str(), type.description.c_str(), type.allowed.data(),
+                        type.allowed.size(), type.is_tied ? 1 : 0});
+    }
+    types = types_.data();
+    type_count = types_.size();
+    for (const AttributeDefinition& attribute : definition.attributes) {
+      fallbacks_.emplace_back(attribute);
+      attributes_.push_back({attribute.name.c_str(), attribute.description.c_str(), attribute.kind,
+                             attribute.is_required ? 1 : 0, fallbacks_.back().get()});
+    }
+    attributes = attributes_.data();
+    attribute_count = attributes_.size();
+    for (const auto& [input, output] : definition.in_place) {
+      in_place_.push_back(
+          {static_cast<std::uint32_t>(OperatorDefinition::IndexOf(definition.inputs, input)),
+           static_cast<std::uint32_t>(OperatorDefinition::IndexOf(definition.outputs, output))});
+    }
+    in_place = in_place_.data();
+    in_place_count = in_place_.size();
+    for (const std::unique_ptr<KernelDefinition>& kernel : definition.kernels) {
+      kernel->device = kernel->device_name.c_str();
+      kernel->types = kernel->type_numbers.data();
+      kernels_.push_back(kernel.get());
+    }
+    kernels = kernels_.data();
+    kernel_count = kernels_.size();
+    if (definition.HasRule()) {
+      infer = [](const OpgraftOperator* self, OpgraftInference* host) {
+        return InferShapes(*static_cast<const OperatorStruct*>(self)->definition_, host);
+      };
+    }
+  }
+  OperatorStruct(const OperatorStruct&) = delete;
+  OperatorStruct& operator=(const OperatorStruct&) = delete;
+
+ private:
+  static void Fill(const std::vector<ParameterDefinition>& from, std::vector<OpgraftParameter>* to) {
+    for (const ParameterDefinition& parameter : from) {
+      to->push_back({parameter.name.c_str(), parameter.description.c_str(), parameter.occurrence,
+                     parameter.type, parameter.minimum});
+    }
+  }
+
+  const std::unique_ptr<OperatorDefinition> definition_;
+  std::vector<OpgraftParameter> inputs_;
+  std::vector<OpgraftParameter> outputs_;
+  std::vector<OpgraftType> types_;
+  std::deque<AttributeStruct> fallbacks_;
+  std::vector<OpgraftAttributeParameter> attributes_;
+  std::vector<OpgraftInPlace> in_place_;
+  std::vector<const OpgraftKernel*> kernels_;
+};
+
+std::string Quoted(const std::string& text) { return "'" + text + "'"; }
+
+/// What is wrong with the names of parameters.
+void CheckParameters(const char* what, const std::vector<ParameterDefinition>& parameters,
+                     std::vector<std::string>* problems) {
+  std::set<std::string> names;
+  bool had_optional = false;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterDefinition& one = parameters[i];
+    const std::string called = std::string(what) + " " + Quoted(one.name);
+    if (one.name.empty()) {
+      problems->push_back(std::string(what) + " " + std::to_string(i) + " has no name");
+    } else if (!names.insert(one.name).second) {
+      problems->push_back("two are called " + called);
+    }
+    if (one.occurrence == OPGRAFT_VARIADIC && i + 1 != parameters.size()) {
+      problems->push_back(called + " is variadic, and only the last one may be");
+    }
+    if (one.occurrence == OPGRAFT_REQUIRED && had_optional) {
+      problems->push_back(called + " is required, but comes after an optional one");
+    }
+    had_optional |= one.occurrence == OPGRAFT_OPTIONAL;
+  }
+}
+
+std::vector<std::string> Check(const OperatorDefinition& definition) {
+  std::vector<std::string> problems = definition.problems;
+  if (definition.domain.empty() || definition.name.empty()) {
+    problems.emplace_back("it has no domain, or no name");
+  }
+  if (definition.since_version < 1) problems.emplace_back("its version is below 1");
+  CheckParameters("input", definition.inputs, &problems);
+  CheckParameters("output", definition.outputs, &problems);
+  std::set<std::string> attributes;
+  for (const AttributeDefinition& attribute : definition.attributes) {
+    if (!attributes.insert(attribute.name).second) {
+      problems.push_back("two attributes are called " + Quoted(attribute.name));
+    }
+  }
+  const auto has_input = [&](const std::string& name) {
+    return OperatorDefinition::IndexOf(definition.inputs, name) < definition.inputs.size();
+  };
+  for (const ShapeRule& rule : definition.rules) {
+    for (const std::string& name : rule.names().inputs) {
+      if (!has_input(name)) {
+        problems.push_back("its shape rule names " + Quoted(name) + ", which is no input");
+      }
+    }
+    for (const std::string& name : rule.names().attributes) {
+      if (attributes.count(name) == 0) {
+        problems.push_back("its shape rule names " + Quoted(name) + ", which is no attribute");
+      }
+    }
+  }
+  if (!definition.rules.empty() && definition.rules.size() != definition.outputs.size()) {
+    problems.push_back("it has " + std::to_string(definition.rules.size()) +
+                       " shape rules for " + std::to_string(definition.outputs.size()) +
+                       " outputs");
+  }
+  for (const auto& [input, output] : definition.in_place) {
+    if (!has_input(input)) {
+      problems.push_back("InPlace names " + Quoted(input) + ", which is no input");
+    }
+    if (OperatorDefinition::IndexOf(definition.outputs, output) >= definition.outputs.size()) {
+      problems.push_back("InPlace names " + Quoted(output) + ", which is no output");
+    }
+  }
+  if (definition.kernels.empty()) problems.emplace_back("it has no kernel");
+  return problems;
+}
+
+class Pack : public OpgraftPack {
+ public:
+  Pack() : OpgraftPack() { version = OPGRAFT_PACK_VERSION; }
+
+  void Add(std::unique_ptr<OperatorDefinition> definition) {
+    const std::string full_name = definition->FullName();
+    for (const std::string& one : Check(*definition)) Report(full_name + ": " + one);
+    for (const std::unique_ptr<OperatorStruct>& other : structs_) {
+      if (definition->domain == other->domain && definition->name == other->name &&
+          definition->since_version == other->since_version) {
+        Report(full_name + ": it is declared twice at version " +
+               std::to_string(definition->since_version));
+      }
+    }
+    structs_.push_back(std::make_unique<OperatorStruct>(std::move(definition)));
+    pointers_.push_back(structs_.back().get());
+    operators = pointers_.data();
+    operator_count = pointers_.size();
+  }
+
+ private:
+  void Report(const std::string& text) {
+    text_ += (text_.empty() ? "" : "; ") + text;
+    problem = text_.c_str();
+  }
+
+  std::vector<std::unique_ptr<OperatorStruct>> structs_;
+  std::vector<const OpgraftOperator*> pointers_;
+  std::string text_;
+};
+
+Pack& ThePack() {
+  static Pack* const pack = new Pack;  // kernels may outlive every static object
+  return *pack;
+}
+
+}  // namespace
+
+void AddToPack(std::unique_ptr<OperatorDefinition> definition) {
+  ThePack().Add(std::move(definition));
+}
+
+}  // namespace opgraft::internal
+
+extern "C" __attribute__((visibility("default"))) const OpgraftPack* opgraft_pack() {
+  return &opgraft::internal::ThePack();
+}
