@@ -14,12 +14,12 @@ namespace {
 namespace gelu_constants {
 
 // Where one formula ends and the other begins.
-constexpr float kNear = 1.25F;
+constexpr float kNear = 1.0F;
 // Beyond it, x times the share is less than half of the smallest float.
 constexpr float kVanishing = 14.5F;
-// erf(x / sqrt 2) / (2 x) as a polynomial of x x, for |x| < kNear; adds 3e-8 of the result.
-constexpr float kCentre[] = {0.39894223F,   -0.06648977F,    0.009970812F,
-                             -0.001181766F, 0.000109753244F, -6.516096e-6F};
+// erf(x / sqrt 2) / (2 x) as a polynomial of x x, for |x| < kNear; adds 4e-8 of the result.
+constexpr float kCentre[] = {0.39894214F, -0.06648818F, 0.009962364F, -0.0011630689F,
+                             9.1490874e-5F};
 // An integer below 2^22 added to 1.5 2^23 stands in the lowest bits; with 64 for the scale.
 constexpr float kRounder = 0x1.8p23F + 64;
 constexpr float kMinusInverseTwoLog2 = -0.72134752F;
@@ -30,12 +30,12 @@ constexpr float kTwoLog2Low = 2.8572136e-6F;
 constexpr float kExponential[] = {1.0F,         -0.5F,          0.12499998F, -0.020833086F,
                                   0.002604279F, -0.0002617003F, 2.163057e-5F};
 // exp(a a / 2) times the normal distribution's share above a, for kNear <= a <= kVanishing, to
-// 2.4e-8: the quotient of two polynomials with positive coefficients. The first has the sign and
+// 3.7e-8: the quotient of two polynomials with positive coefficients. The first has the sign and
 // the scale that the exponential's scale asks for.
 constexpr float kScale = -0x1p-64F;
-constexpr float kNumerator[] = {0.4996058F * kScale, 0.40835717F * kScale, 0.1490839F * kScale,
-                                0.026450984F * kScale};
-constexpr float kDenominator[] = {1.0F, 1.611041F, 1.0911771F, 0.37363747F, 0.06630399F};
+constexpr float kNumerator[] = {0.4997889F * kScale, 0.40020442F * kScale, 0.14384867F * kScale,
+                                0.024505166F * kScale};
+constexpr float kDenominator[] = {1.0F, 1.5961958F, 1.0661123F, 0.36049995F, 0.0614269F};
 
 }  // namespace gelu_constants
 

@@ -90,8 +90,8 @@ TEST_P(GeluTest, IsAccurateRelativeToTheResult) {
   // The baseline rounds products, too.
   const bool fused = GetParam() != InstructionSet::kBaseline;
   EXPECT_LT(positive.worst, fused ? 1.25 : 1.5);
-  EXPECT_LT(near.worst, fused ? 2.3 : 3);
-  EXPECT_LT(negative.worst, fused ? 6 : 7.2);
+  EXPECT_LT(near.worst, fused ? 2.4 : 3);
+  EXPECT_LT(negative.worst, fused ? 6 : 7.5);
   EXPECT_LT(negative.Mean(), fused ? 0.86 : 1);
 }
 
@@ -106,7 +106,7 @@ TEST_P(GeluTest, IsAccurateInAbsoluteTerms) {
 
 // Both sides of where one formula takes over from the other, and where the result vanishes.
 TEST_P(GeluTest, HasNoStepBetweenItsFormulas) {
-  for (const float centre : {-1.25F, 1.25F, -14.5F, 14.5F, -14.2F}) {
+  for (const float centre : {-1.0F, 1.0F, -14.5F, 14.5F, -14.2F}) {
     std::vector<float> x = {centre};
     for (int i = 0; i < 1000; ++i) x.push_back(std::nextafter(x.back(), kInfinity));
     x.push_back(centre);
