@@ -147,26 +147,40 @@ class OneMatrix {
     return static_cast<std::size_t>(place[0]);
   }
 
-  /// The pivot's row and row k change places in a column. Returns what comes to row k, where
-  /// `left` is put.
-  Real SwapOut(Real* column, std::size_t k, Real left) const {
-    const Real taken = column[pivots_[k]];
-    column[pivots_[k]] = column[k];
-    column[k] = left;
-    return taken;
-  }
-
   /// Step k of the elimination, in the columns [first, last), of which k is one.
   void Eliminate(std::size_t k, std::size_t first, std::size_t last) {
-    Real* const factors = Column(k);
-    const Real pivot = SwapOut(factors, k, 1);
-    for (std::size_t r = 0; r < n_; r += kCount) Store(Load(factors + r) / pivot, factors + r);
+    using Integer = typename Simd<Real>::Integer;
+    const std::size_t pivot_row = pivots_[k];
+    Real tops[kBlock];   // of each column what stands in row k and in the pivot's row,
+    Real taken[kBlock];  // which change places
     for (std::size_t c = first; c < last; ++c) {
-      if (c == k) continue;
-      Real* const column = Column(c);
-      const Real taken = SwapOut(column, k, 0);
-      for (std::size_t r = 0; r < n_; r += kCount) {
-        Store(Load(column + r) - taken * Load(factors + r), column + r);
+      tops[c - first] = Column(c)[k];
+      taken[c - first] = Column(c)[pivot_row];
+    }
+    const Real top = tops[k - first];
+    const Real pivot = taken[k - first];
+    // By whole vectors only: a load of one would wait for smaller stores to reach the cache.
+    for (std::size_t r = 0; r < n_; r += kTileVectors * kCount) {
+      Integers<Real> in_pivot_row[kTileVectors];
+      Integers<Real> in_row_k[kTileVectors];
+      Vector<Real> factors[kTileVectors];
+      for (std::size_t v = 0; v < kTileVectors; ++v) {
+        const Integers<Real> rows = LaneNumbers<Real>() + static_cast<Integer>(r + v * kCount);
+        in_pivot_row[v] = rows == static_cast<Integer>(pivot_row);
+        in_row_k[v] = rows == static_cast<Integer>(k);
+        Real* const at = Column(k) + r + v * kCount;
+        factors[v] = in_pivot_row[v] ? Vector<Real>{} + top : Load(at);
+        factors[v] = (in_row_k[v] ? Vector<Real>{} + 1 : factors[v]) / pivot;
+        Store(factors[v], at);
+      }
+      for (std::size_t c = first; c < last; ++c) {
+        if (c == k) continue;
+        for (std::size_t v = 0; v < kTileVectors; ++v) {
+          Real* const at = Column(c) + r + v * kCount;
+          Vector<Real> rest = in_pivot_row[v] ? Vector<Real>{} + tops[c - first] : Load(at);
+          rest = in_row_k[v] ? Vector<Real>{} : rest;
+          Store(rest - taken[c - first] * factors[v], at);
+        }
       }
     }
   }
@@ -175,7 +189,12 @@ class OneMatrix {
   void UpdateTile(std::size_t c, std::size_t first, std::size_t last) {
     Real taken[kBlock][kTileColumns];
     for (std::size_t i = 0; i < kTileColumns; ++i) {
-      for (std::size_t k = first; k < last; ++k) taken[k - first][i] = SwapOut(Column(c + i), k, 0);
+      Real* const column = Column(c + i);
+      for (std::size_t k = first; k < last; ++k) {
+        taken[k - first][i] = column[pivots_[k]];
+        column[pivots_[k]] = column[k];
+        column[k] = 0;
+      }
     }
     for (std::size_t r = 0; r < n_; r += kTileVectors * kCount) {
       Vector<Real> sums[kTileColumns][kTileVectors];
