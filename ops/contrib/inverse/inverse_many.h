@@ -19,7 +19,7 @@ struct ManyMatrices {
 
 /// From `count` matrices, at least one; the last is in all lanes that are left.
 template <class T, std::size_t n>
-void LoadMany(const T* matrices, std::size_t count, ManyMatrices<Computed<T>, n>& many) {
+[[gnu::noinline]] void LoadMany(const T* matrices, std::size_t count, ManyMatrices<Computed<T>, n>& many) {
   using Real = Computed<T>;
   constexpr std::size_t kCount = kLanes<Real>;
   const auto of_lane = [&](std::size_t lane) {
@@ -45,7 +45,7 @@ void LoadMany(const T* matrices, std::size_t count, ManyMatrices<Computed<T>, n>
 }
 
 template <class T, std::size_t n>
-void StoreMany(const ManyMatrices<Computed<T>, n>& many, std::size_t count, T* matrices) {
+[[gnu::noinline]] void StoreMany(const ManyMatrices<Computed<T>, n>& many, std::size_t count, T* matrices) {
   using Real = Computed<T>;
   constexpr std::size_t kCount = kLanes<Real>;
   T narrowed[sizeof(T) == sizeof(Real) ? 1 : n * n][kCount];
@@ -64,62 +64,116 @@ void StoreMany(const ManyMatrices<Computed<T>, n>& many, std::size_t count, T* m
   }
 }
 
-/// Gauss-Jordan elimination in place. The inverse's columns stay in the order of the pivots.
+/// Steps of the elimination that are taken in their own columns before all are taken in the others.
+constexpr std::size_t kSteps = 4;
+
+/// What a step does to a column: rows k and `place` change places, then what is in row k, times
+/// the factors, is subtracted from all.
 template <class Real, std::size_t n>
-void InvertMany(ManyMatrices<Real, n>& many) {
+struct Step {
+  /// Whether row r is the pivot's, for r > k.
+  Integers<Real> chosen[n];
+  Vector<Real> factors[n];
+};
+
+/// Takes step k in its own column: chooses the pivot, and makes the factors.
+template <class Real, std::size_t n>
+[[gnu::noinline]] void TakeStep(ManyMatrices<Real, n>& many, std::size_t k, Step<Real, n>& step) {
   using Integer = typename Simd<Real>::Integer;
-  Vector<Real>* const elements = many.elements;
-  Integers<Real>* const columns = many.columns;
+  Vector<Real>* const column = many.elements + k * n;
+  Integers<Real> greatest = Magnitude<Real>(column[k]);
+  Integers<Real> place = Integers<Real>{} + static_cast<Integer>(k);
+  for (std::size_t r = k + 1; r < n; ++r) {
+    const Integers<Real> magnitude = Magnitude<Real>(column[r]);
+    const Integers<Real> greater = magnitude > greatest;
+    greatest = greater ? magnitude : greatest;
+    place = greater ? Integers<Real>{} + static_cast<Integer>(r) : place;
+  }
+  const Vector<Real> top = column[k];
+  const Integers<Real> top_place = many.columns[k];
+  Vector<Real> pivot = top;
+  for (std::size_t r = k + 1; r < n; ++r) {
+    step.chosen[r] = place == static_cast<Integer>(r);
+    pivot = Select<Real>(step.chosen[r], column[r], pivot);
+    column[r] = Select<Real>(step.chosen[r], top, column[r]);
+    many.columns[k] = step.chosen[r] ? many.columns[r] : many.columns[k];
+    many.columns[r] = step.chosen[r] ? top_place : many.columns[r];
+  }
+  const Integers<Real> is_first_zero = (pivot == 0) & (many.zero_pivot < 0);
+  many.zero_pivot = is_first_zero ? Integers<Real>{} + static_cast<Integer>(k) : many.zero_pivot;
+  const Vector<Real> reciprocal = 1 / pivot;
+  column[k] = Vector<Real>{} + 1;
+  for (std::size_t r = 0; r < n; ++r) step.factors[r] = column[r] = column[r] * reciprocal;
+}
+
+/// Takes step k in another column.
+template <class Real, std::size_t n>
+[[gnu::noinline]] void TakeStepIn(Vector<Real>* column, std::size_t k, const Step<Real, n>& step) {
+  const Vector<Real> top = column[k];
+  Vector<Real> taken = top;
+  for (std::size_t r = k + 1; r < n; ++r) {
+    taken = Select<Real>(step.chosen[r], column[r], taken);
+    column[r] = Select<Real>(step.chosen[r], top, column[r]);
+  }
+  column[k] = Vector<Real>{};
+  for (std::size_t r = 0; r < n; ++r) column[r] -= taken * step.factors[r];
+}
+
+/// The steps [kFirst, kLast) at once, in a column that is in registers meanwhile.
+template <std::size_t kFirst, std::size_t kLast, class Real, std::size_t n>
+[[gnu::noinline]] void TakeStepsIn(Vector<Real>* column, const Step<Real, n>* steps) {
+  Vector<Real> rows[n];
+  ForEach<0, n>([&]<std::size_t r>() { rows[r] = column[r]; });
+  ForEach<kFirst, kLast>([&]<std::size_t k>() __attribute__((always_inline)) {
+    const Step<Real, n>& step = steps[k - kFirst];
+    const Vector<Real> top = rows[k];
+    Vector<Real> taken = top;
+    ForEach<k + 1, n>([&]<std::size_t r>() {
+      taken = Select<Real>(step.chosen[r], rows[r], taken);
+      rows[r] = Select<Real>(step.chosen[r], top, rows[r]);
+    });
+    rows[k] = Vector<Real>{};
+    ForEach<0, n>([&]<std::size_t r>() { rows[r] -= taken * step.factors[r]; });
+  });
+  ForEach<0, n>([&]<std::size_t r>() { column[r] = rows[r]; });
+}
+
+/// Gauss-Jordan elimination in place. The inverse's columns stay in the order of the pivots.
+template <class Real, std::size_t n, class Function>
+void InvertMany(ManyMatrices<Real, n>& many, const Function& after_step) {
+  using Integer = typename Simd<Real>::Integer;
   many.zero_pivot = Integers<Real>{} - 1;
-  for (std::size_t k = 0; k < n; ++k) columns[k] = Integers<Real>{} + static_cast<Integer>(k);
-  for (std::size_t k = 0; k < n; ++k) {
-    Vector<Real>* const factors = elements + k * n;
-    Integers<Real> greatest = Magnitude<Real>(factors[k]);
-    Integers<Real> place = Integers<Real>{} + static_cast<Integer>(k);
-    for (std::size_t r = k + 1; r < n; ++r) {
-      const Integers<Real> magnitude = Magnitude<Real>(factors[r]);
-      const Integers<Real> greater = magnitude > greatest;
-      greatest = greater ? magnitude : greatest;
-      place = greater ? Integers<Real>{} + static_cast<Integer>(r) : place;
-    }
-    Integers<Real> chosen[n];  // whether row r is the pivot's, for r > k
-    for (std::size_t r = k + 1; r < n; ++r) chosen[r] = place == static_cast<Integer>(r);
-
-    // The pivot's row and row k change places, here as below.
-    const Vector<Real> top = factors[k];
-    const Integers<Real> top_column = columns[k];
-    Vector<Real> pivot = top;
-    for (std::size_t r = k + 1; r < n; ++r) {
-      pivot = Select<Real>(chosen[r], factors[r], pivot);
-      factors[r] = Select<Real>(chosen[r], top, factors[r]);
-      columns[k] = chosen[r] ? columns[r] : columns[k];
-      columns[r] = chosen[r] ? top_column : columns[r];
-    }
-    const Integers<Real> is_first_zero = (pivot == 0) & (many.zero_pivot < 0);
-    many.zero_pivot = is_first_zero ? Integers<Real>{} + static_cast<Integer>(k) : many.zero_pivot;
-    factors[k] = Vector<Real>{} + 1;
-    for (std::size_t r = 0; r < n; ++r) factors[r] /= pivot;
-
-    for (std::size_t c = 0; c < n; ++c) {
-      if (c == k) continue;
-      Vector<Real>* const column = elements + c * n;
-      const Vector<Real> column_top = column[k];
-      Vector<Real> taken = column_top;
-      for (std::size_t r = k + 1; r < n; ++r) taken = Select<Real>(chosen[r], column[r], taken);
-      for (std::size_t r = 0; r < k; ++r) column[r] -= taken * factors[r];
-      column[k] = Vector<Real>{} - taken * factors[k];
-      for (std::size_t r = k + 1; r < n; ++r) {
-        column[r] = Select<Real>(chosen[r], column_top, column[r]) - taken * factors[r];
+  for (std::size_t k = 0; k < n; ++k) many.columns[k] = Integers<Real>{} + static_cast<Integer>(k);
+  const auto column = [&](std::size_t c) { return many.elements + c * n; };
+  ForEach<0, (n + kSteps - 1) / kSteps>([&]<std::size_t block>() {
+    constexpr std::size_t kFirst = block * kSteps;
+    constexpr std::size_t kLast = kFirst + kSteps < n ? kFirst + kSteps : n;
+    Step<Real, n> steps[kSteps];
+    for (std::size_t k = kFirst; k < kLast; ++k) {
+      Step<Real, n>& step = steps[k - kFirst];
+      TakeStep(many, k, step);
+      after_step(k);
+      for (std::size_t c = kFirst; c < kLast; ++c) {
+        if (c != k) TakeStepIn(column(c), k, step);
       }
     }
-  }
+    for (std::size_t c = 0; c < n; ++c) {
+      if (c < kFirst || c >= kLast) TakeStepsIn<kFirst, kLast>(column(c), steps);
+    }
+  });
 }
 
 template <class T, std::size_t n>
 SingularMatrix InvertGroup(const T* matrices, T* inverses, std::size_t count, void* scratch) {
   auto& many = *static_cast<ManyMatrices<Computed<T>, n>*>(scratch);
   LoadMany<T, n>(matrices, count, many);
-  InvertMany<Computed<T>, n>(many);
+  InvertMany<Computed<T>, n>(many, [&](std::size_t k) {
+    const std::size_t end = count * n * n * (k + 1) / n;
+    for (std::size_t i = count * n * n * k / n; i < end; i += 64 / sizeof(T)) {
+      __builtin_prefetch(inverses + i, 1);
+      __builtin_prefetch(matrices + count * n * n + i, 0, 2);
+    }
+  });
   for (std::size_t lane = 0; lane < count; ++lane) {
     if (many.zero_pivot[lane] >= 0) {
       return {static_cast<std::int64_t>(lane), static_cast<std::int64_t>(many.zero_pivot[lane])};

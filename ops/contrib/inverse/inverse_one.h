@@ -158,7 +158,7 @@ class OneMatrix {
       taken[c - first] = Column(c)[pivot_row];
     }
     const Real top = tops[k - first];
-    const Real pivot = taken[k - first];
+    const Real reciprocal = 1 / taken[k - first];
     // By whole vectors only: a load of one would wait for smaller stores to reach the cache.
     for (std::size_t r = 0; r < n_; r += kTileVectors * kCount) {
       Integers<Real> in_pivot_row[kTileVectors];
@@ -170,7 +170,7 @@ class OneMatrix {
         in_row_k[v] = rows == static_cast<Integer>(k);
         Real* const at = Column(k) + r + v * kCount;
         factors[v] = in_pivot_row[v] ? Vector<Real>{} + top : Load(at);
-        factors[v] = (in_row_k[v] ? Vector<Real>{} + 1 : factors[v]) / pivot;
+        factors[v] = (in_row_k[v] ? Vector<Real>{} + 1 : factors[v]) * reciprocal;
         Store(factors[v], at);
       }
       for (std::size_t c = first; c < last; ++c) {
@@ -207,7 +207,7 @@ class OneMatrix {
         for (std::size_t v = 0; v < kTileVectors; ++v) {
           const Vector<Real> factors = Load(Column(k) + r + v * kCount);
           for (std::size_t i = 0; i < kTileColumns; ++i) {
-            sums[i][v] -= taken[k - first][i] * factors;
+            sums[i][v] = MinusProduct<Real>(sums[i][v], taken[k - first][i], factors);
           }
         }
       }

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-#ifdef __F16C__
+#ifdef __FMA__
 #include <immintrin.h>
 #endif
 
@@ -49,6 +49,16 @@ constexpr std::size_t RoundUp(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
+/// Calls function.operator()<i>() for i from kFrom to below kTo: what is indexed with i can be in
+/// registers.
+template <std::size_t kFrom, std::size_t kTo, class Function>
+[[gnu::always_inline]] inline void ForEach(const Function& function) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
+    (function.template operator()<kFrom + I>(), ...);
+  }
+  (std::make_index_sequence<(kTo > kFrom ? kTo - kFrom : 0)>());
+}
+
 template <class Real>
 Vector<Real> Load(const Real* from) {
   Vector<Real> vector;
@@ -65,6 +75,25 @@ template <class Real>
 Vector<Real> Select(const Integers<Real>& mask, const Vector<Real>& yes, const Vector<Real>& no) {
   return reinterpret_cast<Vector<Real>>((mask & reinterpret_cast<Integers<Real>>(yes)) |
                                         (~mask & reinterpret_cast<Integers<Real>>(no)));
+}
+
+/// minuend - factor * vector, rounded once where the CPU can. Elsewhere we round twice as LAPACK
+/// does (the compiler may not fuse), for then the difference of equal rows is zero, and many a
+/// singular matrix is known by it.
+template <class Real>
+Vector<Real> MinusProduct(const Vector<Real>& minuend, Real factor, const Vector<Real>& vector) {
+#ifdef __FMA__
+  constexpr bool kIsFloat = sizeof(Real) == sizeof(float);
+#ifdef __AVX512F__
+  if constexpr (kIsFloat) return _mm512_fnmadd_ps(_mm512_set1_ps(factor), vector, minuend);
+  if constexpr (!kIsFloat) return _mm512_fnmadd_pd(_mm512_set1_pd(factor), vector, minuend);
+#else
+  if constexpr (kIsFloat) return _mm256_fnmadd_ps(_mm256_set1_ps(factor), vector, minuend);
+  if constexpr (!kIsFloat) return _mm256_fnmadd_pd(_mm256_set1_pd(factor), vector, minuend);
+#endif
+#else
+  return minuend - factor * vector;
+#endif
 }
 
 /// Ordered as the absolute values are; NaN is greater than infinity, so that it is not lost.
