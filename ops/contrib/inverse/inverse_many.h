@@ -45,21 +45,38 @@ template <class T, std::size_t n>
 }
 
 template <class T, std::size_t n>
-[[gnu::noinline]] void StoreMany(const ManyMatrices<Computed<T>, n>& many, std::size_t count, T* matrices) {
+[[gnu::noinline]] void StoreMany(const ManyMatrices<Computed<T>, n>& many, std::size_t count,
+                                 T* matrices) {
   using Real = Computed<T>;
   constexpr std::size_t kCount = kLanes<Real>;
-  T narrowed[sizeof(T) == sizeof(Real) ? 1 : n * n][kCount];
-  const T* elements = narrowed[0];
-  if constexpr (sizeof(T) == sizeof(Real)) {
-    elements = reinterpret_cast<const T*>(many.elements);
+  if constexpr (kCanPermute<Real> && n <= kCount && n >= kCount / 2) {
+    Integers<Real> places[kCount] = {};  // in each matrix, where the inverse's columns stand
+    for (std::size_t lane = 0; lane < kCount; ++lane) {
+      for (std::size_t k = 0; k < n; ++k) places[lane][many.columns[k][lane]] = k;
+    }
+    for (std::size_t r = 0; r < n; ++r) {
+      Vector<Real> rows[kCount] = {};
+      for (std::size_t k = 0; k < n; ++k) rows[k] = many.elements[k * n + r];
+      Transpose<Real>(rows);
+      for (std::size_t lane = 0; lane < count; ++lane) {
+        T row[kCount];
+        StoreAs(Permute<Real>(rows[lane], places[lane]), row);
+        __builtin_memcpy(matrices + (lane * n + r) * n, row, n * sizeof(T));
+      }
+    }
   } else {
-    for (std::size_t i = 0; i < n * n; ++i) StoreAs(many.elements[i], narrowed[i]);
-  }
-  for (std::size_t lane = 0; lane < count; ++lane) {
-    T* matrix = matrices + lane * n * n;
-    for (std::size_t k = 0; k < n; ++k) {
-      T* column = matrix + many.columns[k][lane];
-      for (std::size_t r = 0; r < n; ++r) column[r * n] = elements[(k * n + r) * kCount + lane];
+    T narrowed[sizeof(T) == sizeof(Real) ? 1 : n * n][kCount];
+    const T* elements = narrowed[0];
+    if constexpr (sizeof(T) == sizeof(Real)) {
+      elements = reinterpret_cast<const T*>(many.elements);
+    } else {
+      for (std::size_t i = 0; i < n * n; ++i) StoreAs(many.elements[i], narrowed[i]);
+    }
+    for (std::size_t lane = 0; lane < count; ++lane) {
+      for (std::size_t k = 0; k < n; ++k) {
+        T* const column = matrices + lane * n * n + many.columns[k][lane];
+        for (std::size_t r = 0; r < n; ++r) column[r * n] = elements[(k * n + r) * kCount + lane];
+      }
     }
   }
 }
@@ -79,47 +96,49 @@ struct Step {
 /// Takes step k in its own column: chooses the pivot, and makes the factors.
 template <class Real, std::size_t n>
 [[gnu::noinline]] void TakeStep(ManyMatrices<Real, n>& many, std::size_t k, Step<Real, n>& step) {
+  if (k >= n) __builtin_unreachable();
   using Integer = typename Simd<Real>::Integer;
+  const auto all = [](std::size_t value) { return Integers<Real>{} + static_cast<Integer>(value); };
   Vector<Real>* const column = many.elements + k * n;
   Integers<Real> greatest = Magnitude<Real>(column[k]);
-  Integers<Real> place = Integers<Real>{} + static_cast<Integer>(k);
+  Integers<Real> place = all(k);
   for (std::size_t r = k + 1; r < n; ++r) {
     const Integers<Real> magnitude = Magnitude<Real>(column[r]);
     const Integers<Real> greater = magnitude > greatest;
     greatest = greater ? magnitude : greatest;
-    place = greater ? Integers<Real>{} + static_cast<Integer>(r) : place;
+    place = greater ? all(r) : place;
   }
-  const Vector<Real> top = column[k];
-  const Integers<Real> top_place = many.columns[k];
-  Vector<Real> pivot = top;
+  Vector<Real> pivot = column[k];
+  Integers<Real> pivot_column = many.columns[k];
   for (std::size_t r = k + 1; r < n; ++r) {
-    step.chosen[r] = place == static_cast<Integer>(r);
-    pivot = Select<Real>(step.chosen[r], column[r], pivot);
-    column[r] = Select<Real>(step.chosen[r], top, column[r]);
-    many.columns[k] = step.chosen[r] ? many.columns[r] : many.columns[k];
-    many.columns[r] = step.chosen[r] ? top_place : many.columns[r];
+    const Integers<Real> chosen = place == all(r);
+    pivot = Select<Real>(chosen, column[r], pivot);
+    pivot_column = chosen ? many.columns[r] : pivot_column;
+    column[r] = Select<Real>(chosen, column[k], column[r]);
+    many.columns[r] = chosen ? many.columns[k] : many.columns[r];
+    step.chosen[r] = chosen;
   }
-  const Integers<Real> is_first_zero = (pivot == 0) & (many.zero_pivot < 0);
-  many.zero_pivot = is_first_zero ? Integers<Real>{} + static_cast<Integer>(k) : many.zero_pivot;
-  const Vector<Real> reciprocal = 1 / pivot;
+  many.columns[k] = pivot_column;
+  many.zero_pivot = (pivot == 0) & (many.zero_pivot < 0) ? all(k) : many.zero_pivot;
   column[k] = Vector<Real>{} + 1;
-  for (std::size_t r = 0; r < n; ++r) step.factors[r] = column[r] = column[r] * reciprocal;
+  for (std::size_t r = 0; r < n; ++r) step.factors[r] = column[r] = column[r] / pivot;
 }
 
 /// Takes step k in another column.
 template <class Real, std::size_t n>
 [[gnu::noinline]] void TakeStepIn(Vector<Real>* column, std::size_t k, const Step<Real, n>& step) {
+  if (k >= n) __builtin_unreachable();
   const Vector<Real> top = column[k];
   Vector<Real> taken = top;
+  for (std::size_t r = k + 1; r < n; ++r) taken = Select<Real>(step.chosen[r], column[r], taken);
+  for (std::size_t r = 0; r < k; ++r) column[r] -= taken * step.factors[r];
+  column[k] = Vector<Real>{} - taken * step.factors[k];
   for (std::size_t r = k + 1; r < n; ++r) {
-    taken = Select<Real>(step.chosen[r], column[r], taken);
-    column[r] = Select<Real>(step.chosen[r], top, column[r]);
+    column[r] = Select<Real>(step.chosen[r], top, column[r]) - taken * step.factors[r];
   }
-  column[k] = Vector<Real>{};
-  for (std::size_t r = 0; r < n; ++r) column[r] -= taken * step.factors[r];
 }
 
-/// The steps [kFirst, kLast) at once, in a column that is in registers meanwhile.
+/// Takes the steps [kFirst, kLast) in another column, which is in registers meanwhile.
 template <std::size_t kFirst, std::size_t kLast, class Real, std::size_t n>
 [[gnu::noinline]] void TakeStepsIn(Vector<Real>* column, const Step<Real, n>* steps) {
   Vector<Real> rows[n];
@@ -139,8 +158,9 @@ template <std::size_t kFirst, std::size_t kLast, class Real, std::size_t n>
 }
 
 /// Gauss-Jordan elimination in place. The inverse's columns stay in the order of the pivots.
+/// Calls `meanwhile` with the number of each step.
 template <class Real, std::size_t n, class Function>
-void InvertMany(ManyMatrices<Real, n>& many, const Function& after_step) {
+void InvertMany(ManyMatrices<Real, n>& many, const Function& meanwhile) {
   using Integer = typename Simd<Real>::Integer;
   many.zero_pivot = Integers<Real>{} - 1;
   for (std::size_t k = 0; k < n; ++k) many.columns[k] = Integers<Real>{} + static_cast<Integer>(k);
@@ -152,10 +172,10 @@ void InvertMany(ManyMatrices<Real, n>& many, const Function& after_step) {
     for (std::size_t k = kFirst; k < kLast; ++k) {
       Step<Real, n>& step = steps[k - kFirst];
       TakeStep(many, k, step);
-      after_step(k);
       for (std::size_t c = kFirst; c < kLast; ++c) {
         if (c != k) TakeStepIn(column(c), k, step);
       }
+      meanwhile(k);
     }
     for (std::size_t c = 0; c < n; ++c) {
       if (c < kFirst || c >= kLast) TakeStepsIn<kFirst, kLast>(column(c), steps);
@@ -183,9 +203,11 @@ SingularMatrix InvertGroup(const T* matrices, T* inverses, std::size_t count, vo
   return {};
 }
 
-constexpr std::size_t kLargestOfMany = 16;
+/// From where on one after the other is as fast.
+template <class Real>
+constexpr std::size_t kLargestOfMany = kLanes<Real> < 8 ? 2 * kLanes<Real> : 16;
 
-/// InvertGroup for n×n matrices, n from 1 to kLargestOfMany; `scratch` is aligned for vectors.
+/// InvertGroup for n×n matrices, n from 1 to kLargestOfMany<Computed<T>>; `scratch` is aligned for vectors.
 template <class T>
 using GroupFunction = SingularMatrix (*)(const T*, T*, std::size_t, void*);
 
@@ -194,7 +216,7 @@ GroupFunction<T> GroupFunctionFor(std::size_t n) {
   return [n]<std::size_t... I>(std::index_sequence<I...>) {
     constexpr GroupFunction<T> kFunctions[] = {InvertGroup<T, I + 1>...};
     return kFunctions[n - 1];
-  }(std::make_index_sequence<kLargestOfMany>());
+  }(std::make_index_sequence<kLargestOfMany<Computed<T>>>());
 }
 
 }  // namespace

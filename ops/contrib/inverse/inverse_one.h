@@ -158,7 +158,7 @@ class OneMatrix {
       taken[c - first] = Column(c)[pivot_row];
     }
     const Real top = tops[k - first];
-    const Real reciprocal = 1 / taken[k - first];
+    const Real pivot = taken[k - first];
     // By whole vectors only: a load of one would wait for smaller stores to reach the cache.
     for (std::size_t r = 0; r < n_; r += kTileVectors * kCount) {
       Integers<Real> in_pivot_row[kTileVectors];
@@ -170,7 +170,7 @@ class OneMatrix {
         in_row_k[v] = rows == static_cast<Integer>(k);
         Real* const at = Column(k) + r + v * kCount;
         factors[v] = in_pivot_row[v] ? Vector<Real>{} + top : Load(at);
-        factors[v] = (in_row_k[v] ? Vector<Real>{} + 1 : factors[v]) * reciprocal;
+        factors[v] = (in_row_k[v] ? Vector<Real>{} + 1 : factors[v]) / pivot;
         Store(factors[v], at);
       }
       for (std::size_t c = first; c < last; ++c) {

@@ -18,7 +18,7 @@ template <class T>
 std::size_t ScratchBytesOf(std::size_t n) {
   using Real = Computed<T>;
   const std::size_t of_one = OneMatrix<Real>::ScratchBytes(n);
-  const std::size_t of_many = n <= kLargestOfMany ? sizeof(ManyMatrices<Real, 1>) * n * n : 0;
+  const std::size_t of_many = n <= kLargestOfMany<Real> ? sizeof(ManyMatrices<Real, 1>) * n * n : 0;
   return (of_one > of_many ? of_one : of_many) + kAlignment;
 }
 
@@ -29,7 +29,7 @@ SingularMatrix InvertRange(const T* matrices, T* inverses, std::size_t n, std::s
   const auto address = reinterpret_cast<std::uintptr_t>(scratch);
   void* const aligned = static_cast<char*>(scratch) + (RoundUp(address, kAlignment) - address);
   std::size_t at = first;
-  if (n <= kLargestOfMany) {
+  if (n <= kLargestOfMany<Real>) {
     const GroupFunction<T> invert_group = GroupFunctionFor<T>(n);
     while (last - at >= kSmallestGroup<Real>) {
       const std::size_t count = last - at < kLanes<Real> ? last - at : kLanes<Real>;

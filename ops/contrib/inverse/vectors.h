@@ -77,9 +77,7 @@ Vector<Real> Select(const Integers<Real>& mask, const Vector<Real>& yes, const V
                                         (~mask & reinterpret_cast<Integers<Real>>(no)));
 }
 
-/// minuend - factor * vector, rounded once where the CPU can. Elsewhere we round twice as LAPACK
-/// does (the compiler may not fuse), for then the difference of equal rows is zero, and many a
-/// singular matrix is known by it.
+/// minuend - factor * vector, rounded once where the CPU can.
 template <class Real>
 Vector<Real> MinusProduct(const Vector<Real>& minuend, Real factor, const Vector<Real>& vector) {
 #ifdef __FMA__
@@ -131,6 +129,35 @@ void Transpose(Vector<Real> (&rows)[kLanes<Real>]) {
     }
     for (std::size_t i = 0; i < kCount; ++i) rows[i] = next[i];
   }
+}
+
+#ifdef __AVX2__
+/// Whether there is an instruction for Permute.
+template <class Real>
+constexpr bool kCanPermute = kVectorBytes == 64 || sizeof(Real) == sizeof(float);
+#else
+template <class Real>
+constexpr bool kCanPermute = false;
+#endif
+
+/// Lane i of the result is what is in lane from[i].
+template <class Real>
+Vector<Real> Permute(const Vector<Real>& vector, const Integers<Real>& from) {
+#if defined(__AVX512F__)
+  constexpr auto kAllLanes = static_cast<__mmask16>(-1);
+  const auto indices = reinterpret_cast<__m512i>(from);
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    return _mm512_maskz_permutexvar_ps(kAllLanes, indices, vector);
+  } else {
+    return _mm512_maskz_permutexvar_pd(static_cast<__mmask8>(kAllLanes), indices, vector);
+  }
+#elif defined(__AVX2__)
+  if constexpr (kCanPermute<Real>) {
+    return _mm256_permutevar8x32_ps(vector, reinterpret_cast<__m256i>(from));
+  }
+#else
+  static_assert(kCanPermute<Real>);
+#endif
 }
 
 /// What is in lane i goes to lane i - kBy, around the end.
