@@ -60,7 +60,7 @@ template <class T, std::size_t n>
       Transpose<Real>(rows);
       for (std::size_t lane = 0; lane < count; ++lane) {
         T row[kCount];
-        StoreAs(Permute<Real>(rows[lane], places[lane]), row);
+        StoreAs(Permute(rows[lane], places[lane]), row);
         __builtin_memcpy(matrices + (lane * n + r) * n, row, n * sizeof(T));
       }
     }
@@ -119,7 +119,7 @@ template <class Real, std::size_t n>
     step.chosen[r] = chosen;
   }
   many.columns[k] = pivot_column;
-  many.zero_pivot = (pivot == 0) & (many.zero_pivot < 0) ? all(k) : many.zero_pivot;
+  many.zero_pivot = ((pivot == 0) & (many.zero_pivot < 0)) ? all(k) : many.zero_pivot;
   column[k] = Vector<Real>{} + 1;
   for (std::size_t r = 0; r < n; ++r) step.factors[r] = column[r] = column[r] / pivot;
 }
