@@ -55,8 +55,7 @@ template <std::size_t kFrom, std::size_t kTo, class Function>
 [[gnu::always_inline]] inline void ForEach(const Function& function) {
   [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
     (function.template operator()<kFrom + I>(), ...);
-  }
-  (std::make_index_sequence<(kTo > kFrom ? kTo - kFrom : 0)>());
+  }(std::make_index_sequence<(kTo > kFrom ? kTo - kFrom : 0)>());
 }
 
 template <class Real>
