@@ -42,13 +42,10 @@ def find_compiler(name: str) -> str:
     return found
 
 
-def compile_only(compiler: str, source: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Tries to compile a file or a text, and returns what the compiler said."""
-    if isinstance(source, str):
-        (folder / "source.cc").write_text(source)
-        source = folder / "source.cc"
-    command = [find_compiler(compiler), "-std=c++20", "-fsyntax-only", *INCLUDE, str(source)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def compile_only(compiler: str, source: Path) -> subprocess.CompletedProcess[str]:
+    """Tries to compile a file, and returns what the compiler said."""
+    command = [find_compiler(compiler), "-std=c++20", "-fsyntax-only", *WARNINGS, *INCLUDE]
+    return subprocess.run([*command, str(source)], capture_output=True, text=True, check=False)
 
 
 def build_pack(sources: Sequence[Path], compiler: str = "g++") -> Path:
