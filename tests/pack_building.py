@@ -50,7 +50,8 @@ def compile_only(compiler: str, source: Path) -> subprocess.CompletedProcess[str
 
 def build_pack(sources: Sequence[Path], compiler: str = "g++") -> Path:
     """The library of these sources and of the adapter, built unless it is there already."""
-    command = [find_compiler(compiler), *COMPILE, *WARNINGS, *MORE]
+    more = MORE if compiler == "g++" else []  # one sanitizer in a process
+    command = [find_compiler(compiler), *COMPILE, *WARNINGS, *more]
     adapter = sorted(PACKAGE.glob("adapter/*/*.cc"))
     headers = sorted([*PACKAGE.glob("adapter/*/*.h"), *PACKAGE.glob("include/opgraft/*.h")])
     library = _kept([*sources, *adapter, *headers], command, "so")
@@ -65,7 +66,7 @@ def build_pack(sources: Sequence[Path], compiler: str = "g++") -> Path:
 
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(compile_one, [*sources, *adapter]))
-    _run([command[0], *MORE, *LINK, *map(str, objects)], library)
+    _run([command[0], *more, *LINK, *map(str, objects)], library)
     return library
 
 
