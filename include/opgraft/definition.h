@@ -80,6 +80,9 @@ struct OperatorDefinition {
 /// whoever loads the pack.
 void AddToPack(std::unique_ptr<OperatorDefinition> definition);
 
+/// Says what is wrong with the pack as a whole.
+void ReportToPack(const char* problem) noexcept;
+
 /// Asks the rules of an operator for the shapes of a node.
 int InferShapes(const OperatorDefinition& definition, OpgraftInference* host);
 

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -201,9 +202,15 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   auto Attribute(std::string name) && {
     return std::move(*this).template AddAttribute<A, false>(std::move(name), {}, true);
   }
+  template <class A>
+  auto RequiredAttribute(std::string name, std::string description) && {
+    return std::move(*this).template AddAttribute<A, false>(std::move(name),
+                                                            std::move(description), true);
+  }
   /// One with a default.
   template <class A>
   auto Attribute(std::string name, A fallback, std::string description = {}) && {
+    CheckAttribute<A>();
     return std::move(*this).template AddAttribute<A, false>(
         std::move(name), std::move(description), false, std::move(fallback));
   }
@@ -323,12 +330,16 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
                        internal::List<Outs..., internal::Value<T, kOccurrence>>,
                        internal::List<Attrs...>, kHasRule>();
   }
-  template <class A, bool kIsOptional>
-  auto AddAttribute(std::string name, std::string description, bool is_required,
-                    AttributeValue fallback = {}) && {
+  template <class A>
+  static constexpr void CheckAttribute() {
     static_assert(kAttributeKind<A> != 0,
                   "attributes are float, std::int64_t, std::string, std::vector of these, or "
                   "opgraft::TensorValue");
+  }
+  template <class A, bool kIsOptional>
+  auto AddAttribute(std::string name, std::string description, bool is_required,
+                    AttributeValue fallback = {}) && {
+    CheckAttribute<A>();
     static_assert(sizeof...(Kernels) == 0, "kernels come last: they take all that is declared");
     definition_->attributes.push_back({std::move(name), std::move(description), kAttributeKind<A>,
                                        is_required, std::move(fallback)});
@@ -354,7 +365,7 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
                     "inputs as opgraft::Tensor<const T> (optional ones in std::optional, variadic "
                     "ones as opgraft::Tensors<const T>), the outputs as opgraft::Tensor<T> or "
                     "opgraft::Output<T>, then the attributes, each in the order declared; an "
-                    "opgraft::Context& may come first");
+                    "opgraft::Context& may come first. The method Compute of a class is const");
     } else {
       using Binding = internal::Binding<internal::List<Ins...>, internal::List<Outs...>,
                                         internal::List<Attrs...>, internal::Combination<Binds...>>;
@@ -399,7 +410,12 @@ struct Declared {
   template <class Inputs, class Outputs, class Attributes, class Kernels, bool kHasRule>
   // NOLINTNEXTLINE(google-explicit-constructor): the sentence reads as if it were the operator
   Declared(Sentence<Inputs, Outputs, Attributes, Kernels, kHasRule> sentence) {
-    std::move(sentence).Finish();
+    try {
+      std::move(sentence).Finish();
+    } catch (const std::exception& exception) {
+      // It would end the process that loads the pack.
+      ReportToPack(exception.what());
+    }
   }
 };
 
@@ -425,8 +441,11 @@ inline auto Begin(OperatorName name) {
       opgraft_operator_, __COUNTER__) = ::opgraft::internal::Begin(name)
 
 /// Names a type variable: OPGRAFT_TYPES(T, float, double). All that is declared as T has the same
-/// type in one node.
-#define OPGRAFT_TYPES(variable, ...)                                          \
-  struct [[gnu::visibility("hidden")]] variable : ::opgraft::internal::TypeVariable<__VA_ARGS__> {          \
-    static const char* Name() { return #variable; }                          \
-  }
+/// type in one node. It is the file's own: another file of the pack may have another T.
+#define OPGRAFT_TYPES(variable, ...)                                     \
+  namespace {                                                            \
+  struct variable : ::opgraft::internal::TypeVariable<__VA_ARGS__> {     \
+    static const char* Name() { return #variable; }                      \
+  };                                                                     \
+  }                                                                      \
+  static_assert(true, "OPGRAFT_TYPES ends with a semicolon")
