@@ -174,7 +174,9 @@ def plan(case: Case, way: Way, *, typed: bool = False) -> Plan:
                 )
     for name in case.output_names if way.asks_shapes else []:
         graph.node.append(helper.make_node("Shape", [name], [shape_name(name)], f"Shape {name}"))
-        graph.output.append(helper.make_tensor_value_info(shape_name(name), TensorProto.INT64, None))
+        graph.output.append(
+            helper.make_tensor_value_info(shape_name(name), TensorProto.INT64, None)
+        )
     imports = {"": _STANDARD_VERSION, case.domain: case.version}
     made.model = helper.make_model(
         graph,
@@ -214,10 +216,10 @@ def element_type(dtype: np.dtype[Any]) -> int:
 def _odd(array: np.ndarray) -> np.ndarray:
     """The same in memory that is aligned for its elements, but for nothing more."""
     if array.dtype.kind in "OUST" or array.size == 0:
-        return array.copy()
+        return np.array(array)
     memory = np.zeros(array.nbytes + 2 * _WIDEST_ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _WIDEST_ALIGNMENT + array.itemsize
-    made = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made: np.ndarray = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     made[...] = array
     return made
 
@@ -247,17 +249,18 @@ class Session:
             except Exception:
                 if typed:
                     raise
-        self._run = (
-            self._session.run
-            if case.library is None
-            else lambda *given: Exchange(self._session).run(self._session, *given, None)
-        )
+        self._is_plain = case.library is not None
 
     def run(self) -> tuple[dict[str, Any], list[str]]:
         """The outputs by their names, and the inputs whose elements are others afterwards."""
         before = {name: array.copy() for name, array in self.plan.feed.items()}
         names = [one.name for one in self._session.get_outputs()]
-        outputs = dict(zip(names, self._run(names, self.plan.feed), strict=True))
+        if self._is_plain:
+            exchange = Exchange(self._session)
+            results = exchange.run(self._session, names, dict(self.plan.feed), None)
+        else:
+            results = self._session.run(names, self.plan.feed)
+        outputs = dict(zip(names, results, strict=True))
         changed = [
             name
             for name, array in self.plan.feed.items()
