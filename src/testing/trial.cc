@@ -36,7 +36,7 @@ void CheckSaid(const std::string& way, const std::string& who, const std::string
                            ", but " + ElementTypeText(got.element_type()) + " came");
   }
   const std::vector<std::int64_t> shape = SizesOf(got);
-  if (Contains(said.shape, shape, symbols)) return;
+  if (!said.shape || Contains(said.shape, shape, symbols)) return;
   std::string meaning;
   for (const OpTester::Dimension& one : *said.shape) {
     const auto size = one.size < 0 ? Evaluate(one.symbol, symbols) : std::nullopt;
@@ -92,7 +92,7 @@ Status Trial::Open(ModelPlan plan, bool is_optimized, std::unique_ptr<TestSessio
   if (status.ok()) return status;
   plan.are_outputs_typed = true;
   *session = std::make_unique<TestSession>();
-  const Status typed = (*session)->Open(runtime_, WriteModel(plan), is_optimized);
+  Status typed = (*session)->Open(runtime_, WriteModel(plan), is_optimized);
   if (typed.ok()) return typed;
   if (typed.message() == status.message()) return status;
   return Status::Error(status.message() +

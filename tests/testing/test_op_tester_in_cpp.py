@@ -194,7 +194,7 @@ def test_without_a_pack_it_says_so(program: Path) -> None:
     assert "OPGRAFT_TEST_PACKS: /nowhere.so" in done.stdout
 
 
-# Of matrices of 2 × 2. The runtime has an Inverse too: that ours runs is shown by a wrong one.
+# Of two by two numbers. The runtime has an Inverse too: that ours runs is shown by a wrong one.
 INVERSE = """
 #include <opgraft/op.h>
 
