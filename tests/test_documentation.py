@@ -53,6 +53,7 @@ def test_docstrings(module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "np": np,
         "opgraft": opgraft,
         "onnxruntime": onnxruntime,
+        "OpTester": testing.OpTester,
         "sess_options": onnxruntime.SessionOptions(),
         "inputs": {name: np.ones((2, 3), np.float32) for name in "ABCDE"},
     }

@@ -287,7 +287,7 @@ def test_several_operators_share_a_case() -> None:
         (lambda: OpTester([]), "name the operator"),
         (lambda: OpTester("my::Op").run(), "no output was added"),
         (lambda: OpTester("my::Op").set_tolerance(1), "none was added before"),
-        (lambda: OpTester("my::Op").add_input("", 1.0), "an input has a name"),
+        (lambda: OpTester("my::Op").add_input("", 1.0), "an input or output has a name"),
         (lambda: OpTester("my::Op").add_input("x", 1).add_output("x", 1), "are called 'x'"),
         (
             lambda: OpTester("my::Op").add_input_shape("x", int, ["n"]).add_output("y", 1).run(),
