@@ -86,7 +86,7 @@ class Case:
         ways = [Way("no inputs fed")]
         if fed:
             ways = [
-                Way(f"inputs fed, {FIXED}"),
+                Way(f"inputs fed, {FIXED}", asks_shapes=is_common),
                 Way(f"inputs fed, {SYMBOLIC}", SYMBOLIC, asks_shapes=is_common),
                 Way(f"inputs fed, {UNKNOWN}", UNKNOWN, asks_shapes=is_common),
                 Way("inputs fed at odd addresses", is_odd=True),

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 import pytest
 
 import opgraft
 from conftest import VERSION
+from opgraft.testing import OpTester
 
 FOLDER = Path(__file__).parent
 PACKAGE = Path(opgraft.__file__).parent
@@ -106,6 +108,7 @@ REPORTS = {
     "Type": ["output 'y': expected double, got float", ALL],
     "InferredShape": [
         "output 'y': the runtime inferred the shape [3], but [1] came",
+        "output 'y': the operator Shape behind it gives [3], but [1] came: the runtime inferred",
         "output 'y': the runtime inferred the shape [x_0], where x_0 is 3, but [1] came",
         "output 'y': its shape rule says the shape [3], but [1] came",
         "output 'y': its shape rule says the shape [x_0], where x_0 is 3, but [1] came",
@@ -317,6 +320,32 @@ def test_inverse():
     assert "1 passed" in run_pytest(code, tmp_path, scale_packs[0])
     printed = run_pytest(code, tmp_path, scale_packs[1])
     assert "com.microsoft::Inverse: output 'Y'[1, 1]: expected 0.4, got 1.4" in printed
+
+
+@pytest.mark.parametrize(
+    "name, texts",
+    [
+        (
+            "Liar",
+            [
+                "output 'y': the runtime inferred the shape [2], but [1] came",
+                "output 'y': the runtime inferred the shape [x_0], where x_0 is 2, but [1] came",
+                "output 'y': the operator Shape behind it gives [2], but [1] came",
+            ],
+        ),
+        ("Aligned", [f"{ALONE}\n    inputs fed at odd addresses"]),
+        ("OnlyFed", ["it must be fed", f"{ALONE}\n    all inputs initializers"]),
+        ("Vandal", ["Vandal: it changed its input 'x'", "in a second run, output 'y'[0]"]),
+        ("OutOfPlace", [f"{ALONE}\n    between other nodes, whose memory may be reused"]),
+    ],
+)
+def test_the_same_faults_are_found_in_python(name: str, texts: list[str], pack: Path) -> None:
+    test = OpTester(f"test.tester::{name}", library=str(pack)).add_input("x", np.float32([1, 2]))
+    test.add_output("y", np.float32({"Liar": [1], "OutOfPlace": [2, 1]}.get(name, [1, 2])))
+    with pytest.raises(AssertionError) as raised:
+        test.run()
+    for text in texts:
+        assert text in str(raised.value)
 
 
 def run_pytest(code: str, folder: Path, pack: Path) -> str:
