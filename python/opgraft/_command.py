@@ -48,15 +48,11 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="write an output to a file as well; may be repeated",
     )
-    run.add_argument(
-        "--allow",
-        metavar="MODULE",
-        action="append",
-        default=[],
-        help="a Python module that the model may run, or 'package.*'; may be repeated. It is "
+    _add_modules(
+        run,
+        "a Python module that the model may run, or 'package.*'; may be repeated. It is "
         "looked for in the current folder too",
     )
-    _add_imports(run)
     run.add_argument(
         "--host",
         choices=["python", "cpp"],
@@ -83,15 +79,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="VERSION",
         help="the ONNX Runtime that will load it, such as 1.22.1; by default the one installed",
     )
-    prepare_parser.add_argument(
-        "--allow",
-        metavar="MODULE",
-        action="append",
-        default=[],
-        help="a Python module that may be imported where the model asks for an operator that it "
+    _add_modules(
+        prepare_parser,
+        "a Python module that may be imported where the model asks for an operator that it "
         "declares; may be repeated",
     )
-    _add_imports(prepare_parser)
     prepare_parser.set_defaults(command=_prepare)
     _add_doctor(commands.add_parser)
     return parser
@@ -107,15 +99,11 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "2 for a bad model.",
     )
     parser.add_argument("model", metavar="MODEL", help="an ONNX file")
-    parser.add_argument(
-        "--allow",
-        metavar="MODULE",
-        action="append",
-        default=[],
-        help="a Python module that the model may run, or 'package.*'; may be repeated. No other is "
+    _add_modules(
+        parser,
+        "a Python module that the model may run, or 'package.*'; may be repeated. No other is "
         "imported",
     )
-    _add_imports(parser)
     parser.add_argument(
         "--library",
         metavar="FILE",
@@ -134,7 +122,9 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=_doctor.doctor)
 
 
-def _add_imports(parser: argparse.ArgumentParser) -> None:
+def _add_modules(parser: argparse.ArgumentParser, allow: str) -> None:
+    """The options --allow, which this text explains, and --import."""
+    parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help=allow)
     parser.add_argument(
         "--import",
         dest="imports",
