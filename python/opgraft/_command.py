@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from opgraft import __version__, _doctor, _run
+from opgraft import __version__, _build, _doctor, _run
 from opgraft._errors import Error
 from opgraft._prepare import prepare
 
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     prepare_parser.set_defaults(command=_prepare)
     _add_doctor(commands.add_parser)
+    _add_build(commands.add_parser)
     return parser
 
 
@@ -120,6 +121,20 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print it for programs")
     parser.set_defaults(command=_doctor.doctor)
+
+
+def _add_build(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    parser = add_parser(
+        "build",
+        help="build a pack, a library of operators for ONNX Runtime, from C++ sources",
+        description="Makes one library of the operators in the SOURCEs, which ONNX Runtime 1.19 "
+        "and newer load, on machines without Opgraft too; libNAME.so in the current folder, after "
+        "the first source. Without a SOURCE, of those in the current folder that are no tests.",
+    )
+    parser.add_argument("sources", metavar="SOURCE", nargs="*", help="a C++ source")
+    parser.add_argument("-o", "--output", metavar="LIBRARY", help="the file to be written")
+    _build.add_settings(parser)
+    parser.set_defaults(command=_build.build)
 
 
 def _add_modules(parser: argparse.ArgumentParser, allow: str) -> None:
