@@ -8,6 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from opgraft import _command, _objects
+from opgraft._build import Settings, build_pack
+from opgraft._compiler import Compiler
 from packs import (
     command,
     exported_symbols,
@@ -16,10 +20,6 @@ from packs import (
     operator_source,
     run_plainly,
 )
-
-from opgraft import _command, _objects
-from opgraft._build import Settings, build_pack
-from opgraft._compiler import Compiler
 
 # What a bare system with a C++ program on it has.
 CPP_RUNTIME = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "libpthread.so.0"}
@@ -48,6 +48,17 @@ def test_several_sources_and_strange_names(tmp_path: Path) -> None:
     done = command("build", "ein Häkchen.cc", "@twice.cpp", "--", "-minus.cc", cwd=folder)
     assert (done.returncode, done.stdout) == (0, "libein Häkchen.so\n"), done.stderr
     assert run_plainly(folder / "libein Häkchen.so", "AddOne", "Twice", "Minus") == [-4, -6]
+
+
+def test_a_wrong_declaration_is_told(tmp_path: Path) -> None:
+    """One that compiles: the pack itself finds it out."""
+    twice = operator_source("AddOne", "x[i] + 1")
+    (tmp_path / "add_one.cc").write_text(twice + twice)
+    done = command("build", "add_one.cc", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "opgraft: Error: libadd_one.so: " in done.stderr
+    assert "test.build::AddOne" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["add_one.cc"]
 
 
 def test_a_static_cpp_runtime(tmp_path: Path) -> None:
@@ -81,7 +92,7 @@ class Workshop:
         )
         for name in SYMBOLS:
             (self.adapter / f"{name}.cc").write_text(
-                f"#include <shown.h>\nSHOWN int {name}() {{ return 1; }}\n"
+                f"#include <shown.h>\nstatic long pack[9];\nSHOWN long* {name}() {{ return pack; }}\n"
             )
         (self.folder / "my_op.cc").write_text("int value = 1;\n")
         monkeypatch.setattr(_objects, "_PACKAGE", package)
@@ -193,6 +204,15 @@ def test_what_the_linker_says_comes_through(workshop: Workshop, printed: Printed
     assert "Missing()" in error
     assert error.endswith("opgraft: Error: libmy_op.so cannot be linked; see above\n")
     assert sorted(path.name for path in workshop.folder.iterdir()) == ["missing.cc", "my_op.cc"]
+
+
+def test_a_source_that_crashes_early(workshop: Workshop, printed: Printed) -> None:
+    (workshop.folder / "my_op.cc").write_text(
+        "static int value = (__builtin_trap(), 1); int* shown = &value;\n"
+    )
+    assert build("my_op.cc") == 1
+    assert "libmy_op.so ends the process that loads it (SIG" in printed()[1]
+    assert not (workshop.folder / "libmy_op.so").exists()
 
 
 def test_warnings_are_shown_and_do_no_harm(workshop: Workshop, printed: Printed) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -121,6 +124,7 @@ def build_pack(sources: Sequence[Path], output: Path, settings: Settings) -> Non
                 *settings.link_options,
             ]
             run_linker(settings, arguments, library, output)
+            _check_declarations(library, output)
             os.replace(library, output)
 
 
@@ -169,6 +173,33 @@ def _check(sources: Sequence[Path], output: Path) -> None:
         raise Error(f"{output} is a folder: -o names the library, such as -o {output}/libmy_op.so")
     if not output.parent.is_dir():
         raise Error(f"there is no folder {output.parent}, where {output.name} is to be written")
+
+
+# The first members of OpgraftPack (opgraft/c_api.h).
+_ASK = """
+import ctypes, sys
+class Pack(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("problem", ctypes.c_char_p)]
+ask = ctypes.CDLL(sys.argv[1]).opgraft_pack
+ask.restype = ctypes.POINTER(Pack)
+sys.stdout.buffer.write(ask().contents.problem or b"")
+"""
+
+
+def _check_declarations(library: Path, output: Path) -> None:
+    """Finds out what is wrong with declarations that compile, which a pack tells when it is loaded.
+
+    It is loaded by a process of its own; where that cannot be, such as for another machine's pack,
+    whoever loads it will tell.
+    """
+    asked = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _ASK, str(library)], capture_output=True, check=False
+    )
+    if asked.returncode < 0:
+        name = signal.Signals(-asked.returncode).name
+        raise Error(f"{output} ends the process that loads it ({name}): look at what it does early")
+    if asked.returncode == 0 and asked.stdout:
+        raise Error(f"{output}: {asked.stdout.decode(errors='replace')}")
 
 
 def _is_for_linker(flag: str) -> bool:
