@@ -16,9 +16,14 @@ import onnxruntime
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+EXAMPLE = REPOSITORY / "examples" / "custom_op_library"
 # Of the tests' own, and kept between their runs: compiling the adapter is most of their time.
 CACHE = REPOSITORY / "build" / "cache"
 
+needs_gtest = pytest.mark.skipif(
+    not Path("/usr/include/gtest/gtest.h").exists(),
+    reason="GoogleTest is missing: apt-get install libgtest-dev",
+)
 needs_clang = pytest.mark.skipif(
     shutil.which("clang++") is None, reason="clang++ is missing: apt-get install clang"
 )

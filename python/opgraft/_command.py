@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from opgraft import __version__, _build, _doctor, _run
+from opgraft import __version__, _build, _doctor, _new, _run, _run_tests
 from opgraft._errors import Error
 from opgraft._prepare import prepare
 
@@ -86,7 +86,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     prepare_parser.set_defaults(command=_prepare)
     _add_doctor(commands.add_parser)
+    _add_new(commands.add_parser)
     _add_build(commands.add_parser)
+    _add_test(commands.add_parser)
     return parser
 
 
@@ -123,6 +125,18 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=_doctor.doctor)
 
 
+def _add_new(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    parser = add_parser(
+        "new",
+        help="begin an operator in C++: a folder that builds and is tested at once",
+        description="Writes a folder for the operator NAME: its declaration and kernel, tests in "
+        "C++ and in Python, a page, and a CMakeLists.txt.",
+    )
+    parser.add_argument("name", metavar="NAME", help="such as my.domain::Scale")
+    parser.add_argument("--folder", metavar="FOLDER", help="by default the name in snake case")
+    parser.set_defaults(command=_new.new)
+
+
 def _add_build(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add_parser(
         "build",
@@ -135,6 +149,21 @@ def _add_build(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument("-o", "--output", metavar="LIBRARY", help="the file to be written")
     _build.add_settings(parser)
     parser.set_defaults(command=_build.build)
+
+
+def _add_test(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    parser = add_parser(
+        "test",
+        help="build a pack and run its tests, in C++ and in Python",
+        description="Builds the pack of FOLDER as opgraft build does, then runs the cases in its "
+        "*_test.cc, by GoogleTest, and in its test_*.py, by pytest. The exit status is 0 where all "
+        "have passed.",
+    )
+    parser.add_argument(
+        "folder", metavar="FOLDER", nargs="?", default=".", help="by default the current one"
+    )
+    _build.add_settings(parser)
+    parser.set_defaults(command=_run_tests.test)
 
 
 def _add_modules(parser: argparse.ArgumentParser, allow: str) -> None:
