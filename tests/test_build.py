@@ -92,7 +92,8 @@ class Workshop:
         )
         for name in SYMBOLS:
             (self.adapter / f"{name}.cc").write_text(
-                f"#include <shown.h>\nstatic long pack[9];\nSHOWN long* {name}() {{ return pack; }}\n"
+                f"#include <shown.h>\nlong {name}_pack[9];\n"
+                f"SHOWN long* {name}() {{ return {name}_pack; }}\n"
             )
         (self.folder / "my_op.cc").write_text("int value = 1;\n")
         monkeypatch.setattr(_objects, "_PACKAGE", package)

@@ -86,12 +86,13 @@ class Compiler:
         done = subprocess.run(command, capture_output=True, check=False)
         return Diagnosis(done.returncode == 0, (done.stdout + done.stderr).decode(errors="replace"))
 
-    def can_include(self, header: str) -> bool:
-        question = [*self.command, "-std=c++20", "-E", "-x", "c++", "-"]
-        done = subprocess.run(
-            question, input=f"#include <{header}>\n".encode(), capture_output=True, check=False
+    def can_include(self, header: str, options: Sequence[str]) -> bool:
+        question = f"#if !__has_include(<{header}>)\n#error\n#endif\n".encode()
+        command = [*self.command, *options, "-E", "-x", "c++", "-"]
+        return (
+            subprocess.run(command, input=question, capture_output=True, check=False).returncode
+            == 0
         )
-        return done.returncode == 0
 
 
 @dataclass(frozen=True)

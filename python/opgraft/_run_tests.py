@@ -54,7 +54,7 @@ def test(options: argparse.Namespace) -> int:
 def _run_cpp(
     tests: Sequence[Path], folder: Path, settings: Settings, environment: Mapping[str, str]
 ) -> bool:
-    if not settings.compiler.can_include("gtest/gtest.h"):
+    if not settings.compiler.can_include("gtest/gtest.h", settings.compile_options):
         raise UnavailableError(
             "the C++ tests need GoogleTest, which is missing: apt-get install libgtest-dev"
         )
