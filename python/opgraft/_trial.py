@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,9 +67,8 @@ class Case:
     inputs: Sequence[Value]
     outputs: Sequence[Value]
     attributes: Mapping[str, Any]
-    libraries: Sequence[str] = ()
-    allow: Iterable[str] = ()
-    imports: Iterable[str] = ()
+    library: str | None = None
+    session_arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -233,13 +232,13 @@ class Session:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if way.is_between:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        for library in case.libraries:
-            options.register_custom_ops_library(library)
         arguments: dict[str, Any] = {"providers": ["CPUExecutionProvider"]}
         make: Callable[..., Any] = onnxruntime.InferenceSession
-        if not case.libraries:
+        if case.library is not None:
+            options.register_custom_ops_library(case.library)
+        else:
             make = opgraft.InferenceSession
-            arguments |= {"allow": case.allow, "imports": case.imports}
+            arguments |= case.session_arguments
         for typed in (False, True):  # the runtime may be unable to infer types
             self.plan = plan(case, way, typed=typed)
             try:
@@ -250,7 +249,7 @@ class Session:
                     raise
         self._run = (
             self._session.run
-            if not case.libraries
+            if case.library is None
             else lambda *given: Exchange(self._session).run(self._session, *given, None)
         )
 

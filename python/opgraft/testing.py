@@ -12,15 +12,15 @@ in C++: `opgraft/testing.h`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-import opgraft
 from opgraft._comparison import Shape, compare, contains, evaluate, meaning, shape_text, type_name
 from opgraft._errors import Error, UnavailableError
+from opgraft._packs import load
 from opgraft._signature import ELEMENT_TYPES
 from opgraft._tensors import find_dtype
 
@@ -42,8 +42,8 @@ class OpTester:
     `operator` is "domain::Name", or a name beside which `domain` is given, or a list of such names:
     each is run with the same case. `version` is that of the domain. `library` is a custom operator
     library to be registered as any program does; without it, the operators are those that this
-    process knows, and those of the packs in the variable OPGRAFT_TEST_PACKS. `allow` and `imports`
-    are as in `opgraft.InferenceSession`.
+    process knows, and those of the packs in the variable OPGRAFT_TEST_PACKS. `allow`, `imports` and
+    `prefer` are as in `opgraft.InferenceSession`.
 
     >>> OpTester(["my.python::Median", "my.domain::Median"])  # doctest: +SKIP
     """
@@ -57,6 +57,7 @@ class OpTester:
         library: str | None = None,
         allow: Iterable[str] = (),
         imports: Iterable[str] = (),
+        prefer: Iterable[str] = (),
     ) -> None:
         names = [operator] if isinstance(operator, str) else list(operator)
         if not names:
@@ -64,7 +65,7 @@ class OpTester:
         self._operators = [_split(name, domain) for name in names]
         self._version = version
         self._library = library
-        self._allow, self._imports = tuple(allow), tuple(imports)
+        self._session_arguments: dict[str, Any] = {"allow": allow, "imports": imports, "prefer": tuple(prefer)}
         self._inputs: list[Value] = []
         self._outputs: list[Value] = []
         self._attributes: dict[str, Any] = {}
@@ -146,26 +147,18 @@ class OpTester:
             _report([text for case in self._cases() for text in _check_rule_fails(case, failure)])
 
     def _cases(self) -> Iterable[Case]:
-        packs = _trial.packs_of_environment()
-        load: Callable[[str], Any] | None = getattr(opgraft, "load", None)
-        if load is not None:
-            for pack in packs:
-                load(pack)
+        tested = {name for pack in _trial.packs_of_environment() for name in load(pack).operators}
         for domain, name in self._operators:
             case = Case(
-                domain,
-                name,
-                self._version,
-                self._inputs,
-                self._outputs,
-                self._attributes,
-                allow=self._allow,
-                imports=self._imports,
+                domain, name, self._version, self._inputs, self._outputs, self._attributes
             )
-            if self._library is not None:
-                case.libraries = [str(self._library)]
-            elif load is None and not _trial.is_declared(case):
-                case.libraries = packs
+            case.library = None if self._library is None else str(self._library)
+            case.session_arguments = dict(self._session_arguments)
+            if case.full_name in tested:  # though it may be one of the runtime's too
+                case.session_arguments["prefer"] = (
+                    *self._session_arguments["prefer"],
+                    case.full_name,
+                )
             yield case
 
     def _check_case(self) -> None:
@@ -279,14 +272,14 @@ def _text(error: Exception) -> str:
 def _run_way(case: Case, way: Way, findings: _Findings) -> dict[str, Any]:
     session = Session(case, way)
     first: dict[str, Any] | None = None
-    for time in ("", ", run a second time"):
+    for time in ("", "in a second run, "):
         got, changed = session.run()
         if first is not None and _compare_outputs(case, first, got) == []:
             break
         for name in changed:
-            findings.add(way.name + time, f"it changed its input '{name}'")
+            findings.add(way.name, f"{time}it changed its input '{name}'")
         for problem in _compare_outputs(case, None, got):
-            findings.add(way.name + time, problem)
+            findings.add(way.name, time + problem)
         for name in case.output_names if way.asks_shapes else []:
             told, real = tuple(got[_trial.shape_name(name)]), np.shape(got[name])
             if told != real:
@@ -363,7 +356,7 @@ def _check_rule(case: Case, came: dict[str, Any], findings: _Findings) -> None:
 
 def _check_reference(case: Case, findings: _Findings) -> None:
     """The package onnx computes with NumPy's types alone."""
-    if case.libraries or any(one.element_type > 13 for one in (*case.inputs, *case.outputs)):
+    if case.library or any(one.element_type > 13 for one in (*case.inputs, *case.outputs)):
         return
     try:
         got = _trial.run_reference(case)
@@ -401,7 +394,7 @@ def _differences(
     case: Case, said: dict[str, tuple[str, Shape]], known: dict[str, int], is_runtime: bool
 ) -> list[str]:
     """A runtime gives names of its own to what it does not know, and may know less than the rule."""
-    may_tell_less = is_runtime and (_trial.is_known_to_onnx(case) or bool(case.libraries))
+    may_tell_less = is_runtime and (_trial.is_known_to_onnx(case) or case.library is not None)
 
     def is_open(size: int | str | None) -> bool:
         return size is None or (isinstance(size, str) and evaluate(size, known) is None)
