@@ -86,6 +86,9 @@ def test_what_it_holds(wheel: Path) -> None:
         "adapter/pack/library.cc",
         "templates/operator/name.cc.in",
         "templates/operator/test_name.py.in",
+        "testing.py",
+        "testing/op_tester.cc",
+        "include/opgraft/testing.h",
     ):
         assert f"opgraft/{name}" in names, sorted(names)
     assert modes["opgraft/bin/opgraft-run"] & 0o111
