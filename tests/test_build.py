@@ -42,12 +42,14 @@ def test_a_library_that_needs_the_cpp_runtime_alone(tmp_path: Path, compiler: st
 def test_several_sources_and_strange_names(tmp_path: Path) -> None:
     folder = tmp_path / "Größe, in m²"
     folder.mkdir()
-    (folder / "ein Häkchen.cc").write_text(operator_source("AddOne", "x[i] + 1"))
-    (folder / "@twice.cpp").write_text(operator_source("Twice", "x[i] * 2"))
-    (folder / "-minus.cc").write_text(operator_source("Minus", "-x[i]"))
+    declarations = "float Twice(float); float Minus(float);\n"
+    source = operator_source("MinusTwice", "Minus(Twice(x[i]))")
+    (folder / "ein Häkchen.cc").write_text(declarations + source)
+    (folder / "@twice.cpp").write_text("float Twice(float x) { return 2 * x; }\n")
+    (folder / "-minus.cc").write_text("float Minus(float x) { return -x; }\n")
     done = command("build", "ein Häkchen.cc", "@twice.cpp", "--", "-minus.cc", cwd=folder)
     assert (done.returncode, done.stdout) == (0, "libein Häkchen.so\n"), done.stderr
-    assert run_plainly(folder / "libein Häkchen.so", "AddOne", "Twice", "Minus") == [-4, -6]
+    assert run_plainly(folder / "libein Häkchen.so", "MinusTwice") == [-2, -4]
 
 
 def test_a_wrong_declaration_is_told(tmp_path: Path) -> None:

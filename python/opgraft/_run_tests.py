@@ -63,8 +63,16 @@ def _run_cpp(
         objects = compile_sources(tests, settings, Path(scratch), testing)
         program = Path(scratch, "tests")
         ours = Path(library_path())
-        arguments: list[str | Path] = [*objects, ours, "-Xlinker", f"-rpath={ours.parent}"]
-        arguments += ["-lgtest_main", "-lgtest", *settings.link_options, "-pthread", "-ldl"]
+        arguments: list[str | Path] = [*objects, "-Wl,--as-needed", ours]
+        arguments += [
+            "-Xlinker",
+            f"-rpath={ours.parent}",
+            "-lgtest_main",
+            "-lgtest",
+            *settings.link_options,
+            "-pthread",
+            "-ldl",
+        ]
         run_linker(settings, arguments, program, tests[0])
         return _succeeds([str(program)], folder, environment)
 
