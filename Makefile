@@ -8,7 +8,7 @@ TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions ml_dtypes pytest
 BENCH_PACKAGES := onnxruntime-extensions
 LINT_PACKAGES := ruff mypy clang-format clang-tidy
 
-SOURCES := $(shell find include src python cmake -type f -not -name '*.pyc') \
+SOURCES := $(shell find include ops src python cmake -type f -not -name '*.pyc') \
 	CMakeLists.txt pyproject.toml LICENSE README.md
 
 # The C++ tests are run where they are built.
@@ -49,7 +49,7 @@ lint: $(VENV)/.lint $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
 	$(BIN)/clang-tidy --quiet --extra-arg=-Wno-unknown-warning-option -p build \
-		$$(git ls-files 'src/*.cc' | grep -v _test.cc)
+		$$(git ls-files 'ops/*.cc' 'src/*.cc' | grep -v _test.cc)
 
 format: $(VENV)/.lint
 	$(BIN)/ruff check --fix --exit-zero -q .

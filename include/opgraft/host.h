@@ -21,7 +21,9 @@ int opgraft_register(const OrtApiBase* runtime, OrtSessionOptions* options, cons
                      char** text);
 int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment, const char* path,
                            const void* model, std::size_t size, const OrtSessionOptions* options,
-                           const char* allow, OrtSession** session, char** text);
+                           const char* allow, const char* prefer, OrtSession** session,
+                           char** text);
+int opgraft_load(const char* path, char** text);
 int opgraft_import(const char* module, char** text);
 void opgraft_free(char* text);
 }
@@ -34,6 +36,9 @@ struct Allowed {
   std::vector<std::string> modules = {};
   /// Modules to be imported first: the operators that they declare by @opgraft.op may be run.
   std::vector<std::string> imports = {};
+  /// Operators of ONNX Runtime's own domains that packs shall run instead of it: "domain::Name", or
+  /// a domain for all that packs have of it.
+  std::vector<std::string> prefer = {};
 };
 
 namespace internal {
@@ -62,6 +67,15 @@ inline Status Import(const std::vector<std::string>& modules) {
 
 }  // namespace internal
 
+/// Loads a pack, a library of operators that `opgraft build` has made, for good: sessions that are
+/// made from now on find them. May be called from any thread; again for the same pack it changes
+/// nothing.
+inline Status Load(const std::string& path) {
+  char* text = nullptr;
+  const int kind = opgraft_load(path.c_str(), &text);
+  return internal::TakeStatus(kind, text);
+}
+
 /// Opens the model at `path`, prepared for this runtime, in a session that runs its Python
 /// operators. `runtime` is OrtGetApiBase(); `options` stay as they are and may serve other
 /// sessions. The session is the caller's, to be run and released by ONNX Runtime's own functions.
@@ -72,8 +86,9 @@ inline Status CreateSession(const OrtApiBase* runtime, const OrtEnv* environment
   if (Status status = internal::Import(allowed.imports); !status.ok()) return status;
   char* text = nullptr;
   const std::string allow = internal::Join(allowed.modules);
+  const std::string prefer = internal::Join(allowed.prefer);
   const int kind = opgraft_create_session(runtime, environment, path.c_str(), nullptr, 0, options,
-                                          allow.c_str(), session, &text);
+                                          allow.c_str(), prefer.c_str(), session, &text);
   return internal::TakeStatus(kind, text);
 }
 
@@ -85,8 +100,9 @@ inline Status CreateSessionFromArray(const OrtApiBase* runtime, const OrtEnv* en
   if (Status status = internal::Import(allowed.imports); !status.ok()) return status;
   char* text = nullptr;
   const std::string allow = internal::Join(allowed.modules);
+  const std::string prefer = internal::Join(allowed.prefer);
   const int kind = opgraft_create_session(runtime, environment, nullptr, model, size, options,
-                                          allow.c_str(), session, &text);
+                                          allow.c_str(), prefer.c_str(), session, &text);
   return internal::TakeStatus(kind, text);
 }
 

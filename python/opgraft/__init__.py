@@ -17,6 +17,7 @@ from opgraft._prepare import PreparedModel, PythonOperator, prepare
 
 if TYPE_CHECKING:
     from opgraft._declare import op
+    from opgraft._packs import Pack, load
     from opgraft._session import InferenceSession, register
     from opgraft._shapes import broadcast_shapes
 
@@ -26,6 +27,7 @@ __all__ = [
     "Error",
     "InferenceSession",
     "ModelError",
+    "Pack",
     "PolicyError",
     "PreparedModel",
     "PyOpError",
@@ -35,6 +37,7 @@ __all__ = [
     "cmake_dir",
     "get_include",
     "library_path",
+    "load",
     "op",
     "prepare",
     "register",
@@ -44,7 +47,9 @@ __all__ = [
 
 _LAZY = {
     "InferenceSession": "opgraft._session",
+    "Pack": "opgraft._packs",
     "broadcast_shapes": "opgraft._shapes",
+    "load": "opgraft._packs",
     "op": "opgraft._declare",
     "register": "opgraft._session",
 }

@@ -37,6 +37,11 @@ for _error in (Error, PyOpError, ModelError, PolicyError, UnavailableError):
     _error.__module__ = "opgraft"  # where users find them
 
 
+def of_kind(kind: int) -> type[Error]:
+    """The class of a kind that opgraft/status.h numbers."""
+    return (Error, PyOpError, ModelError, PolicyError, UnavailableError)[kind - 1]
+
+
 @contextmanager
 def raised_by_runtime(
     otherwise: Callable[[Exception], Error | None] = lambda error: None,

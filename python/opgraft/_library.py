@@ -37,6 +37,11 @@ def cmake_dir() -> str:
     return str(_PACKAGE / "cmake")
 
 
+def shipped_packs() -> list[str]:
+    """The packs that come with Opgraft."""
+    return [str(path) for path in sorted((_PACKAGE / "packs").glob("*.so"))]
+
+
 def runner_path() -> str:
     """The path of opgraft-run."""
     return str(_PACKAGE / "bin" / "opgraft-run")

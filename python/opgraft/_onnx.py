@@ -20,12 +20,12 @@ from onnx.defs import OpSchema
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from opgraft import _declare, _signature
+from opgraft import _declare, _packs, _signature
 from opgraft._declare import Operator
 
 _registered: dict[str, Operator] = {}
 
-_OPTIONS = {
+OPTIONS = {
     _signature.REQUIRED: OpSchema.FormalParameterOption.Single,
     _signature.OPTIONAL: OpSchema.FormalParameterOption.Optional,
     _signature.VARIADIC: OpSchema.FormalParameterOption.Variadic,
@@ -63,7 +63,7 @@ def _schema(operator: Operator) -> OpSchema:
         inputs=[_parameter(operator, one) for one in signature.inputs],
         outputs=[_output(operator, one) for one in signature.outputs],
         type_constraints=[
-            (f"T{index}", [_type_name(n) for n in allowed or _all_types()], "")
+            (f"T{index}", [type_name(n) for n in allowed or all_types()], "")
             for index, (allowed, _) in enumerate(signature.types)
             if any(one.type == index for one in (*signature.inputs, *signature.outputs))
         ],
@@ -74,13 +74,13 @@ def _schema(operator: Operator) -> OpSchema:
     return schema
 
 
-def _all_types() -> Sequence[int]:
+def all_types() -> Sequence[int]:
     """Those that this onnx knows."""
     known = onnx.TensorProto.DataType.values()
     return [number for number in _signature.ELEMENT_TYPES.values() if number in known]
 
 
-def _type_name(number: int) -> str:
+def type_name(number: int) -> str:
     names = {"FLOAT": "float", "DOUBLE": "double"}
     name = helper.tensor_dtype_to_string(number).removeprefix("TensorProto.")
     return f"tensor({names.get(name, name.lower())})"
@@ -92,7 +92,7 @@ def _parameter(operator: Operator, parameter: _signature.Parameter) -> OpSchema.
         parameter.name,
         f"T{parameter.type}",
         "",
-        param_option=_OPTIONS[parameter.occurrence],
+        param_option=OPTIONS[parameter.occurrence],
         is_homogeneous=is_tied,
         min_arity=0 if parameter.occurrence == _signature.VARIADIC else 1,
     )
@@ -140,7 +140,7 @@ def _infer(operator: Operator, context: Any) -> None:
             continue
         types.setdefault(parameter.type, value.tensor_type.elem_type)
         has_shape = value.tensor_type.HasField("shape")
-        shapes.append(_known(value.tensor_type.shape) if has_shape else ...)
+        shapes.append(known_shape(value.tensor_type.shape) if has_shape else ...)
     count = context.get_num_outputs()
     inferred: list[Any] = [None] * count
     if operator.rule is not None:
@@ -168,7 +168,7 @@ def _infer(operator: Operator, context: Any) -> None:
         context.set_output_type(index, output)
 
 
-def _known(shape: onnx.TensorShapeProto) -> tuple[int | str | None, ...]:
+def known_shape(shape: onnx.TensorShapeProto) -> tuple[int | str | None, ...]:
     return tuple(
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in shape.dim
     )
@@ -179,11 +179,11 @@ def _given(operator: Operator, context: Any) -> dict[str, Any]:
     for attribute in operator.signature.attributes:
         value: AttributeProto | None = context.get_attribute(attribute.name)
         if value is not None:
-            given[attribute.name] = _attribute_value(value)
+            given[attribute.name] = attribute_value(value)
     return given
 
 
-def _attribute_value(attribute: AttributeProto) -> Any:
+def attribute_value(attribute: AttributeProto) -> Any:
     value = helper.get_attribute_value(attribute)
     return numpy_helper.to_array(value) if attribute.type == AttributeProto.TENSOR else value
 
@@ -216,19 +216,27 @@ def reference_operators() -> list[type]:
     def run(self: Any, *inputs: Any, operator: Operator, **given: Any) -> tuple[Any, ...]:
         return operator.run(inputs, given, len(self.onnx_node.output))
 
-    return [
-        type(
-            operator.name,
-            (OpRun,),
-            {
-                "op_domain": operator.domain,
-                # Without a schema, no defaults are given: onnx would take those of an operator of
-                # its own that has the same name.
-                "op_schema": None,
-                "_run": functools.partialmethod(run, operator=operator),
-            },
-        )
+    def run_native(self: Any, *inputs: Any, full_name: str, **given: Any) -> tuple[Any, ...]:
+        from opgraft import _onnx_packs
+
+        domain = full_name.partition("::")[0]
+        version = self.run_params.get("opsets", {}).get(domain, 0)
+        return tuple(_onnx_packs.run(full_name, version, self.onnx_node, inputs, given))
+
+    declared = [
+        (operator.name, operator.domain, functools.partialmethod(run, operator=operator))
         for operator in _declare.operators()
+    ]
+    native = {
+        (one.name, one.domain): functools.partialmethod(run_native, full_name=one.full_name)
+        for one in _packs.operators()
+        if one.domain
+    }
+    # Without a schema, no defaults are given: onnx would take those of an operator of its own that
+    # has the same name.
+    return [
+        type(name, (OpRun,), {"op_domain": domain, "op_schema": None, "_run": method})
+        for name, domain, method in [*declared, *((*key, one) for key, one in native.items())]
     ]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Union
 
 from opgraft._errors import ModelError, UnavailableError
 from opgraft._modules import import_all, names
+from opgraft._packs import load_preferred
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -47,6 +48,8 @@ class PreparedModel:
     #: The file that holds just this model, where there is one.
     path: str | None
     _content: _Bytes | None = field(repr=False)  # None where the file has it
+    #: The operators of packs that it will run, "domain::Name", and the paths of their packs.
+    packs: dict[str, str] = field(default_factory=dict)
 
     @property
     def bytes(self) -> _Bytes:
@@ -89,12 +92,14 @@ def prepare(
     runtime: str | None = None,
     allow: Iterable[str] = (),
     imports: Iterable[str] = (),
+    prefer: Iterable[str] = (),
 ) -> PreparedModel:
     """Prepares `model`, a path, bytes or a ModelProto, for a plain onnxruntime session.
 
     `runtime` is the version of ONNX Runtime that will load it, by default the one installed.
     Operators declared by `@opgraft.op` are known where their module has been imported: `imports`
     names modules to be imported first, `allow` those that may be where the model asks for them.
+    `prefer` names operators of ONNX Runtime's own domains that packs shall run instead of it.
 
     >>> prepared = opgraft.prepare("model.onnx")
     >>> prepared.report[0]
@@ -104,7 +109,7 @@ def prepare(
     >>> session = onnxruntime.InferenceSession(prepared.bytes, options)
     """
     prepared, _ = prepare_to_open(
-        model, may_refer=False, runtime=runtime, allow=allow, imports=imports
+        model, may_refer=False, runtime=runtime, allow=allow, imports=imports, prefer=prefer
     )
     return prepared
 
@@ -116,6 +121,7 @@ def prepare_to_open(
     runtime: str | None = None,
     allow: Iterable[str] = (),
     imports: Iterable[str] = (),
+    prefer: Iterable[str] = (),
 ) -> tuple[PreparedModel, Callable[[], None] | None]:
     """As `prepare`; with `may_refer`, large weights may be references into the model's file.
 
@@ -128,6 +134,7 @@ def prepare_to_open(
         runtime or installed_runtime(),
         ",".join(names(allow, "allow")),
         os.environ.get("OPGRAFT_ALLOW", ""),
+        ",".join(load_preferred(prefer)),
     )
     if isinstance(model, (str, os.PathLike)):
         return _prepare_file(os.fspath(model), how, may_refer)
@@ -144,10 +151,12 @@ class _How(NamedTuple):
     runtime: str
     allow: str
     environment: str
+    prefer: str
 
 
-# (bytes, or None where the original serves as it is; has external data, needs a file, operators)
-_Result = tuple[bytes | None, bool, bool, list[tuple[str, str, str, str]]]
+# (bytes, or None where the original serves as it is; has external data, needs a file, operators,
+# {operator of a pack: the pack})
+_Result = tuple[bytes | None, bool, bool, list[tuple[str, str, str, str]], dict[str, str]]
 
 
 def _pyop() -> ModuleType:
@@ -179,7 +188,7 @@ def _prepare_file(
 def _from(
     result: _Result, folder: str | None, path: str | None, original: bytes | None
 ) -> PreparedModel:
-    prepared, has_external_data, needs_file, operators = result
+    prepared, has_external_data, needs_file, operators, packs = result
     return PreparedModel(
         folder=folder,
         report=tuple(PythonOperator(*operator) for operator in operators),
@@ -187,6 +196,7 @@ def _from(
         needs_file=needs_file,
         path=path if prepared is None else None,
         _content=original if prepared is None else prepared,
+        packs=packs,
     )
 
 

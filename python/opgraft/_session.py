@@ -15,6 +15,7 @@ from opgraft import _pyop
 from opgraft._errors import Error, ModelError, UnavailableError, raised_by_runtime, translate
 from opgraft._library import library_path
 from opgraft._modules import import_all, names
+from opgraft._packs import load_preferred
 from opgraft._prepare import Model, prepare_to_open
 from opgraft._pyop import may_be_swapped
 from opgraft._tensors import Exchange
@@ -38,7 +39,8 @@ def register(
 
     `allow` names the Python modules that a model may run: exactly, or `"package.*"` for all modules
     below a package. Registering again with the same list, or with none, changes nothing; with
-    another it is an error, since the runtime cannot take a registration back. `imports` names
+    another it is an error, since the runtime cannot take a registration back. Packs that have been
+    loaded since are added. `imports` names
     modules to be imported first, for the operators that they declare. `folder` is where the
     external data of a model lies that is given as bytes: `prepared.folder`.
 
@@ -53,14 +55,15 @@ def register(
     entries = names(allow, "allow")
     registered = _registered(sess_options)
     if registered is None:
-        with raised_by_runtime():
-            _set(sess_options, _ALLOW_ENTRY, ",".join(entries))
-            sess_options.register_custom_ops_library(library_path())
+        _set(sess_options, _ALLOW_ENTRY, ",".join(entries))
     elif entries and entries != registered:
         raise Error(
             f"these session options are registered with allow={registered} already; make new "
             f"ones for allow={entries}"
         )
+    if registered is None or _pyop.has_packs():
+        with raised_by_runtime():
+            sess_options.register_custom_ops_library(library_path())
     if folder is not None and folder != _get(sess_options, _FOLDER_ENTRY):
         _set(sess_options, _FOLDER_ENTRY, folder)
 
@@ -127,7 +130,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     with a PolicyError before anything is imported, one that the runtime cannot load with a
     ModelError. Options that are registered already keep their list where `allow` is empty.
     `imports` names modules to be imported first, for the operators that they declare by
-    `@opgraft.op`. All else is as in onnxruntime.
+    `@opgraft.op`. `prefer` names operators of ONNX Runtime's own domains ("com.microsoft::Gelu", or
+    a domain for all of them) that packs shall run instead of it. All else is as in onnxruntime.
 
     >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
     >>> session.run(["F"], inputs)[0].shape
@@ -143,18 +147,20 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         *,
         allow: Iterable[str] = (),
         imports: Iterable[str] = (),
+        prefer: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
         for name in kwargs:
-            meant = get_close_matches(name, ["allow", "imports"], cutoff=0.7)
+            meant = get_close_matches(name, ["allow", "imports", "prefer"], cutoff=0.7)
             if meant:  # onnxruntime takes any keyword, and is silent about those it does not know
                 raise TypeError(f"there is no keyword '{name}'; did you mean '{meant[0]}'?")
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        preferred = load_preferred(prefer)
         register(options, allow=allow, imports=imports)
         # A model that the runtime writes would have the references too.
         may_refer = not options.optimized_model_filepath
         prepared, self._check_unchanged = prepare_to_open(
-            model, may_refer=may_refer, allow=_registered(options) or ()
+            model, may_refer=may_refer, allow=_registered(options) or (), prefer=preferred
         )
         if prepared.needs_file:
             raise UnavailableError(

@@ -23,6 +23,11 @@ void* FindSymbol(const char* name) { return dlsym(RTLD_DEFAULT, name); }
 
 void* FindSymbol(void* library, const char* name) { return dlsym(library, name); }
 
+std::string PathOf(const void* address) {
+  Dl_info found = {};
+  return dladdr(address, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "";
+}
+
 Status LoadLibrary(const std::string& path, bool is_global, void** library) {
   *library =
       dlopen(path.c_str(), RTLD_NOW | RTLD_NODELETE | (is_global ? RTLD_GLOBAL : RTLD_LOCAL));

@@ -23,6 +23,9 @@ void* FindSymbol(void* library, const char* name);
 /// An UnavailableError has the loader's own words.
 Status LoadLibrary(const std::string& path, bool is_global, void** library);
 
+/// The path of the library, or the program, that `address` lies in; "" where nobody knows.
+std::string PathOf(const void* address);
+
 /// What became of a program that was run to its end.
 struct ProgramResult {
   int exit_status = 0;  ///< 0 also where the host ignores SIGCHLD and so cannot know

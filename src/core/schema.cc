@@ -17,6 +17,7 @@ std::size_t Fewest(const std::vector<Parameter>& parameters) {
   std::size_t fewest = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].occurrence == Occurrence::kRequired) fewest = i + 1;
+    if (parameters[i].minimum > 0) fewest = i + parameters[i].minimum;
   }
   return fewest;
 }

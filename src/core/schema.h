@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "opgraft/c_api.h"
 #include "opgraft/status.h"
 
 namespace opgraft {
@@ -32,7 +33,8 @@ enum class Occurrence : std::uint8_t {
 struct Parameter {
   std::string name;
   Occurrence occurrence = Occurrence::kRequired;
-  std::size_t type = 0;  ///< which of the schema's types
+  std::size_t type = 0;     ///< which of the schema's types
+  std::size_t minimum = 0;  ///< of a variadic one
 };
 
 /// The element type of one or more parameters.
@@ -51,15 +53,29 @@ struct AttributeParameter {
   bool is_required = false;
 };
 
+/// What makes an operator one of a pack.
+struct NativeOperator {
+  const OpgraftOperator* declaration = nullptr;  ///< the pack's, for good
+  std::string pack;                              ///< the path of its library
+  /// What nodes call it that a runtime is given. Another domain than the operator's own where that
+  /// is the runtime's; another name for a version that is not the newest.
+  std::string runtime_domain;
+  std::string runtime_name;
+  /// The newest version of any operator in that domain.
+  std::int64_t domain_version = 1;
+};
+
 struct Schema {
   std::string domain;
   std::string name;
-  std::string module;  ///< the Python module that declares it
+  std::string module;  ///< the Python module that declares it; empty for one of a pack
+  std::int64_t since_version = 1;
   std::vector<Parameter> inputs;
   std::vector<Parameter> outputs;
   std::vector<TypeVariable> types;
   std::vector<AttributeParameter> attributes;
   bool has_shape_rule = false;
+  std::optional<NativeOperator> native = std::nullopt;
 
   /// "domain::Name".
   std::string FullName() const { return domain + "::" + name; }

@@ -25,10 +25,14 @@ class Matcher {
   Matcher(const Schema& schema, const DeclaredValues& declared, PyOpNode* node)
       : schema_(schema), declared_(declared), node_(node), who_(node->spec.Who()) {}
 
-  Status Match(const std::vector<Field>& attributes) {
+  Status Check(const std::vector<Field>& attributes) {
     if (Status status = CheckCounts(); !status.ok()) return status;
     if (Status status = TakeAttributes(attributes); !status.ok()) return status;
-    if (Status status = CheckInputTypes(); !status.ok()) return status;
+    return CheckInputTypes();
+  }
+
+  Status Match(const std::vector<Field>& attributes) {
+    if (Status status = Check(attributes); !status.ok()) return status;
     if (Status status = FindOutputTypes(); !status.ok()) return status;
     Arrange();
     return Status();
@@ -55,8 +59,8 @@ class Matcher {
       return Status::Model(who_ + ": input " + std::to_string(i) + ", " + Quoted(parameter.name) +
                            ", is absent, but it is not optional");
     }
-    // An operator gives all its outputs, wanted or not.
-    if (outputs().size() < schema_.outputs.size()) {
+    // A Python operator gives all its outputs, wanted or not.
+    if (!schema_.native && outputs().size() < schema_.outputs.size()) {
       const bool is_variadic = schema_.outputs.back().occurrence == Occurrence::kVariadic;
       outputs().resize(schema_.outputs.size() - (is_variadic ? 1 : 0));
     }
@@ -230,6 +234,13 @@ Status ReadDeclared(std::string_view node, const Schema& schema, const DeclaredV
   read->spec.operator_name = schema.FullName();
   read->spec.module = schema.module;
   return Matcher(schema, declared, read).Match(attributes);
+}
+
+Status CheckDeclared(std::string_view node, const Schema& schema, const DeclaredValues& declared) {
+  PyOpNode read;
+  const std::vector<Field> attributes = ReadParts(node, ReadHead(node), &read);
+  read.spec.operator_name = schema.FullName();
+  return Matcher(schema, declared, &read).Check(attributes);
 }
 
 }  // namespace opgraft::model

@@ -14,4 +14,8 @@ namespace opgraft::model {
 Status ReadDeclared(std::string_view node, const Schema& schema, const DeclaredValues& declared,
                     PyOpNode* read);
 
+/// Checks a node of the operator that `schema` describes. A ModelError where node or graph do not
+/// fit the schema.
+Status CheckDeclared(std::string_view node, const Schema& schema, const DeclaredValues& declared);
+
 }  // namespace opgraft::model

@@ -1,6 +1,7 @@
 // Where preparing learns which operators are declared, and what they take and give.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -9,25 +10,28 @@
 
 namespace opgraft::model {
 
+struct OperatorQuery {
+  std::string_view who;        ///< begins the messages
+  std::string_view full_name;  ///< "domain::Name"
+  /// Of its domain, as the model imports it; 0 where it does not.
+  std::int64_t version = 0;
+  /// The Python module that declares it by the model's own word, "" where the model says nothing:
+  /// it is imported where the host allows that, else it is a PolicyError.
+  std::string_view module = {};
+};
+
 class OperatorSource {
  public:
   virtual ~OperatorSource() = default;
 
-  /// The schema of the operator "domain::Name"; left alone where nobody has declared it. `module`
-  /// is the Python module that declares it by the model's own word, "" where the model says
-  /// nothing: it is imported where the host allows that, else it is a PolicyError. `who` begins the
-  /// messages.
-  virtual Status Find(std::string_view who, std::string_view full_name, std::string_view module,
-                      std::shared_ptr<const Schema>* schema) = 0;
+  /// The schema of an operator; left alone where nobody has declared it.
+  virtual Status Find(const OperatorQuery& query, std::shared_ptr<const Schema>* schema) = 0;
 };
 
 /// None at all.
 class NoOperators final : public OperatorSource {
  public:
-  Status Find(std::string_view, std::string_view, std::string_view,
-              std::shared_ptr<const Schema>*) override {
-    return Status();
-  }
+  Status Find(const OperatorQuery&, std::shared_ptr<const Schema>*) override { return Status(); }
 };
 
 }  // namespace opgraft::model

@@ -5,6 +5,7 @@
 #include "model/declared_node.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
+#include "model/opset_import.h"
 
 namespace opgraft::model {
 
@@ -20,6 +21,27 @@ Modules ReadModules(std::string_view model) {
   return modules;
 }
 
+void OurNodes::Read(std::string_view model) {
+  modules_ = ReadModules(model);
+  // What the model itself imports counts; where it does not, what its functions do.
+  const auto note = [this](std::string_view bytes, bool is_own) {
+    const OpsetImport import = ReadOpsetImport(bytes);
+    const auto [found, is_new] = versions_.try_emplace(Normalized(import.domain), import.version);
+    if (!is_new && is_own) found->second = import.version;
+  };
+  for (FieldReader reader(model); reader.Next();) {
+    if (reader.field().tag() != tag::kFunctions) continue;
+    for (FieldReader function(reader.field().Bytes()); function.Next();) {
+      if (function.field().tag() == tag::kFunctionOpsetImport) {
+        note(function.field().Bytes(), false);
+      }
+    }
+  }
+  for (FieldReader reader(model); reader.Next();) {
+    if (reader.field().tag() == tag::kOpsetImport) note(reader.field().Bytes(), true);
+  }
+}
+
 const OurNodes::Lookup& OurNodes::Find(const NodeHead& head) {
   const std::string_view domain = Normalized(head.domain);
   const auto [found, is_new] = lookups_.try_emplace({domain, head.op_type});
@@ -28,8 +50,11 @@ const OurNodes::Lookup& OurNodes::Find(const NodeHead& head) {
   const auto module = modules_.find(name);
   const std::string who = (head.name.empty() ? "a node" : "node '" + std::string(head.name) + "'") +
                           ", operator " + name;
-  found->second.status = source_.Find(who, name, module != modules_.end() ? module->second : "",
-                                      &found->second.schema);
+  const auto version = versions_.find(domain);
+  OperatorQuery query = {who, name};
+  if (module != modules_.end()) query.module = module->second;
+  if (version != versions_.end()) query.version = version->second;
+  found->second.status = source_.Find(query, &found->second.schema);
   return found->second;
 }
 

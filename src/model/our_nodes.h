@@ -34,7 +34,7 @@ class OurNodes {
       : source_(source), limits_(limits), runtime_version_(runtime_version) {}
 
   /// Reads what `model` says of its operators; before any node.
-  void Read(std::string_view model) { modules_ = ReadModules(model); }
+  void Read(std::string_view model);
 
   /// The one place that tells which nodes Opgraft runs. The bytes behind `head` must outlive this.
   bool Has(const NodeHead& head) {
@@ -43,8 +43,15 @@ class OurNodes {
     return lookup.schema != nullptr || !lookup.status.ok();
   }
 
-  /// Reads one of our nodes that is not canonical yet, and checks that the runtime lets a custom
-  /// operator have its types.
+  /// The schema of a node that a pack's operator runs, for good; nullptr where it is none such.
+  const Schema* FindNative(const NodeHead& head) {
+    if (head.IsPyOp()) return nullptr;
+    const Schema* const schema = Find(head).schema.get();
+    return schema != nullptr && schema->native ? schema : nullptr;
+  }
+
+  /// Reads one of our nodes that is not canonical yet, and no pack's, and checks that the runtime
+  /// lets a custom operator have its types.
   Status Read(std::string_view node, const NodeHead& head, const DeclaredValues& declared,
               PyOpNode* read);
 
@@ -62,6 +69,7 @@ class OurNodes {
   const RuntimeLimits& limits_;
   const std::string_view runtime_version_;
   Modules modules_;
+  std::map<std::string_view, std::int64_t> versions_;  // of the domains that the model imports
   std::map<std::pair<std::string_view, std::string_view>, Lookup> lookups_;  // by domain and name
 };
 

@@ -3,9 +3,11 @@
 #include "model/prepare.h"
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <protozero/pbf_writer.hpp>
+#include <set>
 #include <utility>
 
 #include "model/declared_values.h"
@@ -13,6 +15,7 @@
 #include "model/functions.h"
 #include "model/inline_functions.h"
 #include "model/lowering.h"
+#include "model/native_node.h"
 #include "model/nesting.h"
 #include "model/node_names.h"
 #include "model/onnx_tags.h"
@@ -74,6 +77,10 @@ class Preparer {
   /// Apart from RewriteNode, whose frames stand on the stack once for each nested graph.
   [[gnu::noinline]] Status RewriteOurs(std::string_view node, const NodeHead& head,
                                        Declarations* declared, Rope* out, bool* changed);
+  /// Likewise for an operator of a pack.
+  [[gnu::noinline]] Status RewriteNative(std::string_view node, const NodeHead& head,
+                                         const Schema& schema, const DeclaredValues& declared,
+                                         Rope* out, bool* changed);
   Status RewriteAttribute(std::string_view attribute, const DeclaredValues& outer, int depth,
                           Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
@@ -92,6 +99,7 @@ class Preparer {
   Functions functions_;
   NodeNames names_;
   std::unique_ptr<Inliner> inliner_;
+  std::map<std::string_view, std::int64_t> needed_;  // domains of packs, with their versions
   std::deque<std::string> made_nodes_;  // what the ropes and views of inlined nodes look at
 };
 
@@ -100,7 +108,7 @@ Status Preparer::Run() {
   bool changed = false;
   bool has_graph = false;
   bool has_opset = false;
-  bool imports_opgraft = false;
+  std::set<std::string_view> imported;
   ours_.Read(model_);
   lowering_.Read(model_);
   const auto is_ours = [this](const NodeHead& head) { return ours_.Has(head); };
@@ -146,7 +154,7 @@ Status Preparer::Run() {
       }
       case tag::kOpsetImport:
         has_opset = true;
-        imports_opgraft |= ReadOpsetImport(field.Bytes()).domain == pyop::kDomain;
+        imported.insert(ReadOpsetImport(field.Bytes()).domain);
         RewriteOpsetImport(field, &out, &changed);
         break;
       default: out.Borrow(field.slice());
@@ -160,8 +168,10 @@ Status Preparer::Run() {
   for (OpsetImport& import : imports) lowering_.Lower(&import);
   Status lowered = lowering_.Check(origin_, runtime_version_, &prepared_->opset_limit);
   if (!lowered.ok()) return lowered;
-  if (!prepared_->python_operators.empty() && !imports_opgraft) {
-    imports.push_back({pyop::kDomain, pyop::kFormat});
+  if (!prepared_->python_operators.empty()) needed_[pyop::kDomain] = pyop::kFormat;
+  for (const OpsetImport& added : imports) imported.insert(added.domain);
+  for (const auto& [domain, version] : needed_) {
+    if (imported.count(domain) == 0) imports.push_back({domain, version});
   }
   for (const OpsetImport& added : imports) {
     Rope import;
@@ -289,9 +299,20 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
   return Status();
 }
 
+Status Preparer::RewriteNative(std::string_view node, const NodeHead& head, const Schema& schema,
+                               const DeclaredValues& declared, Rope* out, bool* changed) {
+  const NativeOperator& native = *schema.native;
+  needed_[native.runtime_domain] = native.domain_version;
+  prepared_->native_operators.emplace(schema.FullName(), native.pack);
+  return WriteNative(node, head, schema, declared, limits_, out, changed);
+}
+
 Status Preparer::RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
                              bool* changed) {
   const NodeHead head = ReadHead(node);
+  if (const Schema* const native = ours_.FindNative(head)) {
+    return RewriteNative(node, head, *native, declared->values, out, changed);
+  }
   if (ours_.Has(head)) return RewriteOurs(node, head, declared, out, changed);
   lowering_.NoteNode(node, head);
   for (FieldReader reader(node); reader.Next();) {

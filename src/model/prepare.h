@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ struct PreparedModel {
   /// The Python operators that it will run, where the policy lets it; without their arguments and
   /// the shapes of their outputs, which may be large.
   std::vector<pyop::Spec> python_operators;
+  /// The operators of packs that it will run, by their full names, and the packs.
+  std::map<std::string, std::string> native_operators;
   /// Where it was refused because operators have changed since: the newest opset of the default
   /// domain that the runtime takes, for a host that can convert the model. Else 0.
   std::int64_t opset_limit = 0;

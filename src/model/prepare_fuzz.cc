@@ -36,9 +36,8 @@ class OneOperator final : public OperatorSource {
     schema_ = std::make_shared<const Schema>(std::move(schema));
   }
 
-  Status Find(std::string_view, std::string_view full_name, std::string_view,
-              std::shared_ptr<const Schema>* schema) override {
-    if (full_name == schema_->FullName()) *schema = schema_;
+  Status Find(const OperatorQuery& query, std::shared_ptr<const Schema>* schema) override {
+    if (query.full_name == schema_->FullName()) *schema = schema_;
     return Status();
   }
 

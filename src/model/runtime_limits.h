@@ -21,6 +21,8 @@ struct RuntimeLimits {
   bool takes_folder;
   /// The number of the last element type that custom operators may have.
   std::int64_t last_type;
+  /// Custom operators can ask for attributes that are lists of texts.
+  bool hands_over_texts;
 };
 
 /// A runtime newer than any known is taken for the newest known one, which is never wrong, only

@@ -1,8 +1,9 @@
 // The two ways in which ONNX Runtime hands attributes over.
 #include "ort/attributes.h"
 
-#include <charconv>
 #include <utility>
+
+#include "core/packed_texts.h"
 
 namespace opgraft::ort {
 namespace {
@@ -17,28 +18,6 @@ constexpr int kString = 5;
 bool Drop(const OrtApi* api, OrtStatus* status) { return FromRuntime(api, status).ok(); }
 
 }  // namespace
-
-std::string PackTexts(const std::vector<std::string>& texts) {
-  std::string packed;
-  for (const std::string& text : texts) packed += std::to_string(text.size()) + ":" + text;
-  return packed;
-}
-
-bool UnpackTexts(const std::string& packed, std::vector<std::string>* texts) {
-  std::vector<std::string> read;
-  const char* at = packed.data();
-  const char* const end = at + packed.size();
-  while (at != end) {
-    std::size_t size = 0;
-    const auto [colon, error] = std::from_chars(at, end, size);
-    if (error != std::errc() || colon == end || *colon != ':') return false;
-    if (size > static_cast<std::size_t>(end - colon - 1)) return false;
-    read.emplace_back(colon + 1, size);
-    at = colon + 1 + size;
-  }
-  *texts = std::move(read);
-  return true;
-}
 
 bool KernelAttributes::Read(const char* name, std::int64_t* integer) const {
   std::int64_t read = 0;
@@ -86,7 +65,7 @@ bool KernelAttributes::Read(const char* name, std::vector<float>* numbers) const
 
 bool KernelAttributes::Read(const char* name, std::vector<std::string>* texts) const {
   std::string packed;
-  if (Read((kPackedTexts + std::string(name)).c_str(), &packed)) {
+  if (Read(PackedName(name).c_str(), &packed)) {
     return UnpackTexts(packed, texts);
   }
   if (!runtime_.HandsOverTexts()) return false;

@@ -12,14 +12,6 @@
 
 namespace opgraft::ort {
 
-/// A list of texts in one STRING attribute, for runtimes that hand over no lists: its name is this
-/// and the list's, its value each text's length, a colon and the text.
-inline constexpr char kPackedTexts[] = "opgraft.texts.";
-
-std::string PackTexts(const std::vector<std::string>& texts);
-/// False for what PackTexts has not made.
-bool UnpackTexts(const std::string& packed, std::vector<std::string>* texts);
-
 /// Each Read leaves what is there untouched, and returns false, where the attribute is missing or
 /// of another kind. An empty list may be one of another kind: the runtime does not tell.
 class Attributes {

@@ -4,11 +4,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "core/packs.h"
+#include "core/platform.h"
 #include "core/text.h"
+#include "model/pack_operators.h"
 #include "model/prepare.h"
 #include "model/prepare_file.h"
 #include "opgraft/onnxruntime.h"
@@ -22,6 +26,29 @@ namespace {
 
 /// Tells a runtime from 1.21.1 on where the external data of a model in memory lies.
 constexpr char kFolderEntry[] = "session.model_external_initializers_file_folder_path";
+
+/// Loads a pack, unless Python code of this process has declared one of its operators.
+Status Load(const char* path) {
+  if (path == nullptr) return Status::Error("opgraft_load: no pack is given");
+  return Packs::OfThisProcess().Load(path, [](std::string_view full_name) -> std::string {
+    Policy none;
+    std::shared_ptr<const Schema> schema;
+    pyop::BridgedOperators declared(none);
+    if (!declared.Find({"", full_name}, &schema).ok() || schema == nullptr) return "";
+    return "the Python module '" + schema->module + "'";
+  });
+}
+
+/// The packs that come with Opgraft are loaded when a session prefers an operator.
+Status LoadPreferred(std::string_view prefer) {
+  if (prefer.empty()) return Status();
+  static const char anchor = 0;
+  const std::filesystem::path library = platform::PathOf(&anchor);
+  const std::filesystem::path pack =
+      library.parent_path().parent_path() / "packs" / "libopgraft_contrib.so";
+  std::error_code error;
+  return std::filesystem::exists(pack, error) ? Load(pack.c_str()) : Status();
+}
 
 /// Makes the session from what a file was prepared to be.
 Status CreateFrom(const OrtApi* api, const OrtEnv* environment, const model::PreparedFile& file,
@@ -55,13 +82,20 @@ Status CreateFrom(const OrtApi* api, const OrtEnv* environment, const model::Pre
 
 Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* path,
               std::string_view model, const OrtSessionOptions* options, std::string_view allow,
-              OrtSession** session) {
+              std::string_view prefer, OrtSession** session) {
   Runtime runtime;
   if (Status status = Runtime::Find(base, &runtime); !status.ok()) return status;
   const OrtApi* const api = runtime.api;
   Policy policy;
   if (Status status = ParsePolicy(allow, &policy); !status.ok()) return status;
-  pyop::BridgedOperators operators(policy);
+  const Packs& packs = Packs::OfThisProcess();
+  model::Preference preference;
+  if (Status status = LoadPreferred(prefer); !status.ok()) return status;
+  if (Status status = model::Preference::Parse(prefer, packs, &preference); !status.ok()) {
+    return status;
+  }
+  pyop::BridgedOperators declared(policy);
+  model::PackOperators operators(packs, preference, declared);
   const char* const version = GetVersionString(base);
   model::PreparedFile file;
   model::PreparedModel in_memory;
@@ -120,11 +154,17 @@ int opgraft_register(const OrtApiBase* runtime, OrtSessionOptions* options, cons
 
 int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment, const char* path,
                            const void* model, std::size_t size, const OrtSessionOptions* options,
-                           const char* allow, OrtSession** session, char** text) {
+                           const char* allow, const char* prefer, OrtSession** session,
+                           char** text) {
   return opgraft::ort::ToProgram(text, [&] {
     return opgraft::ort::Create(runtime, environment, path, {static_cast<const char*>(model), size},
-                                options, opgraft::ort::OrEmpty(allow), session);
+                                options, opgraft::ort::OrEmpty(allow),
+                                opgraft::ort::OrEmpty(prefer), session);
   });
+}
+
+int opgraft_load(const char* path, char** text) {
+  return opgraft::ort::ToProgram(text, [&] { return opgraft::ort::Load(path); });
 }
 
 int opgraft_import(const char* module, char** text) {

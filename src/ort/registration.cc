@@ -10,6 +10,7 @@
 
 #include "core/policy.h"
 #include "ort/calls.h"
+#include "ort/pack_domains.h"
 #include "ort/pyop_operator.h"
 #include "pyop/spec.h"
 
@@ -47,18 +48,6 @@ Status FindDomain(const Runtime& runtime, const std::string& key, Policy policy,
   return Status();
 }
 
-Status ReadEntry(const OrtApi* api, const OrtSessionOptions* options, const char* name,
-                 bool* is_there, std::string* value) {
-  int found = 0;
-  Status status = FromRuntime(api, HasSessionConfigEntry(api, options, name, &found));
-  *is_there = found != 0;
-  if (!status.ok() || !*is_there) return status;
-  const auto get = [&](char* out, std::size_t* size) {
-    return GetSessionConfigEntry(api, options, name, out, size);
-  };
-  return ReadText(api, get, value);
-}
-
 std::string AllowedByEnvironment() {
   const char* variable = std::getenv("OPGRAFT_ALLOW");
   return variable != nullptr ? variable : "";
@@ -79,7 +68,7 @@ Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_
   std::string registered;
   Status status = ReadEntry(api, options, kRegisteredEntry, &is_registered, &registered);
   if (!status.ok()) return status;
-  if (is_registered && registered == key) return Status();
+  if (is_registered && registered == key) return RegisterPacks(runtime, options);
   if (is_registered) {
     return Status::Error("these session options are registered with allow='" + registered +
                          "' already and cannot be registered again with allow='" + key +
@@ -92,7 +81,8 @@ Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_
   if (status.ok()) {
     status = FromRuntime(api, AddSessionConfigEntry(api, options, kRegisteredEntry, key.c_str()));
   }
-  return status.ok() ? FromRuntime(api, AddCustomOpDomain(api, options, domain)) : status;
+  if (status.ok()) status = FromRuntime(api, AddCustomOpDomain(api, options, domain));
+  return status.ok() ? RegisterPacks(runtime, options) : status;
 }
 
 }  // namespace opgraft::ort

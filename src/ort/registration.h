@@ -16,8 +16,9 @@ inline constexpr char kAllowEntry[] = "opgraft.allow";
 /// The policy of `allow` and of the variable OPGRAFT_ALLOW.
 Status ParsePolicy(std::string_view allow, Policy* policy);
 
-/// Registers under the policy `allow`. Doing so again under the same policy changes nothing; under
-/// another it is refused, since a runtime has no way to take a registration back.
+/// Registers under the policy `allow`, the operators of packs included. Doing so again under the
+/// same policy adds those of packs that were loaded in the meantime; under another it is refused,
+/// since a runtime has no way to take a registration back.
 Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_view allow);
 
 }  // namespace opgraft::ort

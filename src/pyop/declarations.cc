@@ -7,9 +7,11 @@
 #include <mutex>
 #include <utility>
 
+#include "core/packs.h"
 #include "pyop/arguments.h"
 #include "pyop/failure.h"
 #include "pyop/gil.h"
+#include "pyop/shapes.h"
 
 namespace nb = nanobind;
 
@@ -26,37 +28,18 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-/// A dimension as opgraft._shapes takes it: int, str or None.
-nb::object ToPython(const Dimension& dimension) {
-  if (dimension.size >= 0) return nb::int_(dimension.size);
-  if (dimension.symbol.empty()) return nb::none();
-  return nb::str(dimension.symbol.c_str(), dimension.symbol.size());
-}
-
-nb::object ToPython(const SymbolicShape& shape) {
-  if (!shape) return nb::borrow(Py_Ellipsis);
-  nb::list dimensions;
-  for (const Dimension& dimension : *shape) dimensions.append(ToPython(dimension));
-  return nb::tuple(dimensions);
-}
-
-SymbolicShape ToShape(const nb::handle& shape) {
-  if (shape.is_none()) return std::nullopt;
-  std::vector<Dimension> dimensions;
-  for (const nb::handle dimension : shape) {
-    Dimension& read = dimensions.emplace_back();
-    if (nb::isinstance<nb::int_>(dimension)) read.size = nb::cast<std::int64_t>(dimension);
-    if (nb::isinstance<nb::str>(dimension)) read.symbol = nb::cast<nb::str>(dimension).c_str();
-  }
-  return dimensions;
-}
-
 }  // namespace
 
-void Declare(std::shared_ptr<const Schema> schema) {
+Status Declare(std::shared_ptr<const Schema> schema) {
+  if (const std::string pack = Packs::OfThisProcess().OwnerOf(schema->FullName()); !pack.empty()) {
+    return Status::Error(schema->FullName() + " is declared by the pack '" + pack +
+                         "' and by the Python module '" + schema->module +
+                         "'; only one of them can have it");
+  }
   Registry& registry = TheRegistry();
   const std::lock_guard lock(registry.mutex);
   registry.schemas[schema->FullName()] = std::move(schema);
+  return Status();
 }
 
 std::shared_ptr<const Schema> FindDeclared(std::string_view full_name) {

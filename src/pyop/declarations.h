@@ -14,8 +14,9 @@
 
 namespace opgraft::pyop {
 
-/// Makes an operator known, or replaces the one of that name. Thread-safe, as is all here.
-void Declare(std::shared_ptr<const Schema> schema);
+/// Makes an operator known, or replaces the one of that name. An Error where a pack has it.
+/// Thread-safe, as is all here.
+Status Declare(std::shared_ptr<const Schema> schema);
 
 /// nullptr where nobody has declared it.
 std::shared_ptr<const Schema> FindDeclared(std::string_view full_name);
@@ -29,9 +30,8 @@ class DeclaredOperators final : public model::OperatorSource {
  public:
   explicit DeclaredOperators(const Policy& policy) : policy_(policy) {}
 
-  Status Find(std::string_view who, std::string_view full_name, std::string_view module,
-              std::shared_ptr<const Schema>* schema) override {
-    return FindSchema(who, full_name, module, policy_, schema);
+  Status Find(const model::OperatorQuery& query, std::shared_ptr<const Schema>* schema) override {
+    return FindSchema(query.who, query.full_name, query.module, policy_, schema);
   }
 
  private:

@@ -164,18 +164,19 @@ Status GetBridge(const Bridge** bridge) {
   return status;
 }
 
-Status BridgedOperators::Find(std::string_view who, std::string_view full_name,
-                              std::string_view module, std::shared_ptr<const Schema>* schema) {
+Status BridgedOperators::Find(const model::OperatorQuery& query,
+                              std::shared_ptr<const Schema>* schema) {
+  const std::string_view module = query.module;
   if (!IsPythonRunning()) {
     if (module.empty()) return Status();
-    if (!policy_.Allows(module)) return policy_.Refusal(who, module);
+    if (!policy_.Allows(module)) return policy_.Refusal(query.who, module);
   }
   const Bridge* bridge = nullptr;
   if (Status status = GetBridge(&bridge); !status.ok()) {
     // A Python without our package has declared nothing.
     return module.empty() ? Status() : status;
   }
-  return bridge->find_schema(who, full_name, module, policy_, schema);
+  return bridge->find_schema(query.who, query.full_name, module, policy_, schema);
 }
 
 }  // namespace opgraft::pyop

@@ -24,8 +24,7 @@ class BridgedOperators final : public model::OperatorSource {
  public:
   explicit BridgedOperators(const Policy& policy) : policy_(policy) {}
 
-  Status Find(std::string_view who, std::string_view full_name, std::string_view module,
-              std::shared_ptr<const Schema>* schema) override;
+  Status Find(const model::OperatorQuery& query, std::shared_ptr<const Schema>* schema) override;
 
  private:
   const Policy& policy_;

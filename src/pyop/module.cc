@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/packs.h"
 #include "core/text.h"
+#include "model/pack_operators.h"
 #include "model/prepare.h"
 #include "model/prepare_file.h"
 #include "ort/refusal.h"
@@ -20,6 +22,7 @@
 #include "pyop/embedding.h"
 #include "pyop/exit_gate.h"
 #include "pyop/failure.h"
+#include "pyop/packs.h"
 #include "pyop/python_operator.h"
 #include "pyop/survey.h"
 
@@ -32,7 +35,7 @@ constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create, &FindSchema
                             &ImportModule};
 
 /// (bytes, or None where the original serves; has external data, needs a file, [(node, module,
-/// class, operator)]).
+/// class, operator)], {operator of a pack: the pack}).
 nb::tuple ToPython(const model::PreparedModel& prepared) {
   nb::list operators;
   for (const Spec& spec : prepared.python_operators) {
@@ -42,18 +45,27 @@ nb::tuple ToPython(const model::PreparedModel& prepared) {
   const nb::object bytes =
       prepared.bytes.empty() ? nb::none()
                              : nb::object(nb::bytes(prepared.bytes.data(), prepared.bytes.size()));
-  return nb::make_tuple(bytes, prepared.has_external_data, prepared.needs_file, operators);
+  nb::dict native;
+  for (const auto& [name, pack] : prepared.native_operators) {
+    native[Readable(name).c_str()] = nb::steal(PyUnicode_DecodeFSDefault(pack.c_str()));
+  }
+  return nb::make_tuple(bytes, prepared.has_external_data, prepared.needs_file, operators, native);
 }
 
 /// Calls `prepare` with the operators that are declared here, and raises what it returns.
 template <class Prepare>
 void PrepareAllowed(const std::string& allow, const std::string& environment,
-                    const model::PreparedModel& prepared, const Prepare& prepare) {
+                    const std::string& prefer, const model::PreparedModel& prepared,
+                    const Prepare& prepare) {
+  const Packs& packs = Packs::OfThisProcess();
   Policy policy;
+  model::Preference preference;
   Status status = Policy::Parse(allow, environment, &policy);
+  if (status.ok()) status = model::Preference::Parse(prefer, packs, &preference);
   if (status.ok()) {
     WithoutGil([&] {
-      DeclaredOperators operators(policy);
+      DeclaredOperators declared(policy);
+      model::PackOperators operators(packs, preference, declared);
       status = prepare(operators);
     });
   }
@@ -61,20 +73,21 @@ void PrepareAllowed(const std::string& allow, const std::string& environment,
 }
 
 nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::string& runtime,
-                  const std::string& allow, const std::string& environment) {
+                  const std::string& allow, const std::string& environment,
+                  const std::string& prefer) {
   model::PreparedModel prepared;
   const std::string_view bytes(model.c_str(), model.size());
-  PrepareAllowed(allow, environment, prepared, [&](DeclaredOperators& operators) {
+  PrepareAllowed(allow, environment, prefer, prepared, [&](model::OperatorSource& operators) {
     return model::Prepare(bytes, origin, runtime, operators, &prepared);
   });
   return ToPython(prepared);
 }
 
 nb::tuple PrepareFile(const nb::bytes& path, const std::string& runtime, const std::string& allow,
-                      const std::string& environment, bool may_refer) {
+                      const std::string& environment, const std::string& prefer, bool may_refer) {
   model::PreparedFile prepared;
   const std::string name(path.c_str(), path.size());
-  PrepareAllowed(allow, environment, prepared.model, [&](DeclaredOperators& operators) {
+  PrepareAllowed(allow, environment, prefer, prepared.model, [&](model::OperatorSource& operators) {
     return model::PrepareFile(name, runtime, operators, may_refer, &prepared);
   });
   const nb::tuple model = ToPython(prepared.model);
@@ -114,7 +127,7 @@ void DeclareOperator(const std::string& domain, const std::string& name, const s
     schema->attributes.push_back({attribute, type, is_required});
   }
   schema->has_shape_rule = has_shape_rule;
-  Declare(std::move(schema));
+  if (Status status = Declare(std::move(schema)); !status.ok()) Raise(status);
 }
 
 /// The message of a ModelError for what the runtime said, or None where the model is not to blame.
@@ -141,14 +154,15 @@ NB_MODULE(_pyop, module) {
   PrepareForForks();
   module.attr(kBridgeAttribute) = nb::capsule(&kBridge, kBridgeCapsule);
   module.def("prepare", &Prepare, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
-             nb::arg("allow"), nb::arg("environment"),
+             nb::arg("allow"), nb::arg("environment"), nb::arg("prefer"),
              "(bytes, or None where the original serves as it is; has external data, needs a file, "
-             "[(node, module, class, operator)])");
+             "[(node, module, class, operator)], {operator of a pack: the pack})");
   module.def("prepare_file", &PrepareFile, nb::arg("path"), nb::arg("runtime"), nb::arg("allow"),
-             nb::arg("environment"), nb::arg("may_refer"),
+             nb::arg("environment"), nb::arg("prefer"), nb::arg("may_refer"),
              "(as prepare, the folder of the data, and where the bytes refer to the file a "
              "function that raises once it is another)");
   DefineSurvey(module);
+  DefinePacks(module);
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
              nb::arg("has_shape_rule"));

@@ -547,5 +547,5 @@ except Exception as error:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
     assert "opgraft.UnavailableError" in output
-    assert "speaks version 2 of the bridge" in output
+    assert "of the bridge, the package opgraft of this process" in output
     assert "version 999" in output

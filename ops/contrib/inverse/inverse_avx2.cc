@@ -1,0 +1,7 @@
+// The inversion for CPUs with AVX2, FMA and F16C; compiled with these.
+#define OPGRAFT_VECTOR_BYTES 32
+#include "ops/contrib/inverse/inverse_variant.h"
+
+namespace opgraft::contrib {
+const InverseVariant kInverseAvx2 = kVariant;
+}

@@ -1,0 +1,223 @@
+// The inversion of small matrices: as many at once as a vector has lanes, one in each lane.
+#pragma once
+
+#include "ops/contrib/inverse/half.h"
+#include "ops/contrib/inverse/inverse_variants.h"
+
+namespace opgraft::contrib {
+namespace {
+
+/// One matrix in each lane, held by columns: what is in column c and row r is at [c * n + r].
+template <class Real, std::size_t n>
+struct ManyMatrices {
+  Vector<Real> elements[n * n];
+  /// Which column of the inverse stands in each place.
+  Integers<Real> columns[n];
+  /// The first zero pivot, or -1.
+  Integers<Real> zero_pivot;
+};
+
+/// From `count` matrices, at least one; the last is in all lanes that are left.
+template <class T, std::size_t n>
+[[gnu::noinline]] void LoadMany(const T* matrices, std::size_t count, ManyMatrices<Computed<T>, n>& many) {
+  using Real = Computed<T>;
+  constexpr std::size_t kCount = kLanes<Real>;
+  const auto of_lane = [&](std::size_t lane) {
+    return matrices + (lane < count ? lane : count - 1) * n * n;
+  };
+  const auto place = [](std::size_t element) { return element % n * n + element / n; };
+  if constexpr (n * n >= kCount) {
+    for (std::size_t at = 0; at < n * n; at += kCount) {
+      const std::size_t start = at + kCount <= n * n ? at : n * n - kCount;
+      Vector<Real> rows[kCount];
+      for (std::size_t lane = 0; lane < kCount; ++lane) rows[lane] = LoadAs(of_lane(lane) + start);
+      Transpose<Real>(rows);
+      for (std::size_t i = 0; i < kCount; ++i) many.elements[place(start + i)] = rows[i];
+    }
+  } else {
+    T lanes[n * n][kCount];
+    for (std::size_t lane = 0; lane < kCount; ++lane) {
+      const T* matrix = of_lane(lane);
+      for (std::size_t i = 0; i < n * n; ++i) lanes[i][lane] = matrix[i];
+    }
+    for (std::size_t i = 0; i < n * n; ++i) many.elements[place(i)] = LoadAs(lanes[i]);
+  }
+}
+
+template <class T, std::size_t n>
+[[gnu::noinline]] void StoreMany(const ManyMatrices<Computed<T>, n>& many, std::size_t count,
+                                 T* matrices) {
+  using Real = Computed<T>;
+  constexpr std::size_t kCount = kLanes<Real>;
+  if constexpr (kCanPermute<Real> && n <= kCount && n >= kCount / 2) {
+    Integers<Real> places[kCount] = {};  // in each matrix, where the inverse's columns stand
+    for (std::size_t lane = 0; lane < kCount; ++lane) {
+      for (std::size_t k = 0; k < n; ++k) places[lane][many.columns[k][lane]] = k;
+    }
+    for (std::size_t r = 0; r < n; ++r) {
+      Vector<Real> rows[kCount] = {};
+      for (std::size_t k = 0; k < n; ++k) rows[k] = many.elements[k * n + r];
+      Transpose<Real>(rows);
+      for (std::size_t lane = 0; lane < count; ++lane) {
+        T row[kCount];
+        StoreAs(Permute<Real>(rows[lane], places[lane]), row);
+        __builtin_memcpy(matrices + (lane * n + r) * n, row, n * sizeof(T));
+      }
+    }
+  } else {
+    T narrowed[sizeof(T) == sizeof(Real) ? 1 : n * n][kCount];
+    const T* elements = narrowed[0];
+    if constexpr (sizeof(T) == sizeof(Real)) {
+      elements = reinterpret_cast<const T*>(many.elements);
+    } else {
+      for (std::size_t i = 0; i < n * n; ++i) StoreAs(many.elements[i], narrowed[i]);
+    }
+    for (std::size_t lane = 0; lane < count; ++lane) {
+      for (std::size_t k = 0; k < n; ++k) {
+        T* const column = matrices + lane * n * n + many.columns[k][lane];
+        for (std::size_t r = 0; r < n; ++r) column[r * n] = elements[(k * n + r) * kCount + lane];
+      }
+    }
+  }
+}
+
+/// Steps of the elimination that are taken in their own columns before all are taken in the others.
+constexpr std::size_t kSteps = 4;
+
+/// What a step does to a column: rows k and `place` change places, then what is in row k, times
+/// the factors, is subtracted from all.
+template <class Real, std::size_t n>
+struct Step {
+  /// Whether row r is the pivot's, for r > k.
+  Integers<Real> chosen[n];
+  Vector<Real> factors[n];
+};
+
+/// Takes step k in its own column: chooses the pivot, and makes the factors.
+template <class Real, std::size_t n>
+[[gnu::noinline]] void TakeStep(ManyMatrices<Real, n>& many, std::size_t k, Step<Real, n>& step) {
+  if (k >= n) __builtin_unreachable();
+  using Integer = typename Simd<Real>::Integer;
+  const auto all = [](std::size_t value) { return Integers<Real>{} + static_cast<Integer>(value); };
+  Vector<Real>* const column = many.elements + k * n;
+  Integers<Real> greatest = Magnitude<Real>(column[k]);
+  Integers<Real> place = all(k);
+  for (std::size_t r = k + 1; r < n; ++r) {
+    const Integers<Real> magnitude = Magnitude<Real>(column[r]);
+    const Integers<Real> greater = magnitude > greatest;
+    greatest = greater ? magnitude : greatest;
+    place = greater ? all(r) : place;
+  }
+  Vector<Real> pivot = column[k];
+  Integers<Real> pivot_column = many.columns[k];
+  for (std::size_t r = k + 1; r < n; ++r) {
+    const Integers<Real> chosen = place == all(r);
+    pivot = Select<Real>(chosen, column[r], pivot);
+    pivot_column = chosen ? many.columns[r] : pivot_column;
+    column[r] = Select<Real>(chosen, column[k], column[r]);
+    many.columns[r] = chosen ? many.columns[k] : many.columns[r];
+    step.chosen[r] = chosen;
+  }
+  many.columns[k] = pivot_column;
+  many.zero_pivot = (pivot == 0) & (many.zero_pivot < 0) ? all(k) : many.zero_pivot;
+  column[k] = Vector<Real>{} + 1;
+  for (std::size_t r = 0; r < n; ++r) step.factors[r] = column[r] = column[r] / pivot;
+}
+
+/// Takes step k in another column.
+template <class Real, std::size_t n>
+[[gnu::noinline]] void TakeStepIn(Vector<Real>* column, std::size_t k, const Step<Real, n>& step) {
+  if (k >= n) __builtin_unreachable();
+  const Vector<Real> top = column[k];
+  Vector<Real> taken = top;
+  for (std::size_t r = k + 1; r < n; ++r) taken = Select<Real>(step.chosen[r], column[r], taken);
+  for (std::size_t r = 0; r < k; ++r) column[r] -= taken * step.factors[r];
+  column[k] = Vector<Real>{} - taken * step.factors[k];
+  for (std::size_t r = k + 1; r < n; ++r) {
+    column[r] = Select<Real>(step.chosen[r], top, column[r]) - taken * step.factors[r];
+  }
+}
+
+/// Takes the steps [kFirst, kLast) in another column, which is in registers meanwhile.
+template <std::size_t kFirst, std::size_t kLast, class Real, std::size_t n>
+[[gnu::noinline]] void TakeStepsIn(Vector<Real>* column, const Step<Real, n>* steps) {
+  Vector<Real> rows[n];
+  ForEach<0, n>([&]<std::size_t r>() { rows[r] = column[r]; });
+  ForEach<kFirst, kLast>([&]<std::size_t k>() __attribute__((always_inline)) {
+    const Step<Real, n>& step = steps[k - kFirst];
+    const Vector<Real> top = rows[k];
+    Vector<Real> taken = top;
+    ForEach<k + 1, n>([&]<std::size_t r>() {
+      taken = Select<Real>(step.chosen[r], rows[r], taken);
+      rows[r] = Select<Real>(step.chosen[r], top, rows[r]);
+    });
+    rows[k] = Vector<Real>{};
+    ForEach<0, n>([&]<std::size_t r>() { rows[r] -= taken * step.factors[r]; });
+  });
+  ForEach<0, n>([&]<std::size_t r>() { column[r] = rows[r]; });
+}
+
+/// Gauss-Jordan elimination in place. The inverse's columns stay in the order of the pivots.
+/// Calls `meanwhile` with the number of each step.
+template <class Real, std::size_t n, class Function>
+void InvertMany(ManyMatrices<Real, n>& many, const Function& meanwhile) {
+  using Integer = typename Simd<Real>::Integer;
+  many.zero_pivot = Integers<Real>{} - 1;
+  for (std::size_t k = 0; k < n; ++k) many.columns[k] = Integers<Real>{} + static_cast<Integer>(k);
+  const auto column = [&](std::size_t c) { return many.elements + c * n; };
+  ForEach<0, (n + kSteps - 1) / kSteps>([&]<std::size_t block>() {
+    constexpr std::size_t kFirst = block * kSteps;
+    constexpr std::size_t kLast = kFirst + kSteps < n ? kFirst + kSteps : n;
+    Step<Real, n> steps[kSteps];
+    for (std::size_t k = kFirst; k < kLast; ++k) {
+      Step<Real, n>& step = steps[k - kFirst];
+      TakeStep(many, k, step);
+      for (std::size_t c = kFirst; c < kLast; ++c) {
+        if (c != k) TakeStepIn(column(c), k, step);
+      }
+      meanwhile(k);
+    }
+    for (std::size_t c = 0; c < n; ++c) {
+      if (c < kFirst || c >= kLast) TakeStepsIn<kFirst, kLast>(column(c), steps);
+    }
+  });
+}
+
+template <class T, std::size_t n>
+SingularMatrix InvertGroup(const T* matrices, T* inverses, std::size_t count, void* scratch) {
+  auto& many = *static_cast<ManyMatrices<Computed<T>, n>*>(scratch);
+  LoadMany<T, n>(matrices, count, many);
+  InvertMany<Computed<T>, n>(many, [&](std::size_t k) {
+    const std::size_t end = count * n * n * (k + 1) / n;
+    for (std::size_t i = count * n * n * k / n; i < end; i += 64 / sizeof(T)) {
+      __builtin_prefetch(inverses + i, 1);
+      __builtin_prefetch(matrices + count * n * n + i, 0, 2);
+    }
+  });
+  for (std::size_t lane = 0; lane < count; ++lane) {
+    if (many.zero_pivot[lane] >= 0) {
+      return {static_cast<std::int64_t>(lane), static_cast<std::int64_t>(many.zero_pivot[lane])};
+    }
+  }
+  StoreMany<T, n>(many, count, inverses);
+  return {};
+}
+
+/// From where on one after the other is as fast.
+template <class Real>
+constexpr std::size_t kLargestOfMany = kLanes<Real> < 8 ? 2 * kLanes<Real> : 16;
+
+/// InvertGroup for n×n matrices, n from 1 to kLargestOfMany<Computed<T>>; `scratch` is aligned for vectors.
+template <class T>
+using GroupFunction = SingularMatrix (*)(const T*, T*, std::size_t, void*);
+
+template <class T>
+GroupFunction<T> GroupFunctionFor(std::size_t n) {
+  return [n]<std::size_t... I>(std::index_sequence<I...>) {
+    constexpr GroupFunction<T> kFunctions[] = {InvertGroup<T, I + 1>...};
+    return kFunctions[n - 1];
+  }(std::make_index_sequence<kLargestOfMany<Computed<T>>>());
+}
+
+}  // namespace
+}  // namespace opgraft::contrib

@@ -1,0 +1,231 @@
+// The inversion of one matrix: blocked Gauss-Jordan elimination with partial pivoting.
+#pragma once
+
+#include "ops/contrib/inverse/half.h"
+
+namespace opgraft::contrib {
+namespace {
+
+/// Columns that are eliminated before the others are changed by their product.
+constexpr std::size_t kBlock = 32;
+/// Columns and vectors of each that the product keeps in registers.
+constexpr std::size_t kTileColumns = kVectorBytes == 64 ? 8 : 4;
+constexpr std::size_t kTileVectors = 2;
+
+/// A matrix in scratch memory, held by columns of whole vectors as LAPACK holds it, and the
+/// arithmetic on it. Columns are padded to whole tiles; what is in the padding has no effect.
+template <class Real>
+class OneMatrix {
+ public:
+  static constexpr std::size_t kCount = kLanes<Real>;
+
+  OneMatrix(std::size_t n, void* scratch)
+      : n_(n),
+        stride_(Stride(n)),
+        elements_(static_cast<Real*>(scratch)),
+        pivots_(reinterpret_cast<std::size_t*>(elements_ + Columns(n) * stride_)),
+        places_(pivots_ + n) {}
+
+  static std::size_t ScratchBytes(std::size_t n) {
+    return Columns(n) * Stride(n) * sizeof(Real) + 2 * n * sizeof(std::size_t);
+  }
+
+  template <class T>
+  void LoadFrom(const T* matrix) {
+    const std::size_t padding = n_ / kCount * kCount;
+    for (std::size_t c = 0; c < Columns(n_); ++c) {
+      for (std::size_t r = c < n_ ? padding : 0; r < Rows(n_); r += kCount) {
+        Store(Vector<Real>{}, Column(c) + r);
+      }
+    }
+    if (n_ < kCount) {
+      for (std::size_t c = 0; c < n_; ++c) {
+        T column[kCount] = {};
+        for (std::size_t r = 0; r < n_; ++r) column[r] = matrix[r * n_ + c];
+        Store(LoadAs(column), Column(c));
+      }
+      return;
+    }
+    ForEachSquare([&](std::size_t r, std::size_t c) {
+      Vector<Real> square[kCount];
+      for (std::size_t i = 0; i < kCount; ++i) square[i] = LoadAs(matrix + (r + i) * n_ + c);
+      Transpose<Real>(square);
+      for (std::size_t i = 0; i < kCount; ++i) Store(square[i], Column(c + i) + r);
+    });
+  }
+
+  template <class T>
+  void StoreTo(T* matrix) const {
+    if (n_ < kCount) {
+      for (std::size_t c = 0; c < n_; ++c) {
+        T column[kCount];
+        StoreAs(Load(Column(places_[c])), column);
+        for (std::size_t r = 0; r < n_; ++r) matrix[r * n_ + c] = column[r];
+      }
+      return;
+    }
+    ForEachSquare([&](std::size_t r, std::size_t c) {
+      Vector<Real> square[kCount];
+      for (std::size_t i = 0; i < kCount; ++i) square[i] = Load(Column(places_[c + i]) + r);
+      Transpose<Real>(square);
+      for (std::size_t i = 0; i < kCount; ++i) StoreAs(square[i], matrix + (r + i) * n_ + c);
+    });
+  }
+
+  /// Returns the place of the first zero pivot, or -1.
+  std::int64_t Invert() {
+    for (std::size_t first = 0; first < n_; first += kBlock) {
+      const std::size_t last = first + kBlock < n_ ? first + kBlock : n_;
+      for (std::size_t k = first; k < last; ++k) {
+        pivots_[k] = GreatestFrom(k);
+        if (Column(k)[pivots_[k]] == 0) return static_cast<std::int64_t>(k);
+        Eliminate(k, first, last);
+      }
+      for (std::size_t c = 0; c < first; c += kTileColumns) UpdateTile(c, first, last);
+      for (std::size_t c = last; c < n_; c += kTileColumns) UpdateTile(c, first, last);
+    }
+    for (std::size_t c = 0; c < n_; ++c) places_[c] = c;
+    for (std::size_t k = n_; k-- > 0;) {
+      const std::size_t place = places_[k];
+      places_[k] = places_[pivots_[k]];
+      places_[pivots_[k]] = place;
+    }
+    return -1;
+  }
+
+ private:
+  static std::size_t Rows(std::size_t n) { return RoundUp(n, kTileVectors * kCount); }
+  static std::size_t Columns(std::size_t n) { return RoundUp(n, kTileColumns); }
+  static std::size_t Stride(std::size_t n) {
+    // An odd number of cache lines, lest all columns fall into few sets of the cache.
+    constexpr std::size_t kLine = 64 / sizeof(Real);
+    return (RoundUp(Rows(n), kLine) / kLine | 1) * kLine;
+  }
+
+  Real* Column(std::size_t c) const { return elements_ + c * stride_; }
+
+  /// Calls with the corners of squares of vectors that cover the matrix; the last ones overlap.
+  template <class Function>
+  void ForEachSquare(const Function& function) const {
+    for (std::size_t r = 0; r < n_; r += kCount) {
+      for (std::size_t c = 0; c < n_; c += kCount) {
+        function(r + kCount <= n_ ? r : n_ - kCount, c + kCount <= n_ ? c : n_ - kCount);
+      }
+    }
+  }
+
+  /// Where the greatest magnitude of column k is among its rows from k, the first of equals.
+  std::size_t GreatestFrom(std::size_t k) const {
+    using Integer = typename Simd<Real>::Integer;
+    const auto from = static_cast<Integer>(k), to = static_cast<Integer>(n_);
+    const Integers<Real> lanes = LaneNumbers<Real>();
+    Integers<Real> greatest = Integers<Real>{} - 1;
+    Integers<Real> place = Integers<Real>{};
+    for (std::size_t r = k / kCount * kCount; r < n_; r += kCount) {
+      const Integers<Real> rows = lanes + static_cast<Integer>(r);
+      const Integers<Real> counts = (rows >= from) & (rows < to);
+      const Integers<Real> magnitude = Magnitude<Real>(Load(Column(k) + r)) | ~counts;
+      const Integers<Real> greater = magnitude > greatest;
+      greatest = greater ? magnitude : greatest;
+      place = greater ? rows : place;
+    }
+    constexpr std::make_index_sequence<kCount> kAll;
+    const auto reduce = [&]<std::size_t kBy>() {
+      if constexpr (kBy < kCount) {
+        const Integers<Real> other = Rotate<kBy>(greatest, kAll);
+        const Integers<Real> other_place = Rotate<kBy>(place, kAll);
+        const Integers<Real> better =
+            (other > greatest) | ((other == greatest) & (other_place < place));
+        greatest = better ? other : greatest;
+        place = better ? other_place : place;
+      }
+    };
+    reduce.template operator()<8>();
+    reduce.template operator()<4>();
+    reduce.template operator()<2>();
+    reduce.template operator()<1>();
+    return static_cast<std::size_t>(place[0]);
+  }
+
+  /// Step k of the elimination, in the columns [first, last), of which k is one.
+  void Eliminate(std::size_t k, std::size_t first, std::size_t last) {
+    using Integer = typename Simd<Real>::Integer;
+    const std::size_t pivot_row = pivots_[k];
+    Real tops[kBlock];   // of each column what stands in row k and in the pivot's row,
+    Real taken[kBlock];  // which change places
+    for (std::size_t c = first; c < last; ++c) {
+      tops[c - first] = Column(c)[k];
+      taken[c - first] = Column(c)[pivot_row];
+    }
+    const Real top = tops[k - first];
+    const Real pivot = taken[k - first];
+    // By whole vectors only: a load of one would wait for smaller stores to reach the cache.
+    for (std::size_t r = 0; r < n_; r += kTileVectors * kCount) {
+      Integers<Real> in_pivot_row[kTileVectors];
+      Integers<Real> in_row_k[kTileVectors];
+      Vector<Real> factors[kTileVectors];
+      for (std::size_t v = 0; v < kTileVectors; ++v) {
+        const Integers<Real> rows = LaneNumbers<Real>() + static_cast<Integer>(r + v * kCount);
+        in_pivot_row[v] = rows == static_cast<Integer>(pivot_row);
+        in_row_k[v] = rows == static_cast<Integer>(k);
+        Real* const at = Column(k) + r + v * kCount;
+        factors[v] = in_pivot_row[v] ? Vector<Real>{} + top : Load(at);
+        factors[v] = (in_row_k[v] ? Vector<Real>{} + 1 : factors[v]) / pivot;
+        Store(factors[v], at);
+      }
+      for (std::size_t c = first; c < last; ++c) {
+        if (c == k) continue;
+        for (std::size_t v = 0; v < kTileVectors; ++v) {
+          Real* const at = Column(c) + r + v * kCount;
+          Vector<Real> rest = in_pivot_row[v] ? Vector<Real>{} + tops[c - first] : Load(at);
+          rest = in_row_k[v] ? Vector<Real>{} : rest;
+          Store(rest - taken[c - first] * factors[v], at);
+        }
+      }
+    }
+  }
+
+  /// The steps [first, last) of the elimination at once, in kTileColumns other columns from c on.
+  void UpdateTile(std::size_t c, std::size_t first, std::size_t last) {
+    Real taken[kBlock][kTileColumns];
+    for (std::size_t i = 0; i < kTileColumns; ++i) {
+      Real* const column = Column(c + i);
+      for (std::size_t k = first; k < last; ++k) {
+        taken[k - first][i] = column[pivots_[k]];
+        column[pivots_[k]] = column[k];
+        column[k] = 0;
+      }
+    }
+    for (std::size_t r = 0; r < n_; r += kTileVectors * kCount) {
+      Vector<Real> sums[kTileColumns][kTileVectors];
+      for (std::size_t i = 0; i < kTileColumns; ++i) {
+        for (std::size_t v = 0; v < kTileVectors; ++v) {
+          sums[i][v] = Load(Column(c + i) + r + v * kCount);
+        }
+      }
+      for (std::size_t k = first; k < last; ++k) {
+        for (std::size_t v = 0; v < kTileVectors; ++v) {
+          const Vector<Real> factors = Load(Column(k) + r + v * kCount);
+          for (std::size_t i = 0; i < kTileColumns; ++i) {
+            sums[i][v] = MinusProduct<Real>(sums[i][v], taken[k - first][i], factors);
+          }
+        }
+      }
+      for (std::size_t i = 0; i < kTileColumns; ++i) {
+        for (std::size_t v = 0; v < kTileVectors; ++v) {
+          Store(sums[i][v], Column(c + i) + r + v * kCount);
+        }
+      }
+    }
+  }
+
+  std::size_t n_;
+  std::size_t stride_;
+  Real* elements_;
+  std::size_t* pivots_;
+  /// In which column each column of the inverse stands.
+  std::size_t* places_;
+};
+
+}  // namespace
+}  // namespace opgraft::contrib

@@ -1,0 +1,170 @@
+// SIMD vectors of OPGRAFT_VECTOR_BYTES, in the vector extensions of GCC and Clang.
+//
+// Files that are compiled for more than the baseline include this. All of it is in an unnamed
+// namespace, and nothing in it or above it calls an inline function of another header: of such
+// functions the linker keeps one copy, which must not be one that only some CPUs can run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#ifdef __FMA__
+#include <immintrin.h>
+#endif
+
+namespace opgraft::contrib {
+namespace {
+
+constexpr std::size_t kVectorBytes = OPGRAFT_VECTOR_BYTES;
+
+template <class Real>
+struct Simd;
+
+template <>
+struct Simd<float> {
+  using Integer = std::int32_t;
+  typedef float Vector __attribute__((vector_size(kVectorBytes)));
+  typedef std::int32_t Integers __attribute__((vector_size(kVectorBytes)));
+};
+
+template <>
+struct Simd<double> {
+  using Integer = std::int64_t;
+  typedef double Vector __attribute__((vector_size(kVectorBytes)));
+  typedef std::int64_t Integers __attribute__((vector_size(kVectorBytes)));
+};
+
+template <class Real>
+using Vector = typename Simd<Real>::Vector;
+
+/// As wide as Real and as many as in its vector; a comparison gives 0 or -1 of them.
+template <class Real>
+using Integers = typename Simd<Real>::Integers;
+
+template <class Real>
+constexpr std::size_t kLanes = kVectorBytes / sizeof(Real);
+
+constexpr std::size_t RoundUp(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
+}
+
+/// Calls function.operator()<i>() for i from kFrom to below kTo: what is indexed with i can be in
+/// registers.
+template <std::size_t kFrom, std::size_t kTo, class Function>
+[[gnu::always_inline]] inline void ForEach(const Function& function) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
+    (function.template operator()<kFrom + I>(), ...);
+  }
+  (std::make_index_sequence<(kTo > kFrom ? kTo - kFrom : 0)>());
+}
+
+template <class Real>
+Vector<Real> Load(const Real* from) {
+  Vector<Real> vector;
+  __builtin_memcpy(&vector, from, sizeof(vector));
+  return vector;
+}
+
+template <class Real>
+void Store(const Vector<Real>& vector, Real* to) {
+  __builtin_memcpy(to, &vector, sizeof(vector));
+}
+
+template <class Real>
+Vector<Real> Select(const Integers<Real>& mask, const Vector<Real>& yes, const Vector<Real>& no) {
+  return reinterpret_cast<Vector<Real>>((mask & reinterpret_cast<Integers<Real>>(yes)) |
+                                        (~mask & reinterpret_cast<Integers<Real>>(no)));
+}
+
+/// minuend - factor * vector, rounded once where the CPU can.
+template <class Real>
+Vector<Real> MinusProduct(const Vector<Real>& minuend, Real factor, const Vector<Real>& vector) {
+#ifdef __FMA__
+  constexpr bool kIsFloat = sizeof(Real) == sizeof(float);
+#ifdef __AVX512F__
+  if constexpr (kIsFloat) return _mm512_fnmadd_ps(_mm512_set1_ps(factor), vector, minuend);
+  if constexpr (!kIsFloat) return _mm512_fnmadd_pd(_mm512_set1_pd(factor), vector, minuend);
+#else
+  if constexpr (kIsFloat) return _mm256_fnmadd_ps(_mm256_set1_ps(factor), vector, minuend);
+  if constexpr (!kIsFloat) return _mm256_fnmadd_pd(_mm256_set1_pd(factor), vector, minuend);
+#endif
+#else
+  return minuend - factor * vector;
+#endif
+}
+
+/// Ordered as the absolute values are; NaN is greater than infinity, so that it is not lost.
+template <class Real>
+Integers<Real> Magnitude(const Vector<Real>& vector) {
+  using Integer = typename Simd<Real>::Integer;
+  constexpr auto kAllButSign = static_cast<Integer>(~(Integer{1} << (8 * sizeof(Real) - 1)));
+  return reinterpret_cast<Integers<Real>>(vector) & kAllButSign;
+}
+
+/// 0, 1, 2, ...
+template <class Real>
+Integers<Real> LaneNumbers() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return Integers<Real>{static_cast<typename Simd<Real>::Integer>(I)...};
+  }(std::make_index_sequence<kLanes<Real>>());
+}
+
+/// a0 b0 a1 b1 ..., of the lower half (kHalf 0) or of the upper (1).
+template <class Real, std::size_t kHalf, std::size_t... I>
+Vector<Real> Interleave(const Vector<Real>& a, const Vector<Real>& b, std::index_sequence<I...>) {
+  constexpr std::size_t kCount = kLanes<Real>;
+  return __builtin_shufflevector(a, b, (I / 2 + I % 2 * kCount + kHalf * kCount / 2)...);
+}
+
+template <class Real>
+void Transpose(Vector<Real> (&rows)[kLanes<Real>]) {
+  constexpr std::size_t kCount = kLanes<Real>;
+  constexpr std::make_index_sequence<kCount> kAll;
+  for (std::size_t step = 1; step < kCount; step *= 2) {
+    Vector<Real> next[kCount];
+    for (std::size_t i = 0; i < kCount / 2; ++i) {
+      next[2 * i] = Interleave<Real, 0>(rows[i], rows[i + kCount / 2], kAll);
+      next[2 * i + 1] = Interleave<Real, 1>(rows[i], rows[i + kCount / 2], kAll);
+    }
+    for (std::size_t i = 0; i < kCount; ++i) rows[i] = next[i];
+  }
+}
+
+#ifdef __AVX2__
+/// Whether there is an instruction for Permute.
+template <class Real>
+constexpr bool kCanPermute = kVectorBytes == 64 || sizeof(Real) == sizeof(float);
+#else
+template <class Real>
+constexpr bool kCanPermute = false;
+#endif
+
+/// Lane i of the result is what is in lane from[i].
+template <class Real>
+Vector<Real> Permute(const Vector<Real>& vector, const Integers<Real>& from) {
+#if defined(__AVX512F__)
+  constexpr auto kAllLanes = static_cast<__mmask16>(-1);
+  const auto indices = reinterpret_cast<__m512i>(from);
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    return _mm512_maskz_permutexvar_ps(kAllLanes, indices, vector);
+  } else {
+    return _mm512_maskz_permutexvar_pd(static_cast<__mmask8>(kAllLanes), indices, vector);
+  }
+#elif defined(__AVX2__)
+  if constexpr (kCanPermute<Real>) {
+    return _mm256_permutevar8x32_ps(vector, reinterpret_cast<__m256i>(from));
+  }
+#else
+  static_assert(kCanPermute<Real>);
+#endif
+}
+
+/// What is in lane i goes to lane i - kBy, around the end.
+template <std::size_t kBy, class V, std::size_t... I>
+V Rotate(const V& vector, std::index_sequence<I...>) {
+  return __builtin_shufflevector(vector, vector, ((I + kBy) % sizeof...(I))...);
+}
+
+}  // namespace
+}  // namespace opgraft::contrib

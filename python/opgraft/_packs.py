@@ -1,0 +1,130 @@
+"""Packs: libraries of operators written in C++, which `opgraft build` makes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from opgraft import _errors
+from opgraft._library import library_path, shipped_packs
+from opgraft._modules import names
+from opgraft._when_imported import when_imported
+
+
+class Pack(NamedTuple):
+    """A pack that is loaded."""
+
+    path: str
+    #: "domain::Name" of each, in the order of their declarations.
+    operators: tuple[str, ...]
+
+
+def load(pack: str | os.PathLike[str]) -> Pack:
+    """Loads a pack for good: the sessions of this process find its operators, and so does onnx
+    (checker, shape inference, reference evaluation). Loading it again changes nothing.
+
+    >>> opgraft.load("libmy_op.so")
+    Pack(path='.../libmy_op.so', operators=('my.domain::Scale',))
+    """
+    from opgraft import _pyop
+
+    path = os.path.realpath(os.fspath(pack))
+    _pyop.load_pack(os.fsencode(path))
+    _load_into_library(path)
+    when_imported("onnx", _tell_onnx)
+    found = dict.fromkeys(one.full_name for one in operators() if one.pack == path)
+    return Pack(path, tuple(found))
+
+
+def load_preferred(prefer: Iterable[str]) -> list[str]:
+    """The entries of `prefer`; where there are some, the packs are loaded that come with Opgraft.
+
+    Not before: they have kernels for what ONNX Runtime has its own for.
+    """
+    entries = names(prefer, "prefer")
+    if entries:
+        for pack in shipped_packs():
+            load(pack)
+    return entries
+
+
+def _load_into_library(path: str) -> None:
+    """libopgraft, which registers operators with ONNX Runtime, has a list of its own."""
+    library = ctypes.CDLL(library_path())
+    text = ctypes.c_char_p()
+    library.opgraft_free.argtypes = [ctypes.c_char_p]
+    kind = library.opgraft_load(ctypes.c_char_p(os.fsencode(path)), ctypes.byref(text))
+    if kind == 0:
+        return
+    message = (text.value or b"").decode("utf-8", "replace")
+    library.opgraft_free(text)
+    raise _errors.of_kind(kind)(message)
+
+
+class Parameter(NamedTuple):
+    """An input or output."""
+
+    name: str
+    description: str
+    occurrence: int
+    type: int
+    minimum: int
+
+
+class Type(NamedTuple):
+    name: str
+    description: str
+    allowed: list[int]
+    is_tied: bool
+
+
+class Attribute(NamedTuple):
+    name: str
+    description: str
+    kind: int
+    is_required: bool
+    default: Any
+
+
+class NativeOperator(NamedTuple):
+    """An operator of a pack, at one version."""
+
+    domain: str
+    name: str
+    documentation: str
+    torch_name: str
+    since_version: int
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    types: tuple[Type, ...]
+    attributes: tuple[Attribute, ...]
+    has_shape_rule: bool
+    pack: str
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.domain}::{self.name}"
+
+
+def operators() -> list[NativeOperator]:
+    """Those of all packs that are loaded, every version of them."""
+    from opgraft import _pyop
+
+    return [_operator(values) for values in _pyop.pack_operators()]
+
+
+def _operator(values: dict[str, Any]) -> NativeOperator:
+    given = dict(values)
+    given["inputs"] = tuple(Parameter(*one) for one in values["inputs"])
+    given["outputs"] = tuple(Parameter(*one) for one in values["outputs"])
+    given["types"] = tuple(Type(*one) for one in values["types"])
+    given["attributes"] = tuple(Attribute(*one) for one in values["attributes"])
+    return NativeOperator(**given)
+
+
+def _tell_onnx() -> None:
+    from opgraft import _onnx_packs
+
+    _onnx_packs.register_schemas()

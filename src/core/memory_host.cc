@@ -1,0 +1,330 @@
+// The tables of opgraft/c_api.h over plain memory.
+#include "core/memory_host.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "core/element_type.h"
+
+namespace opgraft {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // for any instruction
+
+Status ToStatus(const OpgraftError& error) {
+  const bool is_known = error.kind >= static_cast<int>(ErrorKind::kError) &&
+                        error.kind <= static_cast<int>(ErrorKind::kUnavailable);
+  return {is_known ? static_cast<ErrorKind>(error.kind) : ErrorKind::kError,
+          std::string(error.text.data, error.text.size)};
+}
+
+Status FindAttribute(const GivenAttributes& attributes, const char* name, std::int32_t kind,
+                     OpgraftAttribute* found) {
+  *found = {};
+  const auto given = attributes.find(name);
+  if (given == attributes.end()) return Status();
+  if (given->second.kind != kind) {
+    return Status::Model("attribute '" + std::string(name) + "' is of ONNX's kind number " +
+                         std::to_string(given->second.kind) + ", expected " + std::to_string(kind));
+  }
+  *found = given->second;
+  return Status();
+}
+
+class MemoryNode : public OpgraftNode {
+ public:
+  MemoryNode(const std::string& name, std::span<const OpgraftTensor> inputs, std::size_t outputs,
+             const GivenAttributes& attributes)
+      : OpgraftNode{&kTable},
+        name_(name),
+        inputs_(inputs),
+        outputs_(outputs),
+        attributes_(attributes) {}
+
+  const Status& status() const { return status_; }
+
+ private:
+  static MemoryNode& Self(OpgraftNode* self) { return *static_cast<MemoryNode*>(self); }
+  static const OpgraftNodeTable kTable;
+
+  const std::string& name_;
+  const std::span<const OpgraftTensor> inputs_;
+  const std::size_t outputs_;
+  const GivenAttributes& attributes_;
+  Status status_;
+};
+
+const OpgraftNodeTable MemoryNode::kTable = {
+    [](OpgraftNode* self, const OpgraftError* error) { Self(self).status_ = ToStatus(*error); },
+    [](OpgraftNode* self) { return OpgraftText{Self(self).name_.data(), Self(self).name_.size()}; },
+    [](OpgraftNode* self) { return Self(self).inputs_.size(); },
+    [](OpgraftNode* self) { return Self(self).outputs_; },
+    [](OpgraftNode* self, std::size_t index, std::int32_t* type) {
+      *type = Self(self).inputs_[index].element_type;
+      return 0;
+    },
+    [](OpgraftNode* self, const char* name, std::int32_t kind, OpgraftAttribute* found) {
+      Self(self).status_ = FindAttribute(Self(self).attributes_, name, kind, found);
+      return Self(self).status_.ok() ? 0 : 1;
+    },
+    // A run has nothing that is the same in every run.
+    [](OpgraftNode*, std::size_t, OpgraftTensor* tensor) {
+      *tensor = {};
+      return 0;
+    }};
+
+class MemoryCall : public OpgraftCall {
+ public:
+  MemoryCall(std::span<const OpgraftTensor> inputs, std::size_t outputs,
+             const std::vector<std::int32_t>& output_types, OutputReceiver& receiver)
+      : OpgraftCall{&kTable},
+        inputs_(inputs),
+        outputs_(outputs),
+        output_types_(output_types),
+        receiver_(receiver) {}
+
+  const Status& status() const { return status_; }
+
+ private:
+  static MemoryCall& Self(OpgraftCall* self) { return *static_cast<MemoryCall*>(self); }
+
+  int Output(std::size_t index, std::span<const std::int64_t> shape, OpgraftTensor* tensor) {
+    *tensor = {};
+    if (index >= outputs_) return 0;
+    for (const std::int64_t size : shape) {
+      if (size >= 0) continue;
+      status_ = Status::Error("output " + std::to_string(index) + " is given the size " +
+                              std::to_string(size));
+      return 1;
+    }
+    const std::int32_t type = output_types_[std::min(index, output_types_.size() - 1)];
+    void* const data = receiver_.Allocate(index, type, shape);
+    if (data == nullptr) {
+      status_ = Status::Error("there is no memory for output " + std::to_string(index));
+      return 1;
+    }
+    *tensor = {data, shape.data(), shape.size(), type};
+    return 0;
+  }
+
+  int Scratch(std::size_t bytes, void** memory) {
+    *memory = ::operator new(bytes, std::align_val_t(kAlignment), std::nothrow);
+    if (*memory == nullptr) {
+      status_ = Status::Error("there are no " + std::to_string(bytes) + " bytes of memory");
+      return 1;
+    }
+    scratch_.emplace_back(*memory);
+    return 0;
+  }
+
+  static const OpgraftCallTable kTable;
+
+  struct Free {
+    void operator()(void* memory) const { ::operator delete(memory, std::align_val_t(kAlignment)); }
+  };
+
+  const std::span<const OpgraftTensor> inputs_;
+  const std::size_t outputs_;
+  const std::vector<std::int32_t>& output_types_;
+  OutputReceiver& receiver_;
+  Status status_;
+  std::vector<std::unique_ptr<void, Free>> scratch_;
+};
+
+const OpgraftCallTable MemoryCall::kTable = {
+    [](OpgraftCall* self, const OpgraftError* error) { Self(self).status_ = ToStatus(*error); },
+    [](OpgraftCall* self, std::size_t index, OpgraftTensor* tensor) {
+      *tensor = Self(self).inputs_[index];
+      return 0;
+    },
+    [](OpgraftCall* self, std::size_t index, const std::int64_t* shape, std::size_t rank,
+       OpgraftTensor* tensor) { return Self(self).Output(index, {shape, rank}, tensor); },
+    [](OpgraftCall* self, std::size_t index, const std::int64_t* shape, std::size_t rank,
+       const OpgraftText* texts) {
+      if (index >= Self(self).outputs_) return 0;
+      std::size_t elements = 1;
+      for (std::size_t i = 0; i < rank; ++i) elements *= static_cast<std::size_t>(shape[i]);
+      Self(self).receiver_.Store(index, {shape, rank}, {texts, elements});
+      return 0;
+    },
+    [](OpgraftCall* self, std::size_t bytes, void** memory) {
+      return Self(self).Scratch(bytes, memory);
+    },
+    [](OpgraftCall*, std::size_t total, std::size_t, void (*body)(void*, std::size_t),
+       void* argument) {
+      for (std::size_t i = 0; i < total; ++i) body(argument, i);
+      return 0;
+    },
+    [](OpgraftCall*, std::int32_t, const OpgraftText*) { return 0; }};
+
+class MemoryInference : public OpgraftInference {
+ public:
+  MemoryInference(const std::vector<KnownValue>& inputs, std::size_t outputs,
+                  const GivenAttributes& attributes, std::vector<KnownValue>* inferred)
+      : OpgraftInference{&kTable},
+        inputs_(inputs),
+        outputs_(outputs),
+        attributes_(attributes),
+        inferred_(inferred),
+        dimensions_(inputs.size()) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].shape) continue;
+      for (const Dimension& one : *inputs[i].shape) {
+        dimensions_[i].push_back({one.size, one.symbol.c_str()});
+      }
+    }
+  }
+
+  const Status& status() const { return status_; }
+
+ private:
+  static MemoryInference& Self(OpgraftInference* self) {
+    return *static_cast<MemoryInference*>(self);
+  }
+
+  void Set(std::size_t index, const OpgraftShape& shape) {
+    if (index >= inferred_->size()) return;
+    KnownValue& value = (*inferred_)[index];
+    if (shape.element_type != 0) value.element_type = shape.element_type;
+    if (shape.has_rank == 0) return;
+    value.shape.emplace();
+    for (std::size_t i = 0; i < shape.rank; ++i) {
+      const OpgraftDimension& one = shape.dimensions[i];
+      value.shape->push_back({one.size, one.symbol != nullptr ? one.symbol : ""});
+    }
+  }
+
+  static const OpgraftInferenceTable kTable;
+
+  const std::vector<KnownValue>& inputs_;
+  const std::size_t outputs_;
+  const GivenAttributes& attributes_;
+  std::vector<KnownValue>* const inferred_;
+  std::vector<std::vector<OpgraftDimension>> dimensions_;
+  Status status_;
+};
+
+const OpgraftInferenceTable MemoryInference::kTable = {
+    [](OpgraftInference* self, const OpgraftError* error) {
+      Self(self).status_ = ToStatus(*error);
+    },
+    [](OpgraftInference* self) { return Self(self).inputs_.size(); },
+    [](OpgraftInference* self) { return Self(self).outputs_; },
+    [](OpgraftInference* self, std::size_t index, OpgraftShape* shape) {
+      const KnownValue& value = Self(self).inputs_[index];
+      const std::vector<OpgraftDimension>& dimensions = Self(self).dimensions_[index];
+      *shape = {value.element_type, value.shape ? 1 : 0, dimensions.size(), dimensions.data()};
+      return 0;
+    },
+    [](OpgraftInference* self, const char* name, std::int32_t kind, OpgraftAttribute* found) {
+      Self(self).status_ = FindAttribute(Self(self).attributes_, name, kind, found);
+      return Self(self).status_.ok() ? 0 : 1;
+    },
+    [](OpgraftInference* self, std::size_t index, OpgraftTensor* tensor) {
+      *tensor = Self(self).inputs_[index].constant;
+      return 0;
+    },
+    [](OpgraftInference* self, std::size_t index, const OpgraftShape* shape) {
+      Self(self).Set(index, *shape);
+      return 0;
+    }};
+
+Status ErrorOf(const std::string& who, const Status& status) {
+  if (status.ok()) return Status::Error(who + ": it failed, and did not say why");
+  return {status.kind(), who + ": " + status.message()};
+}
+
+Status CheckCounts(const Schema& schema, const std::string& who, std::size_t inputs,
+                   std::size_t outputs) {
+  if (!Schema::TakesCount(schema.inputs, inputs)) {
+    return Status::Model(who + ": expected " + Schema::CountText(schema.inputs, "input") +
+                         ", got " + std::to_string(inputs));
+  }
+  if (!Schema::TakesCount(schema.outputs, outputs)) {
+    return Status::Model(who + ": expected " + Schema::CountText(schema.outputs, "output") +
+                         ", but " + std::to_string(outputs) + " are wanted");
+  }
+  return Status();
+}
+
+/// What each type variable is, by the inputs that have it; 0 where none is there.
+std::vector<std::int32_t> BindTypes(const Schema& schema, const std::vector<std::int64_t>& types) {
+  std::vector<std::int32_t> bound(schema.types.size(), 0);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    std::int32_t& variable = bound[Schema::At(schema.inputs, i).type];
+    if (variable == 0) variable = static_cast<std::int32_t>(types[i]);
+  }
+  return bound;
+}
+
+const OpgraftKernel* FindKernel(const OpgraftOperator& declaration,
+                                const std::vector<std::int32_t>& bound) {
+  for (std::size_t i = 0; i < declaration.kernel_count; ++i) {
+    const OpgraftKernel& kernel = *declaration.kernels[i];
+    bool fits = std::strcmp(kernel.device, "cpu") == 0;
+    for (std::size_t j = 0; j < bound.size(); ++j) {
+      fits &= kernel.types[j] == 0 || bound[j] == 0 || kernel.types[j] == bound[j];
+    }
+    if (fits) return &kernel;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Status RunNative(const Schema& schema, std::span<const OpgraftTensor> inputs, std::size_t outputs,
+                 const GivenAttributes& attributes, OutputReceiver& receiver) {
+  const std::string who = schema.FullName();
+  std::vector<std::int64_t> types;
+  for (const OpgraftTensor& input : inputs) types.push_back(input.element_type);
+  Status status = CheckCounts(schema, who, inputs.size(), outputs);
+  if (status.ok()) status = schema.CheckTypes(who, types, {});
+  if (!status.ok()) return status;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Parameter& parameter = Schema::At(schema.inputs, i);
+    if (types[i] == 0 && parameter.occurrence != Occurrence::kOptional) {
+      return Status::Model(who + ": input '" + parameter.name + "' is absent, but not optional");
+    }
+  }
+  const OpgraftOperator& declaration = *schema.native->declaration;
+  const OpgraftKernel* const kernel = FindKernel(declaration, BindTypes(schema, types));
+  if (kernel == nullptr) return Status::Model(who + ": it has no kernel for these types");
+  std::vector<std::int32_t> output_types;
+  for (const Parameter& output : schema.outputs) output_types.push_back(kernel->types[output.type]);
+
+  MemoryNode node(schema.name, inputs, outputs, attributes);
+  void* state = nullptr;
+  if (kernel->create(kernel, &node, &state) != 0) return ErrorOf(who, node.status());
+  MemoryCall call(inputs, outputs, output_types, receiver);
+  const int failed = kernel->compute(state, &call);
+  kernel->destroy(state);
+  return failed == 0 ? Status() : ErrorOf(who, call.status());
+}
+
+Status InferNative(const Schema& schema, const std::vector<KnownValue>& inputs, std::size_t outputs,
+                   const GivenAttributes& attributes, std::vector<KnownValue>* inferred) {
+  const std::string who = schema.FullName();
+  std::vector<std::int64_t> types;
+  for (const KnownValue& input : inputs) types.push_back(input.element_type);
+  Status status = CheckCounts(schema, who, inputs.size(), outputs);
+  if (status.ok()) status = schema.CheckTypes(who, types, {});
+  if (!status.ok()) return status;
+  const std::vector<std::int32_t> bound = BindTypes(schema, types);
+  inferred->assign(outputs, KnownValue());
+  for (std::size_t i = 0; i < outputs; ++i) {
+    const std::size_t type = Schema::At(schema.outputs, i).type;
+    const std::vector<std::int64_t>& allowed = schema.types[type].allowed;
+    (*inferred)[i].element_type =
+        allowed.size() == 1 ? static_cast<std::int32_t>(allowed[0]) : bound[type];
+  }
+  const OpgraftOperator& declaration = *schema.native->declaration;
+  if (declaration.infer == nullptr) return Status();
+  MemoryInference inference(inputs, outputs, attributes, inferred);
+  if (declaration.infer(&declaration, &inference) == 0) return Status();
+  return ErrorOf(who, inference.status());
+}
+
+}  // namespace opgraft

@@ -1,0 +1,200 @@
+// Loads libraries, and makes schemas of what they declare.
+#include "core/packs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+#include "core/platform.h"
+
+namespace opgraft {
+namespace {
+
+std::vector<Parameter> ToParameters(const OpgraftParameter* parameters, std::size_t count) {
+  std::vector<Parameter> converted;
+  for (std::size_t i = 0; i < count; ++i) {
+    const OpgraftParameter& one = parameters[i];
+    const bool is_variadic = one.occurrence == OPGRAFT_VARIADIC;
+    converted.push_back({one.name, static_cast<Occurrence>(one.occurrence), one.type,
+                         is_variadic ? one.minimum : 0});
+  }
+  return converted;
+}
+
+std::shared_ptr<Schema> ToSchema(const OpgraftOperator& declaration, const std::string& path) {
+  auto schema = std::make_shared<Schema>();
+  schema->domain = declaration.domain;
+  if (schema->domain == "ai.onnx") schema->domain.clear();
+  schema->name = declaration.name;
+  schema->since_version = declaration.since_version;
+  schema->inputs = ToParameters(declaration.inputs, declaration.input_count);
+  schema->outputs = ToParameters(declaration.outputs, declaration.output_count);
+  for (std::size_t i = 0; i < declaration.type_count; ++i) {
+    const OpgraftType& type = declaration.types[i];
+    schema->types.push_back({{type.allowed, type.allowed + type.allowed_count}, type.is_tied != 0});
+  }
+  for (std::size_t i = 0; i < declaration.attribute_count; ++i) {
+    const OpgraftAttributeParameter& attribute = declaration.attributes[i];
+    schema->attributes.push_back({attribute.name, attribute.kind, attribute.is_required != 0});
+  }
+  schema->has_shape_rule = declaration.infer != nullptr;
+  NativeOperator& native = schema->native.emplace();
+  native.declaration = &declaration;
+  native.pack = path;
+  native.runtime_domain = schema->domain;
+  if (IsRuntimeDomain(schema->domain)) {
+    native.runtime_domain = "ai.opgraft." + std::string(declaration.domain);
+  }
+  native.runtime_name = schema->name;
+  return schema;
+}
+
+/// Gives all versions but the newest a name of their own for the runtime, which knows operators of
+/// a custom domain by one version alone.
+void NameVersions(const std::vector<std::shared_ptr<Schema>>& schemas) {
+  for (const std::shared_ptr<Schema>& one : schemas) {
+    for (const std::shared_ptr<Schema>& other : schemas) {
+      if (other->native->runtime_domain != one->native->runtime_domain) continue;
+      std::int64_t& version = one->native->domain_version;
+      version = std::max(version, other->since_version);
+      if (other->name == one->name && other->since_version > one->since_version) {
+        one->native->runtime_name = one->name + "@" + std::to_string(one->since_version);
+      }
+    }
+  }
+}
+
+std::string Name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+}  // namespace
+
+bool IsRuntimeDomain(std::string_view domain) {
+  constexpr std::string_view kDomains[] = {"",
+                                           "ai.onnx",
+                                           "ai.onnx.ml",
+                                           "ai.onnx.training",
+                                           "com.microsoft",
+                                           "com.microsoft.nchwc",
+                                           "com.ms.internal.nhwc",
+                                           "ai.onnx.preview.training"};
+  return std::find(std::begin(kDomains), std::end(kDomains), domain) != std::end(kDomains);
+}
+
+std::string PackPath(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  return error ? path : real.string();
+}
+
+Packs& Packs::OfThisProcess() {
+  static auto* const packs = new Packs;  // sessions may outlive every static object
+  return *packs;
+}
+
+Status Packs::Load(const std::string& path, const OtherOwner& other_owner) {
+  const std::string real = PackPath(path);
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::find(loaded_.begin(), loaded_.end(), real) != loaded_.end()) return Status();
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(real, error)) {
+    return Status::Unavailable("there is no pack '" + path + "'; 'opgraft build' makes one");
+  }
+  void* library = nullptr;
+  if (Status status = platform::LoadLibrary(real, /*is_global=*/false, &library); !status.ok()) {
+    return Status::Unavailable("the pack '" + path + "' cannot be loaded: " + status.message());
+  }
+  void* const symbol = platform::FindSymbol(library, OPGRAFT_PACK_SYMBOL);
+  if (symbol == nullptr) {
+    return Status::Unavailable(
+        "'" + path +
+        "' is no pack: it has no function " OPGRAFT_PACK_SYMBOL
+        ". An ordinary library of custom operators is registered with the session options: "
+        "sess_options.register_custom_ops_library(path)");
+  }
+  const OpgraftPack* const pack = reinterpret_cast<const OpgraftPack* (*)()>(symbol)();
+  return Add(*pack, real, other_owner);
+}
+
+Status Packs::Add(const OpgraftPack& pack, const std::string& path, const OtherOwner& other_owner) {
+  const std::string who = "the pack '" + path + "'";
+  if (pack.version > OPGRAFT_PACK_VERSION) {
+    return Status::Unavailable(who + " is of version " + std::to_string(pack.version) +
+                               " of the contract between packs and hosts, this Opgraft takes up "
+                               "to version " +
+                               std::to_string(OPGRAFT_PACK_VERSION) +
+                               "; install a newer Opgraft, or build the pack with this one");
+  }
+  if (pack.problem != nullptr) return Status::Error(who + ": " + pack.problem);
+  std::vector<std::shared_ptr<Schema>> schemas;
+  for (std::size_t i = 0; i < pack.operator_count; ++i) {
+    schemas.push_back(ToSchema(*pack.operators[i], path));
+  }
+  NameVersions(schemas);
+  for (const std::shared_ptr<Schema>& schema : schemas) {
+    const std::string other = other_owner(schema->FullName());
+    if (other.empty()) continue;
+    return Status::Error(schema->FullName() + " is declared by " + other + " and by " + who +
+                         "; only one of them can have it");
+  }
+  const std::lock_guard lock(mutex_);
+  if (std::find(loaded_.begin(), loaded_.end(), path) != loaded_.end()) return Status();
+  for (const std::shared_ptr<Schema>& schema : schemas) {
+    const auto other = operators_.find(schema->FullName());
+    if (other == operators_.end()) continue;
+    return Status::Error(schema->FullName() + " is declared by the pack '" +
+                         other->second.front()->native->pack + "' and by " + who +
+                         "; only one of them can have it");
+  }
+  loaded_.push_back(path);
+  for (const std::shared_ptr<Schema>& schema : schemas) {
+    Schemas& versions = operators_[schema->FullName()];
+    versions.push_back(schema);
+    std::sort(versions.begin(), versions.end(),
+              [](const auto& a, const auto& b) { return a->since_version < b->since_version; });
+    in_order_.push_back(schema);
+  }
+  return Status();
+}
+
+Status Packs::Find(std::string_view who, std::string_view full_name, std::int64_t version,
+                   std::shared_ptr<const Schema>* schema) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = operators_.find(full_name);
+  if (found == operators_.end()) return Status();
+  const Schemas& versions = found->second;
+  for (const std::shared_ptr<const Schema>& one : versions) {
+    if (version == 0 || one->since_version <= version) *schema = one;
+  }
+  if (*schema != nullptr) return Status();
+  const Schema& oldest = *versions.front();
+  return Status::Model(std::string(who) + ": the model imports version " + std::to_string(version) +
+                       " of '" + oldest.domain + "', the pack " + Name(oldest.native->pack) +
+                       " has it from version " + std::to_string(oldest.since_version) + " on");
+}
+
+std::string Packs::OwnerOf(std::string_view full_name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = operators_.find(full_name);
+  return found != operators_.end() ? found->second.front()->native->pack : "";
+}
+
+Packs::Schemas Packs::operators() const {
+  const std::lock_guard lock(mutex_);
+  return in_order_;
+}
+
+Packs::Schemas Packs::OperatorsOf(const std::string& path) const {
+  const std::string real = PackPath(path);
+  Schemas schemas = operators();
+  schemas.erase(std::remove_if(schemas.begin(), schemas.end(),
+                               [&](const auto& one) { return one->native->pack != real; }),
+                schemas.end());
+  return schemas;
+}
+
+}  // namespace opgraft

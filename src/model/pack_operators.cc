@@ -1,0 +1,61 @@
+// Who is asked first, and who is refused.
+#include "model/pack_operators.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/runtime_operators.h"
+
+namespace opgraft::model {
+
+Status Preference::Parse(std::string_view list, const Packs& packs, Preference* preference) {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    std::string entry(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    if (entry.empty()) continue;
+    bool is_known = false;
+    for (const std::shared_ptr<const Schema>& schema : packs.operators()) {
+      is_known |= schema->FullName() == entry || schema->domain == entry;
+    }
+    if (!is_known) {
+      return Status::Error("prefer: no pack is loaded that has '" + entry +
+                           "'; expected \"domain::Name\", or a domain for all that packs have of "
+                           "it. opgraft.load(path) loads a pack");
+    }
+    preference->entries_.push_back(std::move(entry));
+  }
+  return Status();
+}
+
+bool Preference::Prefers(std::string_view domain, std::string_view full_name) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const std::string& entry) {
+    return entry == domain || entry == full_name;
+  });
+}
+
+Status PackOperators::Find(const OperatorQuery& query, std::shared_ptr<const Schema>* schema) {
+  std::shared_ptr<const Schema> found;
+  Status status = packs_.Find(query.who, query.full_name, query.version, &found);
+  if (!status.ok()) return status;
+  if (found == nullptr) return others_.Find(query, schema);
+  const bool is_runtimes =
+      IsRuntimeDomain(found->domain) && RuntimeMayHave(found->domain, found->name);
+  if (is_runtimes && !preference_.Prefers(found->domain, query.full_name)) {
+    return others_.Find(query, schema);
+  }
+  std::shared_ptr<const Schema> other;
+  OperatorQuery of_this_process = query;
+  of_this_process.module = {};  // what the model says of it is of no use then
+  status = others_.Find(of_this_process, &other);
+  if (!status.ok()) return status;
+  if (other != nullptr) {
+    return Status::Error(std::string(query.who) + " is declared by the pack '" +
+                         found->native->pack + "' and by the Python module '" + other->module +
+                         "'; only one of them can have it");
+  }
+  *schema = std::move(found);
+  return Status();
+}
+
+}  // namespace opgraft::model
