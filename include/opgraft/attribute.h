@@ -8,6 +8,7 @@
 
 #include "opgraft/tensor.h"
 
+#pragma GCC visibility push(hidden)  // each pack has its own
 namespace opgraft {
 
 /// One of the kinds that an operator of a pack may have; monostate where there is none.
@@ -34,3 +35,4 @@ template <>
 inline constexpr std::int32_t kAttributeKind<std::vector<std::string>> = 8;
 
 }  // namespace opgraft
+#pragma GCC visibility pop

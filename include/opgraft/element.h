@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#pragma GCC visibility push(hidden)  // each pack has its own
 namespace opgraft {
 
 /// A float of 16 bits: converts from and to float, in which it is computed with.
@@ -109,3 +110,4 @@ template <>
 inline constexpr std::int32_t kElementType<BFloat16> = 16;
 
 }  // namespace opgraft
+#pragma GCC visibility pop

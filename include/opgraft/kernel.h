@@ -74,6 +74,8 @@ struct NodeState {
   std::size_t input_count = 0;
   std::size_t output_count = 0;
   std::vector<AttributeValue> attributes;  ///< one for each that is declared
+  /// The input whose shape the only output has; SIZE_MAX where it is not as simple as that.
+  std::size_t same_as = SIZE_MAX;
 
   /// Reads and checks it. Throws.
   NodeState(const OperatorDefinition& definition, OpgraftNode* node);
@@ -88,8 +90,19 @@ AttributeValue ReadAttribute(Host* host, const AttributeDefinition& definition);
 extern template AttributeValue ReadAttribute(OpgraftNode*, const AttributeDefinition&);
 extern template AttributeValue ReadAttribute(OpgraftInference*, const AttributeDefinition&);
 
-/// The elements of a string tensor as C++ strings.
-std::vector<std::string> ToStrings(const OpgraftTensor& tensor);
+/// The elements of a string tensor, which is input `index`, as C++ strings.
+std::vector<std::string> ToStrings(const OpgraftTensor& tensor, std::size_t index);
+
+/// The number of elements of an output; throws a ShapeError where a size is negative, or where so
+/// many elements of `element_size` bytes cannot be.
+std::size_t CheckedCount(std::span<const std::int64_t> shape, std::size_t element_size);
+
+/// Throw what is wrong with input or output `index`: its type, that it is absent, allocated twice
+/// or not at all.
+[[noreturn]] void RefuseType(const char* what, std::size_t index, std::int32_t came,
+                             std::int32_t expected);
+[[noreturn]] void RefuseSecond(const NodeState& state, std::size_t index);
+[[noreturn]] void RefuseMissing(const NodeState& state, std::size_t index);
 
 }  // namespace internal
 
@@ -133,13 +146,10 @@ class KernelInfo {
     internal::Check(node_->table->constant(node_, index, &tensor));
     if (tensor.element_type == 0) return std::nullopt;
     if (tensor.element_type != kElementType<T>) {
-      throw std::invalid_argument("constant input " + std::to_string(index) +
-                                  " is of ONNX's type number " +
-                                  std::to_string(tensor.element_type) + ", expected " +
-                                  std::to_string(kElementType<T>));
+      internal::RefuseType("constant input", index, tensor.element_type, kElementType<T>);
     }
     if constexpr (std::is_same_v<T, std::string>) {
-      return internal::ToStrings(tensor);
+      return internal::ToStrings(tensor, index);
     } else {
       const Tensor<const T> view(static_cast<const T*>(tensor.data), {tensor.shape, tensor.rank});
       return std::vector<T>(view.begin(), view.end());
@@ -229,18 +239,25 @@ namespace internal {
 /// The shapes of a run's outputs, by the operator's rules.
 class OutputShapes {
  public:
-  /// Throws a ShapeError where a rule does not tell, or shapes do not go together. The views are of
-  /// this object, or of the inputs.
+  /// Throws a ShapeError where shapes do not go together. The views are of this object, or of the
+  /// inputs.
   OutputShapes(const NodeState& state, std::span<const OpgraftTensor> inputs, std::size_t outputs);
 
+  /// Throws a ShapeError where the rule does not tell.
   std::span<const std::int64_t> operator[](std::size_t index) const {
-    return shapes_.empty() ? first_ : shapes_[index];
+    return storage_.empty() ? first_ : Find(index);
   }
 
  private:
+  struct Sizes {
+    bool is_known = false;
+    std::vector<std::int64_t> sizes;
+  };
+  std::span<const std::int64_t> Find(std::size_t index) const;
+
+  const NodeState& state_;
   std::span<const std::int64_t> first_;  // of an operator with one output
-  std::vector<std::vector<std::int64_t>> storage_;
-  std::vector<std::span<const std::int64_t>> shapes_;
+  std::vector<Sizes> storage_;
 };
 
 }  // namespace internal

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -200,6 +201,11 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   template <class A>
   auto Attribute(std::string name) && {
     return std::move(*this).template AddAttribute<A, false>(std::move(name), {}, true);
+  }
+  template <class A>
+  auto RequiredAttribute(std::string name, std::string description) && {
+    return std::move(*this).template AddAttribute<A, false>(std::move(name),
+                                                            std::move(description), true);
   }
   /// One with a default.
   template <class A>
@@ -399,7 +405,12 @@ struct Declared {
   template <class Inputs, class Outputs, class Attributes, class Kernels, bool kHasRule>
   // NOLINTNEXTLINE(google-explicit-constructor): the sentence reads as if it were the operator
   Declared(Sentence<Inputs, Outputs, Attributes, Kernels, kHasRule> sentence) {
-    std::move(sentence).Finish();
+    try {
+      std::move(sentence).Finish();
+    } catch (const std::exception& exception) {
+      // It would end the process that loads the pack.
+      ReportToPack(exception.what());
+    }
   }
 };
 
@@ -425,8 +436,11 @@ inline auto Begin(OperatorName name) {
       opgraft_operator_, __COUNTER__) = ::opgraft::internal::Begin(name)
 
 /// Names a type variable: OPGRAFT_TYPES(T, float, double). All that is declared as T has the same
-/// type in one node.
-#define OPGRAFT_TYPES(variable, ...)                                          \
-  struct [[gnu::visibility("hidden")]] variable : ::opgraft::internal::TypeVariable<__VA_ARGS__> {          \
-    static const char* Name() { return #variable; }                          \
-  }
+/// type in one node. It is the file's own: another file of the pack may have another T.
+#define OPGRAFT_TYPES(variable, ...)                                     \
+  namespace {                                                            \
+  struct variable : ::opgraft::internal::TypeVariable<__VA_ARGS__> {     \
+    static const char* Name() { return #variable; }                      \
+  };                                                                     \
+  }                                                                      \
+  static_assert(true, "OPGRAFT_TYPES ends with a semicolon")

@@ -18,6 +18,7 @@
 
 #include "opgraft/attribute.h"
 
+#pragma GCC visibility push(hidden)  // each pack has its own
 namespace opgraft {
 
 /// Thrown where shapes do not go together. A rule may throw it; it becomes a ModelError.
@@ -31,8 +32,11 @@ class Dim {
  public:
   /// One that is not known.
   Dim() = default;
+  /// Throws where it is negative.
   // NOLINTNEXTLINE(google-explicit-constructor): a number is a size
-  Dim(std::int64_t size) : size_(size) {}
+  Dim(std::int64_t size) : size_(size) {
+    if (size < 0) throw ShapeError("a size would be " + std::to_string(size));
+  }
   static Dim Symbol(std::string symbol) {
     Dim made;
     if (!symbol.empty()) made.symbol_ = std::make_shared<const std::string>(std::move(symbol));
@@ -55,33 +59,43 @@ class Dim {
   friend Dim operator+(const Dim& a, const Dim& b) {
     if (a.size_ == 0) return b;
     if (b.size_ == 0) return a;
-    return Combine(a, b, '+', a.size_ + b.size_);
+    std::int64_t sum = 0;
+    const bool is_too_large = __builtin_add_overflow(a.size_, b.size_, &sum);
+    return Combine(a, b, '+', is_too_large, sum);
   }
   friend Dim operator-(const Dim& a, const Dim& b) {
     if (b.size_ == 0) return a;
-    return Combine(a, b, '-', a.size_ - b.size_);
+    if (Equal(a, b) == true) return 0;
+    return Combine(a, b, '-', false, a.size_ - b.size_);
   }
   friend Dim operator*(const Dim& a, const Dim& b) {
-    if (a.size_ == 1) return b;
-    if (b.size_ == 1) return a;
-    return Combine(a, b, '*', a.size_ * b.size_);
+    if (a.size_ == 1 || b.size_ == 0) return b;
+    if (b.size_ == 1 || a.size_ == 0) return a;
+    std::int64_t product = 0;
+    const bool is_too_large = __builtin_mul_overflow(a.size_, b.size_, &product);
+    return Combine(a, b, '*', is_too_large, product);
   }
   /// Rounds down. Throws where `b` is 0.
   friend Dim operator/(const Dim& a, const Dim& b) {
     if (b.size_ == 0) throw ShapeError("a size is divided by 0");
     if (b.size_ == 1) return a;
-    return Combine(a, b, '/', b.IsKnown() ? a.size_ / b.size_ : 0);
+    return Combine(a, b, '/', false, b.IsKnown() ? a.size_ / b.size_ : 0);
   }
 
  private:
+  /// Longer symbols are forgotten: in a long chain of operators they would grow without end.
+  static constexpr std::size_t kLongestSymbol = 100;
+
   std::string Text() const { return IsKnown() ? std::to_string(size_) : std::string(symbol()); }
-  static Dim Combine(const Dim& a, const Dim& b, char sign, std::int64_t value) {
+  static Dim Combine(const Dim& a, const Dim& b, char sign, bool is_too_large, std::int64_t value) {
     if (a.IsKnown() && b.IsKnown()) {
-      if (value < 0) throw ShapeError("a size would be " + std::to_string(value));
+      if (is_too_large) throw ShapeError("a size would be " + a.Text() + sign + b.Text());
       return value;
     }
-    if (a.Text().empty() || b.Text().empty()) return Dim();
-    return Symbol("(" + a.Text() + sign + b.Text() + ")");
+    const std::string left = a.Text();
+    const std::string right = b.Text();
+    if (left.empty() || right.empty() || left.size() + right.size() > kLongestSymbol) return Dim();
+    return Symbol("(" + left + sign + right + ")");
   }
 
   std::int64_t size_ = -1;
@@ -243,3 +257,4 @@ using ShapeFunction = std::function<void(ShapeContext&)>;
 
 }  // namespace internal
 }  // namespace opgraft
+#pragma GCC visibility pop

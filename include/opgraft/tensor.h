@@ -3,15 +3,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "opgraft/element.h"
 
+#pragma GCC visibility push(hidden)  // each pack has its own
 namespace opgraft {
+
+namespace internal {
+
+/// Throws: a tensor is of another element type than the kernel asks for.
+[[noreturn]] void RefuseElements(std::int32_t came, std::int32_t expected);
+
+}  // namespace internal
 
 /// The elements of a dense tensor in row-major order, and its shape. `Tensor<const float>` is an
 /// input, `Tensor<float>` an output. Valid during the call that it was given to.
@@ -80,11 +90,7 @@ class AnyTensor {
   /// Throws where it is of another type.
   template <class T>
   Tensor<const T> As() const {
-    if (!Is<T>()) {
-      throw std::invalid_argument("the tensor is of ONNX's type number " +
-                                  std::to_string(element_type_) + ", expected " +
-                                  std::to_string(kElementType<T>));
-    }
+    if (!Is<T>()) internal::RefuseElements(element_type_, kElementType<T>);
     return {static_cast<const T*>(data_), shape_};
   }
   /// Unlike As, for strings too only their memory.
@@ -96,13 +102,16 @@ class AnyTensor {
   std::span<const std::int64_t> shape_;
 };
 
+/// What a kernel gets for a variadic input of opgraft::Any.
+using AnyTensors = std::span<const AnyTensor>;
+
 /// A tensor that has its elements itself: the value of an attribute.
 class TensorValue {
  public:
   TensorValue() = default;
   template <class T>
   TensorValue(std::vector<std::int64_t> shape, const std::vector<T>& elements)
-      : element_type_(kElementType<T>), shape_(std::move(shape)) {
+      : element_type_(kElementType<T>), element_size_(sizeof(T)), shape_(std::move(shape)) {
     static_assert(kElementType<T> != 0, "no element type of tensors");
     if constexpr (std::is_same_v<T, std::string>) {
       strings_ = elements;
@@ -126,6 +135,17 @@ class TensorValue {
   std::span<const std::int64_t> shape() const { return shape_; }
   const std::vector<std::byte>& bytes() const { return bytes_; }
   const std::vector<std::string>& strings() const { return strings_; }
+  /// Whether it has as many elements as its shape says.
+  bool IsWhole() const {
+    std::size_t count = 1;
+    for (const std::int64_t size : shape_) {
+      if (size < 0 || __builtin_mul_overflow(count, static_cast<std::size_t>(size), &count)) {
+        return false;
+      }
+    }
+    return element_type_ == kElementType<std::string> ? count == strings_.size()
+                                                      : count * element_size_ == bytes_.size();
+  }
   /// Throws where it is of another type.
   template <class T>
   Tensor<const T> As() const {
@@ -139,6 +159,7 @@ class TensorValue {
 
  private:
   std::int32_t element_type_ = 0;
+  std::size_t element_size_ = 1;
   std::vector<std::int64_t> shape_;
   std::vector<std::byte> bytes_;
   std::vector<std::string> strings_;
@@ -150,6 +171,7 @@ namespace internal {
 template <class T>
 class OutputSource {
  public:
+  virtual bool IsWanted() const = 0;
   virtual Tensor<T> Allocate(std::span<const std::int64_t> shape) = 0;
 
  protected:
@@ -165,8 +187,10 @@ class Output {
   Output() = default;
   explicit Output(internal::OutputSource<T>* source) : source_(source) {}
 
-  /// Memory for the whole of it; to be called once. Where there is none the call ends here, with an
-  /// error of the host's.
+  /// False where the node leaves it out, as the last of its outputs: no need to compute it.
+  bool IsWanted() const { return source_->IsWanted(); }
+  /// Memory for the whole of it; to be called once, for each output that is wanted, even if it is
+  /// empty. Where there is none the call ends here, with an error of the host's.
   Tensor<T> Allocate(std::span<const std::int64_t> shape) const { return source_->Allocate(shape); }
   Tensor<T> Allocate(std::initializer_list<std::int64_t> shape) const {
     return source_->Allocate({shape.begin(), shape.size()});
@@ -181,3 +205,4 @@ template <class T>
 using Outputs = std::span<const Output<T>>;
 
 }  // namespace opgraft
+#pragma GCC visibility pop

@@ -19,6 +19,12 @@ bool Drop(const OrtApi* api, OrtStatus* status) { return FromRuntime(api, status
 
 }  // namespace
 
+bool KernelAttributes::Has(const char* name) const {
+  // This fails where there is none; one of another kind is an empty list to it.
+  std::size_t count = 0;
+  return Drop(api_, KernelInfoGetAttributeArray_int64(api_, info_, name, nullptr, &count));
+}
+
 bool KernelAttributes::Read(const char* name, std::int64_t* integer) const {
   std::int64_t read = 0;
   if (!Drop(api_, KernelInfoGetAttribute_int64(api_, info_, name, &read))) return false;

@@ -17,6 +17,8 @@ namespace opgraft::ort {
 class Attributes {
  public:
   virtual ~Attributes() = default;
+  /// Whether there is one, of any kind.
+  virtual bool Has(const char* name) const = 0;
   virtual bool Read(const char* name, std::int64_t* integer) const = 0;
   virtual bool Read(const char* name, float* number) const = 0;
   virtual bool Read(const char* name, std::string* text) const = 0;
@@ -33,6 +35,7 @@ class KernelAttributes final : public Attributes {
   KernelAttributes(const Runtime& runtime, const OrtKernelInfo* info)
       : runtime_(runtime), api_(runtime.api), info_(info) {}
 
+  bool Has(const char* name) const override;
   bool Read(const char* name, std::int64_t* integer) const override;
   bool Read(const char* name, float* number) const override;
   bool Read(const char* name, std::string* text) const override;
@@ -53,6 +56,7 @@ class InferenceAttributes final : public Attributes {
   InferenceAttributes(const OrtApi* api, const OrtShapeInferContext* context)
       : api_(api), context_(context) {}
 
+  bool Has(const char* name) const override;
   bool Read(const char* name, std::int64_t* integer) const override;
   bool Read(const char* name, float* number) const override;
   bool Read(const char* name, std::string* text) const override;
@@ -60,7 +64,6 @@ class InferenceAttributes final : public Attributes {
   bool Read(const char* name, std::vector<float>* numbers) const override;
   bool Read(const char* name, std::vector<std::string>* texts) const override;
   bool Read(const char* name, OrtValue** tensor) const override;
-  bool Has(const char* name) const;
 
  private:
   template <class T>

@@ -24,7 +24,7 @@ const char* KindName(int kind) {
     case kFloats: return "FLOATS";
     case kInts: return "INTS";
     case kStrings: return "STRINGS";
-    default: return "of another kind";
+    default: return "of a kind that no operator of a pack has";
   }
 }
 
@@ -125,11 +125,17 @@ Status AttributeMemory::Read(const Attributes& attributes, const char* name, int
       break;
     default: return Status::Error("a pack asks for an attribute of an unknown kind");
   }
-  if (!is_there || may_be_another) {
+  if (is_there ? may_be_another : attributes.Has(name)) {
     const int found = FindKind(runtime_, attributes, name);
-    if (found != 0 && found != kind) {
-      return Status::Model("attribute '" + std::string(name) + "' is of ONNX's kind " +
-                           KindName(found) + ", expected " + KindName(kind));
+    if (found == 0 && kind == kStrings && !runtime_.HandsOverTexts()) {
+      return Status::Unavailable(
+          "attribute '" + std::string(name) +
+          "' is a list of strings, which ONNX Runtime before 1.25 does not hand to a custom "
+          "operator. Open the model by Opgraft, or take a newer runtime");
+    }
+    if (found != kind && (found != 0 || !is_there)) {
+      return Status::Model("attribute '" + std::string(name) + "' is " + KindName(found) +
+                           ", expected " + KindName(kind));
     }
   }
   if (!is_there) return Status();
@@ -200,16 +206,8 @@ int PackNode::InputType(OpgraftNode* self, std::size_t index, std::int32_t* type
 int PackNode::Attribute(OpgraftNode* self, const char* name, std::int32_t kind,
                         OpgraftAttribute* attribute) {
   PackNode& node = Self(self);
-  Status status = node.values_.emplace_back(node.runtime_)
-                      .Read(node.attributes_, name, kind, attribute);
-  if (status.ok() && attribute->kind == 0 && kind == kStrings &&
-      !node.runtime_.HandsOverTexts()) {
-    // It may be there all the same.
-    status = Status::Unavailable(
-        "attribute '" + std::string(name) +
-        "' is a list of strings, which ONNX Runtime before 1.25 does not hand to a custom "
-        "operator. Open the model by Opgraft, or take a newer runtime");
-  }
+  Status status =
+      node.values_.emplace_back(node.runtime_).Read(node.attributes_, name, kind, attribute);
   if (status.ok()) return 0;
   node.status_ = std::move(status);
   return 1;

@@ -1,6 +1,7 @@
 // How an operator presents itself, and how its kernels are made and run.
 #include "ort/pack_operator.h"
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstring>
@@ -49,20 +50,26 @@ constexpr std::size_t kInPlaceInputs = 4;
 constexpr std::size_t kInPlaceOutputs = 2;
 constexpr std::size_t kChoices = kInPlaceInputs + 1;
 
+struct InPlacePairs {
+  int inputs[kInPlaceOutputs] = {};
+  int outputs[kInPlaceOutputs] = {};
+  std::size_t count = 0;
+
+  constexpr explicit InPlacePairs(std::size_t choice) {
+    for (std::size_t output = 0; output < kInPlaceOutputs; ++output, choice /= kChoices) {
+      if (choice % kChoices == 0) continue;
+      inputs[count] = static_cast<int>(choice % kChoices - 1);
+      outputs[count++] = static_cast<int>(output);
+    }
+  }
+};
+
 template <std::size_t kChoice>
 std::size_t MayInPlace(int** inputs, int** outputs) {
-  static int input_list[kInPlaceOutputs];
-  static int output_list[kInPlaceOutputs];
-  std::size_t count = 0;
-  std::size_t rest = kChoice;
-  for (std::size_t output = 0; output < kInPlaceOutputs; ++output, rest /= kChoices) {
-    if (rest % kChoices == 0) continue;
-    input_list[count] = static_cast<int>(rest % kChoices - 1);
-    output_list[count++] = static_cast<int>(output);
-  }
-  *inputs = input_list;
-  *outputs = output_list;
-  return count;
+  static constinit InPlacePairs pairs(kChoice);  // the runtime reads it, in several threads at once
+  *inputs = pairs.inputs;
+  *outputs = pairs.outputs;
+  return pairs.count;
 }
 
 using InPlaceFunction = std::size_t (*)(int**, int**);

@@ -37,6 +37,7 @@ bool IsNewest(const OpgraftPack& pack, const OpgraftOperator& one) {
 }
 
 Status MakeDomains(const ort::Runtime& runtime, std::vector<Domain>* domains) {
+  std::vector<Domain> made;  // all or none
   const OpgraftPack& pack = *opgraft_pack();
   if (pack.problem != nullptr) return Status::Error(pack.problem);
   std::map<std::string, Domain> by_name;
@@ -53,8 +54,9 @@ Status MakeDomains(const ort::Runtime& runtime, std::vector<Domain>* domains) {
       status = ort::CustomOpDomain_Add(runtime.api, domain.domain, one->custom_op());
     }
     if (status != nullptr) return ort::FromRuntime(runtime.api, status);
-    domains->push_back(std::move(domain));
+    made.push_back(std::move(domain));
   }
+  *domains = std::move(made);
   return Status();
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/element_type.h"
 #include "opgraft/kernel.h"
 
 namespace opgraft::internal {
@@ -13,7 +14,7 @@ std::string ToString(const OpgraftText& text) { return {text.data, text.size}; }
 TensorValue ToValue(const OpgraftTensor& tensor) {
   std::vector<std::int64_t> shape(tensor.shape, tensor.shape + tensor.rank);
   if (tensor.element_type == kElementType<std::string>) {
-    return {tensor.element_type, std::move(shape), {}, ToStrings(tensor)};
+    return {tensor.element_type, std::move(shape), {}, ToStrings(tensor, 0)};
   }
   std::size_t size = 0;
   switch (tensor.element_type) {
@@ -69,6 +70,25 @@ const AttributeDefinition* FindAttribute(const OperatorDefinition& definition,
   return nullptr;
 }
 
+bool HasVariadicOutput(const OperatorDefinition& definition) {
+  return !definition.outputs.empty() && definition.outputs.back().occurrence == OPGRAFT_VARIADIC;
+}
+
+/// Throws where a rule sets an output that the operator does not have: some runtimes would abort.
+void CheckOutput(const OperatorDefinition& definition, std::size_t index) {
+  if (index < definition.outputs.size() || HasVariadicOutput(definition)) return;
+  throw ShapeError("the shape rule sets output " + std::to_string(index) +
+                   ", but the operator has " + std::to_string(definition.outputs.size()));
+}
+
+/// "output 'y'"
+std::string OutputName(const NodeState& state, std::size_t index) {
+  const std::vector<ParameterDefinition>& outputs = state.definition->outputs;
+  std::string name = "output '" + outputs[std::min(index, outputs.size() - 1)].name + "'";
+  if (index >= outputs.size()) name += " (" + std::to_string(index) + ")";
+  return name;
+}
+
 /// The shapes of a run, all of whose sizes are known.
 class RunShapes final : public ShapeContext {
  public:
@@ -95,28 +115,15 @@ class RunShapes final : public ShapeContext {
     return OperatorDefinition::IndexOf(state_.definition->inputs, name);
   }
   void SetOutput(std::size_t index, Shape shape) override {
+    CheckOutput(*state_.definition, index);
     if (index < outputs_.size()) outputs_[index] = std::move(shape);
   }
 
-  std::vector<std::int64_t> Sizes(std::size_t index) const {
-    const std::optional<Shape>& shape = outputs_[index];
-    if (!shape) throw ShapeError(Output(index) + " is given no shape by the shape rule");
-    std::vector<std::int64_t> sizes;
-    for (const Dim& dim : *shape) {
-      if (!dim.IsKnown()) {
-        throw ShapeError(Output(index) +
-                         " is given a shape by the shape rule whose sizes are not all known");
-      }
-      sizes.push_back(dim.size());
-    }
-    return sizes;
-  }
+  const std::optional<Shape>& output(std::size_t index) const { return outputs_[index]; }
 
   static std::optional<std::vector<std::int64_t>> ToIntegers(const OpgraftTensor& tensor);
 
  private:
-  static std::string Output(std::size_t index) { return "output " + std::to_string(index); }
-
   const NodeState& state_;
   const std::span<const OpgraftTensor> inputs_;
   std::vector<std::optional<Shape>> outputs_;
@@ -179,6 +186,7 @@ class InferredShapes final : public ShapeContext {
     return OperatorDefinition::IndexOf(definition_.inputs, name);
   }
   void SetOutput(std::size_t index, Shape shape) override {
+    CheckOutput(definition_, index);
     const std::optional<std::size_t> count = output_count();
     if (count && index >= *count) return;
     std::vector<std::string> symbols;
@@ -218,10 +226,50 @@ class InferredShapes final : public ShapeContext {
 
 }  // namespace
 
-std::vector<std::string> ToStrings(const OpgraftTensor& tensor) {
+std::size_t CheckedCount(std::span<const std::int64_t> shape, std::size_t element_size) {
+  const auto text = [&] {
+    std::string sizes;
+    for (const std::int64_t size : shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    return "[" + sizes + "]";
+  };
+  std::size_t bytes = element_size;
+  std::size_t count = 1;
+  for (const std::int64_t size : shape) {
+    if (size < 0) throw ShapeError("an output is asked for with the shape " + text());
+    count *= static_cast<std::size_t>(size);
+    // Sizes behind a 0 may be as large as they like.
+    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) ||
+        bytes > static_cast<std::size_t>(PTRDIFF_MAX)) {
+      if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+      throw ShapeError("an output of the shape " + text() + " is more than memory can hold");
+    }
+  }
+  return count;
+}
+
+void RefuseType(const char* what, std::size_t index, std::int32_t came, std::int32_t expected) {
+  const std::string place = std::string(what) + " " + std::to_string(index);
+  if (came == 0) throw std::invalid_argument(place + " is absent, and the operator needs it");
+  throw std::invalid_argument(place + " is " + ElementTypeName(came) + ", expected " +
+                              ElementTypeName(expected));
+}
+
+void RefuseElements(std::int32_t came, std::int32_t expected) {
+  throw std::invalid_argument("a tensor is " + ElementTypeName(came) + ", expected " +
+                              ElementTypeName(expected));
+}
+
+void RefuseSecond(const NodeState& state, std::size_t index) {
+  throw std::logic_error("the kernel has allocated " + OutputName(state, index) + " twice");
+}
+
+void RefuseMissing(const NodeState& state, std::size_t index) {
+  throw std::logic_error("the kernel has not allocated " + OutputName(state, index));
+}
+
+std::vector<std::string> ToStrings(const OpgraftTensor& tensor, std::size_t index) {
   if (tensor.element_type != kElementType<std::string>) {
-    throw std::invalid_argument("an input is of ONNX's type number " +
-                                std::to_string(tensor.element_type) + ", expected strings");
+    RefuseType("input", index, tensor.element_type, kElementType<std::string>);
   }
   const Tensor<const OpgraftText> texts(static_cast<const OpgraftText*>(tensor.data),
                                         {tensor.shape, tensor.rank});
@@ -252,6 +300,10 @@ NodeState::NodeState(const OperatorDefinition& of, OpgraftNode* node)
   for (const AttributeDefinition& attribute : of.attributes) {
     attributes.push_back(ReadAttribute(node, attribute));
   }
+  if (of.outputs.size() == 1 && output_count == 1 && of.rules.size() == 1) {
+    const std::size_t source = OperatorDefinition::IndexOf(of.inputs, of.rules[0].same_as());
+    if (source < of.inputs.size()) same_as = source;
+  }
 }
 
 const AttributeValue& NodeState::Attribute(std::string_view attribute) const {
@@ -263,27 +315,47 @@ const AttributeValue& NodeState::Attribute(std::string_view attribute) const {
 }
 
 OutputShapes::OutputShapes(const NodeState& state, std::span<const OpgraftTensor> inputs,
-                           std::size_t outputs) {
-  const OperatorDefinition& definition = *state.definition;
-  if (outputs == 1 && definition.rules.size() == 1 && !definition.rules[0].same_as().empty()) {
+                           std::size_t outputs)
+    : state_(state) {
+  if (state.same_as < inputs.size() && inputs[state.same_as].element_type != 0) {
     // The commonest case, without a visit to the heap.
-    const std::size_t source =
-        OperatorDefinition::IndexOf(definition.inputs, definition.rules[0].same_as());
-    if (source < inputs.size() && inputs[source].element_type != 0) {
-      first_ = {inputs[source].shape, inputs[source].rank};
-      return;
-    }
+    first_ = {inputs[state.same_as].shape, inputs[state.same_as].rank};
+    return;
   }
   RunShapes shapes(state, inputs, outputs);
-  definition.Infer(shapes);
-  for (std::size_t i = 0; i < outputs; ++i) storage_.push_back(shapes.Sizes(i));
-  for (const std::vector<std::int64_t>& one : storage_) shapes_.emplace_back(one);
+  state.definition->Infer(shapes);
+  for (std::size_t i = 0; i < outputs; ++i) {
+    Sizes& sizes = storage_.emplace_back();
+    const std::optional<Shape>& shape = shapes.output(i);
+    if (!shape) continue;
+    sizes.is_known = true;
+    for (const Dim& dim : *shape) sizes.sizes.push_back(dim.size());
+  }
+}
+
+std::span<const std::int64_t> OutputShapes::Find(std::size_t index) const {
+  const Sizes& found = storage_[index];
+  if (!found.is_known) {
+    throw ShapeError(OutputName(state_, index) + " is given no shape by the shape rule");
+  }
+  if (std::find(found.sizes.begin(), found.sizes.end(), -1) != found.sizes.end()) {
+    throw ShapeError(OutputName(state_, index) +
+                     " is given a shape by the shape rule whose sizes are not all known");
+  }
+  return found.sizes;
 }
 
 void OperatorDefinition::Infer(ShapeContext& context) const {
   if (function != nullptr) function(context);
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (std::optional<Shape> shape = rules[i](context)) context.SetOutput(i, std::move(*shape));
+    const std::optional<Shape> shape = rules[i](context);
+    if (!shape) continue;
+    // The rule of a variadic output is that of each.
+    std::size_t end = i + 1;
+    if (end == rules.size() && HasVariadicOutput(*this)) {
+      end = std::max(end, context.output_count().value_or(end));
+    }
+    for (std::size_t output = i; output < end; ++output) context.SetOutput(output, *shape);
   }
 }
 

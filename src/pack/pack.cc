@@ -166,8 +166,15 @@ std::vector<std::string> Check(const OperatorDefinition& definition) {
   CheckParameters("output", definition.outputs, &problems);
   std::set<std::string> attributes;
   for (const AttributeDefinition& attribute : definition.attributes) {
+    if (attribute.name.empty()) problems.emplace_back("an attribute has no name");
     if (!attributes.insert(attribute.name).second) {
       problems.push_back("two attributes are called " + Quoted(attribute.name));
+    }
+    if (const auto* const tensor = std::get_if<TensorValue>(&attribute.fallback)) {
+      if (!tensor->IsWhole()) {
+        problems.push_back("the default of attribute " + Quoted(attribute.name) +
+                           " has not as many elements as its shape says");
+      }
     }
   }
   const auto has_input = [&](const std::string& name) {
@@ -190,7 +197,11 @@ std::vector<std::string> Check(const OperatorDefinition& definition) {
                        " shape rules for " + std::to_string(definition.outputs.size()) +
                        " outputs");
   }
+  std::set<std::string> in_place;
   for (const auto& [input, output] : definition.in_place) {
+    if (!in_place.insert(output).second) {
+      problems.push_back("two inputs are to be the memory of output " + Quoted(output));
+    }
     if (!has_input(input)) {
       problems.push_back("InPlace names " + Quoted(input) + ", which is no input");
     }

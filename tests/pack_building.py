@@ -1,0 +1,90 @@
+"""Builds packs for the tests, as an author does: one call of a compiler, nothing but our package.
+
+What is built once is kept under build/packs, by all that went into it, so that every ONNX Runtime
+of `make test-matrix` gets one and the same file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import opgraft
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PACKS = REPOSITORY / "tests" / "packs"
+PACKAGE = Path(opgraft.__file__).parent
+KEPT = REPOSITORY / "build" / "packs"
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-restrict", "-Wno-unknown-warning-option"]
+COMPILE = ["-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
+INCLUDE = [f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'adapter'}"]
+LINK = [
+    "-shared",
+    "-Wl,--no-undefined",
+    f"-Wl,--version-script={PACKAGE / 'adapter' / 'pack' / 'exports.map'}",
+]
+# tests/sanitize.py sets it, so that packs are watched as the library is.
+MORE = os.environ.get("OPGRAFT_TEST_PACK_FLAGS", "").split()
+
+
+def find_compiler(name: str) -> str:
+    """Its path; a test without one is skipped."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"there is no {name} on this machine")
+    return found
+
+
+def compile_only(compiler: str, source: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Tries to compile a file or a text, and returns what the compiler said."""
+    if isinstance(source, str):
+        (folder / "source.cc").write_text(source)
+        source = folder / "source.cc"
+    command = [find_compiler(compiler), "-std=c++20", "-fsyntax-only", *INCLUDE, str(source)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def build_pack(sources: Sequence[Path], compiler: str = "g++") -> Path:
+    """The library of these sources and of the adapter, built unless it is there already."""
+    command = [find_compiler(compiler), *COMPILE, *WARNINGS, *MORE]
+    adapter = sorted(PACKAGE.glob("adapter/*/*.cc"))
+    headers = sorted([*PACKAGE.glob("adapter/*/*.h"), *PACKAGE.glob("include/opgraft/*.h")])
+    library = _kept([*sources, *adapter, *headers], command, "so")
+    if library.exists():
+        return library
+
+    def compile_one(source: Path) -> Path:
+        made = _kept([source, *headers], command, "o")
+        if not made.exists():
+            _run([*command, *INCLUDE, "-c", str(source)], made)
+        return made
+
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(compile_one, [*sources, *adapter]))
+    _run([command[0], *MORE, *LINK, *map(str, objects)], library)
+    return library
+
+
+def _kept(files: Sequence[Path], command: Sequence[str], ending: str) -> Path:
+    """Where what is made of these files is kept."""
+    digest = hashlib.sha256(repr(command).encode())
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return KEPT / f"{files[0].stem}-{digest.hexdigest()[:16]}.{ending}"
+
+
+def _run(command: Sequence[str], output: Path) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = output.with_suffix(f".{os.getpid()}")
+    done = subprocess.run(
+        [*command, "-o", str(unfinished)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    unfinished.replace(output)

@@ -1,0 +1,115 @@
+"""Wrong declarations that a compiler can see do not compile, and the message says what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pack_building import compile_only
+
+BEGIN = '#include <opgraft/op.h>\nOPGRAFT_TYPES(T, float, double);\n'
+DECLARED = 'OPGRAFT_OP("my::A").Input<T>("x").Output<T>("y")'
+RULE = '.Shape(opgraft::SameAs("x"))'
+
+RIGHT = f"{DECLARED}{RULE}.Cpu([](auto x, auto y) {{ (void)x; (void)y; }});"
+
+WRONG = {
+    "arguments that do not fit": (
+        f"{DECLARED}{RULE}.Cpu([](opgraft::Tensor<const float> x) {{ (void)x; }});",
+        "no kernel takes these types, or the arguments do not fit: expected the inputs as",
+    ),
+    "attributes forgotten": (
+        f'{DECLARED}.Attribute<float>("a", 1){RULE}'
+        ".Cpu([]<class E>(opgraft::Tensor<const E>, opgraft::Tensor<E>) {});",
+        "then the attributes, each in the order declared",
+    ),
+    "an optional input taken as one that is there": (
+        'OPGRAFT_OP("my::A").OptionalInput<float>("x").Output<float>("y")'
+        f"{RULE}.Cpu([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}});",
+        "optional ones in std::optional",
+    ),
+    "an input that is written to": (
+        f"{DECLARED}{RULE}.Cpu([]<class E>(opgraft::Tensor<E>, opgraft::Tensor<E>) {{}});",
+        "the inputs as opgraft::Tensor<const T>",
+    ),
+    "a type without a kernel": (
+        f"{DECLARED}{RULE}.Cpu([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}});",
+        "no kernel takes these types",
+    ),
+    "no output": (
+        'OPGRAFT_OP("my::A").Input<T>("x").Cpu([](auto) {});',
+        "an operator has an output: .Output<T>",
+    ),
+    "no kernel": (f"{DECLARED}{RULE};", "an operator has a kernel: .Cpu(...)"),
+    "no shape rule": (
+        f"{DECLARED}.Cpu([](auto, auto) {{}});",
+        "the kernel takes ready-made outputs, so that the operator needs a shape rule",
+    ),
+    "two shape rules": (
+        f"{DECLARED}{RULE}{RULE}.Cpu([](auto, auto) {{}});",
+        "the operator has a shape rule already",
+    ),
+    "no domain": (
+        f"""{RIGHT.replace("my::A", "A")}""",
+        'an operator is called',
+    ),
+    "an empty name": (f"""{RIGHT.replace("my::A", "my::")}""", 'an operator is called'),
+    "three parts": (f"""{RIGHT.replace("my::A", "my::A::B")}""", 'an operator is called'),
+    "an output of any type": (
+        'OPGRAFT_OP("my::A").Input<T>("x").Output<opgraft::Any>("y")'
+        f"{RULE}.Cpu([](auto, auto) {{}});",
+        "an output of any type: nobody could tell which",
+    ),
+    "an output's type that no input has": (
+        'OPGRAFT_OP("my::A").Input<float>("x").Output<T>("y")'
+        f"{RULE}.Cpu([](auto, auto) {{}});",
+        "the type of an output is one that an input has too, or a single one",
+    ),
+    "an unknown element type": (
+        'OPGRAFT_OP("my::A").Input<long double>("x").Output<float>("y")'
+        f"{RULE}.Cpu([](auto, auto) {{}});",
+        "the type of an input or output is an element type (float, ...",
+    ),
+    "an unknown type among several": (
+        "OPGRAFT_TYPES(U, float, char*);",
+        "OPGRAFT_TYPES: not an element type of tensors",
+    ),
+    "an attribute of no kind": (
+        f'{DECLARED}.Attribute<double>("a", 1){RULE}.Cpu([](auto, auto, double) {{}});',
+        "attributes are float, std::int64_t, std::string, std::vector of these",
+    ),
+    "an input behind a kernel": (
+        f'{DECLARED}{RULE}.Cpu([](auto, auto) {{}}).Input<T>("z");',
+        "kernels come last: they take all that is declared",
+    ),
+    "what a kernel returns": (
+        f"{DECLARED}{RULE}.Cpu([](auto, auto) {{ return 1.5; }});",
+        "a kernel returns nothing, or an opgraft::Status",
+    ),
+    "a class that cannot be made": (
+        "struct K { explicit K(int); void Compute(opgraft::Tensor<const float>,"
+        " opgraft::Tensor<float>) const; };"
+        f'OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y"){RULE}.Cpu<K>();',
+        "a class that is a kernel has a constructor that takes nothing, or a const",
+    ),
+    "a method that is not const": (
+        "struct K { void Compute(opgraft::Tensor<const float>, opgraft::Tensor<float>); };"
+        f'OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y"){RULE}.Cpu<K>();',
+        "a class that is a kernel has a method Compute, const",
+    ),
+}
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_the_right_one_compiles(compiler: str, tmp_path: Path) -> None:
+    done = compile_only(compiler, BEGIN + RIGHT, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_wrong_declarations_do_not_compile(compiler: str, what: str, tmp_path: Path) -> None:
+    declaration, message = WRONG[what]
+    done = compile_only(compiler, BEGIN + declaration, tmp_path)
+    assert done.returncode != 0
+    assert message in done.stderr
