@@ -82,11 +82,14 @@ def test_what_it_holds(wheel: Path) -> None:
         "include/opgraft/onnxruntime.h",
         "include/opgraft/status.h",
         "cmake/opgraft-config.cmake",
+        "testing.py",
+        "testing/op_tester.cc",
+        "include/opgraft/testing.h",
     ):
         assert f"opgraft/{name}" in names, sorted(names)
     assert modes["opgraft/bin/opgraft-run"] & 0o111
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert not any("test" in name for name in names)
+    assert not any(re.search(r"_test\.|/test_|/tests/", name) for name in names)
 
 
 def test_no_binary_names_a_folder_of_the_build(wheel: Path, tmp_path: Path) -> None:

@@ -77,10 +77,15 @@ inline constexpr ApiCall<9, OrtSession*, const OrtRunOptions*, const char* const
     Run{};
 inline constexpr ApiCall<10, OrtSessionOptions**> CreateSessionOptions{};
 inline constexpr ApiCall<12, const OrtSessionOptions*, OrtSessionOptions**> CloneSessionOptions{};
+inline constexpr ApiCall<23, OrtSessionOptions*, int> SetSessionGraphOptimizationLevel{};
+inline constexpr ApiCall<24, OrtSessionOptions*, int> SetIntraOpNumThreads{};
+inline constexpr ApiCall<228, OrtSessionOptions*, const char*> RegisterCustomOpsLibrary_V2{};
 inline constexpr ApiCall<30, const OrtSession*, std::size_t*> SessionGetInputCount{};
 inline constexpr ApiCall<31, const OrtSession*, std::size_t*> SessionGetOutputCount{};
 inline constexpr ApiCall<33, const OrtSession*, std::size_t, OrtTypeInfo**>
     SessionGetInputTypeInfo{};
+inline constexpr ApiCall<34, const OrtSession*, std::size_t, OrtTypeInfo**>
+    SessionGetOutputTypeInfo{};
 inline constexpr ApiCall<36, const OrtSession*, std::size_t, OrtAllocator*, char**>
     SessionGetInputName{};
 inline constexpr ApiCall<37, const OrtSession*, std::size_t, OrtAllocator*, char**>
@@ -118,6 +123,9 @@ inline constexpr ApiCall<63, const OrtTensorTypeAndShapeInfo*, const char**, std
 inline constexpr ApiCall<65, const OrtValue*, OrtTensorTypeAndShapeInfo**> GetTensorTypeAndShape{};
 inline constexpr ApiCall<252, OrtValue*, std::size_t, std::size_t, char**>
     GetResizedStringTensorElementBuffer{};
+/// Only in runtimes from 1.24 on: whether the rank is known.
+inline constexpr ApiFunction<390, bool(const OrtTensorTypeAndShapeInfo*)>
+    TensorTypeAndShape_HasShape{};
 /// Only in runtimes from 1.24 on; the shape stays the runtime's.
 inline constexpr ApiCall<414, const OrtValue*, int*, const std::int64_t**, std::size_t*>
     GetTensorElementTypeAndShapeDataReference{};

@@ -1,0 +1,124 @@
+"""What came against what was expected: elements within tolerances, shapes within what was said.
+
+As in C++ (src/testing/comparison.cc): the same tolerances, the same words.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int | str | None, ...] | None
+Tolerance = tuple[float, float]
+
+#: Absolute and relative, by the name of the type; of others, none.
+TOLERANCES: Mapping[str, Tolerance] = {
+    "float32": (1e-5, 1e-5),
+    "float64": (1e-9, 1e-9),
+    "float16": (2e-3, 2e-3),
+    "bfloat16": (2e-2, 2e-2),
+}
+
+_OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+def compare(expected: np.ndarray, got: Any, tolerance: Tolerance | None) -> str | None:
+    """None where `got` is what was expected; else where they differ first, and how."""
+    if not isinstance(got, np.ndarray):
+        return f": expected a tensor, got {type(got).__name__}"
+    if type_name(got) != type_name(expected):
+        return f": expected {type_name(expected)}, got {type_name(got)}"
+    if got.shape != expected.shape:
+        return f": expected the shape {shape_text(expected.shape)}, got {shape_text(got.shape)}"
+    absolute, relative = tolerance or TOLERANCES.get(expected.dtype.name, (0, 0))
+    if is_float(expected):
+        wanted, came = expected.astype(np.float64), got.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            away = np.abs(came - wanted)
+            near = away <= absolute + relative * np.abs(wanted)
+        finite = np.isfinite(wanted) & np.isfinite(came)
+        same = np.where(finite, near, (wanted == came) | (np.isnan(wanted) & np.isnan(came)))
+    else:
+        away, finite = None, None
+        same = np.asarray(expected == got)
+    if same.all():
+        return None
+    index = tuple(int(place) for place in np.argwhere(~same)[0])
+    text = f"{list(index)}: expected {expected[index]!s}, got {got[index]!s}"
+    if expected.dtype.kind == "O":
+        text = f"{list(index)}: expected {expected[index]!r}, got {got[index]!r}"
+    if away is not None and finite is not None and finite[index]:
+        text += (
+            f", which is {away[index]:.3g} away "
+            f"(tolerance {absolute:.3g} + {relative:.3g} * |expected|)"
+        )
+    if expected.size > 1:
+        text += f"; {np.count_nonzero(~same)} of {expected.size} elements differ"
+    return text
+
+
+def is_float(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" or array.dtype.name.startswith(("bfloat", "float"))
+
+
+def type_name(array: np.ndarray) -> str:
+    return "string" if array.dtype.kind in "OUST" else str(array.dtype.name)
+
+
+def shape_text(shape: Shape | Sequence[int]) -> str:
+    if shape is None:
+        return "of unknown rank"
+    return "[" + ", ".join("?" if one is None else str(one) for one in shape) + "]"
+
+
+def evaluate(expression: str, symbols: Mapping[str, int]) -> int | None:
+    """The size that a symbol, or an expression of symbols and numbers such as "2*n", stands for.
+
+    None where it has a symbol that is not there, or makes no sense.
+    """
+    if expression in symbols:
+        return symbols[expression]
+
+    def value(node: ast.AST) -> int:
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+            return _OPERATIONS[type(node.op)](value(node.left), value(node.right))
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        if isinstance(node, ast.Name):
+            return symbols[node.id]
+        raise ValueError(expression)
+
+    try:
+        return value(ast.parse(expression, mode="eval").body)
+    except (ArithmeticError, KeyError, RecursionError, SyntaxError, ValueError):
+        return None
+
+
+def contains(said: Shape, shape: Sequence[int], symbols: Mapping[str, int]) -> bool:
+    """Whether `said` leaves room for the shape that came: what it tells is right."""
+    if said is None:
+        return True
+    if len(said) != len(shape):
+        return False
+    sizes = [evaluate(one, symbols) if isinstance(one, str) else one for one in said]
+    return all(size in (None, real) for size, real in zip(sizes, shape, strict=True))
+
+
+def meaning(said: Shape, symbols: Mapping[str, int]) -> str:
+    """", where n is 2 and m is 3": what the symbols of a shape stand for."""
+    known = [
+        f"{one} is {evaluate(one, symbols)}"
+        for one in said or ()
+        if isinstance(one, str) and evaluate(one, symbols) is not None
+    ]
+    return ", where " + " and ".join(known) if known else ""

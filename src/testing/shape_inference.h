@@ -1,0 +1,25 @@
+// Asks an operator's own rule, by the C function of its pack.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model_writer.h"
+#include "opgraft/c_api.h"
+#include "opgraft/status.h"
+#include "opgraft/testing.h"
+
+namespace opgraft::op_test {
+
+/// What a rule says of one output; not at all where `is_told` is false.
+struct ToldShape {
+  bool is_told = false;
+  std::int32_t element_type = 0;
+  OpTester::Shape shape;
+};
+
+/// Initializers are constants to the rule. `told` gets one entry for each output of the plan.
+Status AskRule(const OpgraftOperator& declaration, const ModelPlan& plan,
+               std::vector<ToldShape>* told);
+
+}  // namespace opgraft::op_test

@@ -1,0 +1,230 @@
+"""OpTester in C++: programs of GoogleTest cases, right and wrong, and what they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+import opgraft
+from conftest import VERSION
+
+FOLDER = Path(__file__).parent
+PACKAGE = Path(opgraft.__file__).parent
+COMPILER = [os.environ.get("CXX", "g++"), "-std=c++20", "-Wall", "-Wextra", "-Werror"]
+ADAPTER = [f"-I{PACKAGE}/adapter", *map(str, sorted(PACKAGE.glob("adapter/*/*.cc")))]
+
+
+def compile(target: Path, *arguments: str | Path) -> Path:
+    command = [*COMPILER, f"-I{PACKAGE}/include", *map(str, arguments), "-o", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("pack") / "liboperators.so"
+    return compile(
+        target, "-fvisibility=hidden", "-fPIC", "-shared", FOLDER / "operators.cc", *ADAPTER
+    )
+
+
+@pytest.fixture(scope="module")
+def testing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """OpTester's sources, compiled once, as a library."""
+    folder = tmp_path_factory.mktemp("testing")
+    objects = []
+    for source in sorted(PACKAGE.glob("testing/*.cc")):
+        objects.append(compile(folder / f"{source.stem}.o", "-c", source))
+    library = folder / "libtesting.a"
+    subprocess.run(["ar", "rcs", str(library), *map(str, objects)], check=True)
+    return library
+
+
+def compile_tests(target: Path, testing: Path, *sources: str | Path) -> Path:
+    libraries = ["-lgtest_main", "-lgtest", "-ldl", "-pthread"]
+    return compile(target, *sources, testing, *libraries)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, testing: Path) -> Path:
+    target = tmp_path_factory.mktemp("program") / "tests"
+    return compile_tests(target, testing, FOLDER / "right.cc", FOLDER / "wrong.cc")
+
+
+def run(program: Path, tests: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    names = ("OPGRAFT_TEST_RUNTIME", "OPGRAFT_TEST_PACKS")
+    variables = {name: value for name, value in os.environ.items() if name not in names}
+    return subprocess.run(
+        [str(program), f"--gtest_filter={tests}"],
+        env={**variables, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def run_here(program: Path, tests: str, pack: Path) -> subprocess.CompletedProcess[str]:
+    runtime = opgraft.runtime_library()
+    return run(program, tests, OPGRAFT_TEST_RUNTIME=runtime, OPGRAFT_TEST_PACKS=str(pack))
+
+
+def test_right_cases_pass(program: Path, pack: Path) -> None:
+    tests = "Right.*" if VERSION >= (1, 25) else "Right.*-*TextLists"
+    done = run_here(program, tests, pack)
+    assert done.returncode == 0, done.stdout
+    assert int(re.findall(r"PASSED  \] (\d+)", done.stdout)[0]) >= 15
+    assert done.stderr == ""  # the runtime does not log what is expected
+
+
+ALL = f"in ONNX Runtime {onnxruntime.__version__}, in all 6 ways of running"
+ALONE = f"in ONNX Runtime {onnxruntime.__version__}, in these ways of running alone:"
+FED = ["fixed", "symbolic", "ranks unknown", "odd addresses"]
+
+REPORTS = {
+    "Value": [
+        "test.tester::Scale: output 'y'[1, 0]: expected 6.5, got 6, which is 0.5 away "
+        "(tolerance 1e-05 + 1e-05 * |expected|); 1 of 4 elements differ",
+        ALL,
+    ],
+    "TextValue": ["output 'y'[0]: expected \"aaa\", got \"aa\"", ALL],
+    "Tolerance": ["expected 2.25, got 2, which is 0.25 away (tolerance 0.125 + 0 *", ALL],
+    "Shape": ["output 'y': expected the shape [4], got [2, 2]", ALL],
+    "Type": ["output 'y': expected double, got float", ALL],
+    "InferredShape": [
+        "output 'y': the runtime inferred the shape [3], but [1] came",
+        "output 'y': the runtime inferred the shape [x_0], where x_0 is 3, but [1] came",
+        "output 'y': its shape rule says the shape [3], but [1] came",
+        "output 'y': its shape rule says the shape [x_0], where x_0 is 3, but [1] came",
+    ],
+    "InferredSymbol": [
+        "the runtime inferred the shape [(x_0+1)], where (x_0+1) is 3, but [4] came",
+        f"its shape rule says the shape [(x_0+1)], where (x_0+1) is 3, but [4] came\n  {ALONE}\n"
+        "    its shape rule, asked alone, dimensions symbolic\n",
+    ],
+    "Aligned": [
+        "output 'y'[0]: expected 1, got 2, which is 1 away (tolerance 1e-05 + 1e-05 * |expected|); "
+        f"1 of 2 elements differ\n  {ALONE}\n    inputs fed at odd addresses\n[",
+    ],
+    "OnlyFed": ["it failed: ", "it must be fed", f"{ALONE}\n    all inputs initializers\n["],
+    "Counter": ["expected 1, got 2", ALL],
+    "Vandal": ["it changed its input 'x'", "expected 1, got 77", ", run a second time"],
+    "OutOfPlace": [
+        f"{ALONE}\n    between other nodes, whose memory may be reused\n[",
+        "output 'y'[2]: expected 1, got 3",
+    ],
+    "NoFailure": ['expected a failure with "it must be fed", but it did not fail', *FED],
+    "OtherText": [
+        'expected a failure with "the matrix is empty", but the error is: ',
+        "the matrix is singular",
+        ALL,
+    ],
+    "ShapeRule": [
+        "output 'c': expected the shape [m, n], got [n, m]\n  from its shape rule, asked alone",
+        "output 'c': expected the shape [m, n], got [n, m]\n  inferred by ONNX Runtime",
+    ],
+    "ShapeRuleThatDoesNotFail": ['its shape rule to fail with "columns", but it did not fail'],
+    "Case": [
+        "the case is wrong: 'x' has the shape [2, 2] and 3 elements, not 4",
+        "the case is wrong: a tolerance is set for 'z', which is no output",
+        "the case is wrong: 'y' has no elements: only InferShapes needs none",
+    ],
+    "NoSuchOperator": ["test.tester::Nothing: it failed: ", "is not a registered function/op", ALL],
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_wrong_cases_are_reported(name: str, program: Path, pack: Path) -> None:
+    done = run_here(program, f"Wrong.{name}", pack)
+    assert done.returncode == 1
+    assert re.search(r"wrong\.cc:\d+: Failure", done.stdout)  # the line of the case
+    for text in REPORTS[name]:
+        assert text in done.stdout, done.stdout
+
+
+def test_every_wrong_case_is_looked_at(program: Path) -> None:
+    cases = re.findall(r"TEST\(Wrong, (\w+)\)", (FOLDER / "wrong.cc").read_text())
+    assert sorted(cases) == sorted(REPORTS)
+
+
+def test_a_crash_names_its_way(program: Path, pack: Path) -> None:
+    done = run_here(program, "Crash.*", pack)
+    assert done.returncode == -11
+    assert done.stderr.endswith(
+        f"OpTester: test.tester::Crash crashed in ONNX Runtime {onnxruntime.__version__}, "
+        "inputs fed at odd addresses\n"
+    )
+
+
+def test_without_a_runtime_it_says_what_to_set(program: Path, pack: Path) -> None:
+    done = run(program, "Right.Floats")
+    assert done.returncode == 1
+    assert "Set OPGRAFT_TEST_RUNTIME to the path of its library" in done.stdout
+    assert "OPGRAFT_TEST_PACKS to the packs" in done.stdout
+    done = run(program, "Right.Floats", OPGRAFT_TEST_RUNTIME=str(pack))
+    assert f"OPGRAFT_TEST_RUNTIME={pack} is no ONNX Runtime" in done.stdout
+    done = run(program, "Right.Floats", OPGRAFT_TEST_RUNTIME="/nowhere.so")
+    assert "OPGRAFT_TEST_RUNTIME=/nowhere.so: " in done.stdout
+
+
+def test_without_a_pack_it_says_so(program: Path) -> None:
+    runtime = opgraft.runtime_library()
+    done = run(program, "Right.Floats", OPGRAFT_TEST_RUNTIME=runtime)
+    assert "No pack is loaded: OPGRAFT_TEST_PACKS names those to be tested" in done.stdout
+    done = run(program, "Right.TheRuntimesOwn", OPGRAFT_TEST_RUNTIME=runtime)
+    assert done.returncode == 0, done.stdout
+    done = run(
+        program, "Right.*", OPGRAFT_TEST_RUNTIME=runtime, OPGRAFT_TEST_PACKS="/nowhere.so"
+    )
+    assert "OPGRAFT_TEST_PACKS: /nowhere.so" in done.stdout
+
+
+DOCUMENT = """
+#include <opgraft/op.h>
+#include <opgraft/testing.h>
+
+OPGRAFT_OP("com.microsoft::Inverse")
+    .Input<float>("X")
+    .Output<float>("Y")
+    .Shape(opgraft::SameAs("X"))
+    .Cpu([](opgraft::Tensor<const float> x, opgraft::Tensor<float> y) {
+      const float determinant = x[0] * x[3] - x[1] * x[2];
+      y[0] = x[3] / determinant;
+      y[1] = -x[1] / determinant;
+      y[2] = -x[2] / determinant;
+      y[3] = x[0] / determinant + OFFSET;
+    });
+
+constexpr const char* kMSDomain = "com.microsoft";
+
+namespace onnxruntime {
+namespace test {
+using opgraft::OpTester;
+
+TEST(InverseContribOpTest, two_by_two_float) {
+  OpTester test("Inverse", 1, kMSDomain);
+  test.AddInput<float>("X", {2, 2}, {4, 7, 2, 6});
+  test.AddOutput<float>("Y", {2, 2}, {0.6f, -0.7f, -0.2f, 0.4f});
+  test.Run();
+}
+
+}  // namespace test
+}  // namespace onnxruntime
+"""
+
+
+def test_document_003s_case_with_the_operator_in_the_program(testing: Path, tmp_path: Path) -> None:
+    """The runtime has an Inverse too: the one that runs is ours, as a wrong one of ours shows."""
+    (tmp_path / "inverse_test.cc").write_text(DOCUMENT)
+    for offset in "01":
+        target = tmp_path / f"tests{offset}"
+        sources = [tmp_path / "inverse_test.cc", *ADAPTER]
+        compile_tests(target, testing, f"-DOFFSET={offset}", *sources)
+        done = run(target, "*", OPGRAFT_TEST_RUNTIME=opgraft.runtime_library())
+        assert done.returncode == int(offset), done.stdout
+    assert "com.microsoft::Inverse: output 'Y'[1, 1]: expected 0.4, got 1.4" in done.stdout
