@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
 TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions ml_dtypes pytest
-BENCH_PACKAGES := onnxruntime-extensions
+BENCH_PACKAGES := onnxruntime-extensions torch==2.13.0
 LINT_PACKAGES := ruff mypy clang-format clang-tidy
 
 SOURCES := $(shell find include ops src python cmake -type f -not -name '*.pyc') \

@@ -66,8 +66,8 @@ SingularMatrix Invert(const T* matrices, T* inverses, std::size_t n, std::size_t
   return Functions<T>(set).invert(matrices, inverses, n, first, last, scratch);
 }
 
-#define OPGRAFT_INSTANTIATE(T)                                                                \
-  template std::size_t InvertScratchBytes<T>(std::size_t, InstructionSet);                    \
+#define OPGRAFT_INSTANTIATE(T)                                                                  \
+  template std::size_t InvertScratchBytes<T>(std::size_t, InstructionSet);                      \
   template SingularMatrix Invert<T>(const T*, T*, std::size_t, std::size_t, std::size_t, void*, \
                                     InstructionSet);
 OPGRAFT_INSTANTIATE(float)

@@ -262,9 +262,12 @@ TYPED_TEST(InverseCpuTest, FindsTheZeroThatLapackFinds) {
   // With what torch.linalg.inv says of them (less 1). Of thirds and sixths, which have to be
   // rounded, a fused product would leave something.
   const std::vector<Case> cases = {
-      {{0, 0, 1, 1}, 1},       {{0, 1, 0, 1}, 0},
-      {{1, 2, 3, 6}, 1},       {{3, 1, 6, 2}, 1},
-      {{7, 5, 49, 35}, 1},     {{1, 1, 1, 1, 1, 1, 1, 1, 1}, 1},
+      {{0, 0, 1, 1}, 1},
+      {{0, 1, 0, 1}, 0},
+      {{1, 2, 3, 6}, 1},
+      {{3, 1, 6, 2}, 1},
+      {{7, 5, 49, 35}, 1},
+      {{1, 1, 1, 1, 1, 1, 1, 1, 1}, 1},
       {{3, 1, 3, 6, 2, 6, 9, 4, 9}, 2},
   };
   for (const InstructionSet set : InstructionSets()) {

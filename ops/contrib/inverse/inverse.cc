@@ -1,0 +1,65 @@
+// Declares com.microsoft Inverse.
+#include <algorithm>
+#include <mutex>
+
+#include "ops/contrib/inverse/inverse_cpu.h"
+#include "ops/contrib/matrices.h"
+
+namespace opgraft::contrib {
+namespace {
+
+/// Multiplications for which a thread is worth its while.
+constexpr std::size_t kGrain = 1 << 17;
+/// Matrices that are computed side by side in the widest vectors.
+constexpr std::size_t kLanes = 16;
+constexpr std::size_t kMostParts = 64;
+
+/// The type that inverse_cpu.h knows an element type by.
+template <class T>
+using Plain = std::conditional_t<std::is_same_v<T, Float16>, std::uint16_t, T>;
+
+template <class T>
+Status ComputeInverse(Context& context, Tensor<const T> x, Tensor<T> y) {
+  const auto n = static_cast<std::size_t>(x.dimension(-1));
+  const std::size_t count = CountMatrices(x.shape());
+  if (x.size() == 0) return Status();
+  const std::size_t grain =
+      (std::max<std::size_t>(1, kGrain / (n * n * n)) + kLanes - 1) / kLanes * kLanes;
+  const std::size_t size =
+      std::max(n > kLanes ? std::size_t{1} : grain, (count + kMostParts - 1) / kMostParts);
+  const std::size_t parts = (count + size - 1) / size;
+  const std::size_t scratch_bytes = InvertScratchBytes<Plain<T>>(n);
+  const std::span<std::byte> scratch = context.Scratch<std::byte>(scratch_bytes * parts);
+
+  std::mutex mutex;
+  SingularMatrix singular;
+  const auto invert = [&](std::size_t part) {
+    const SingularMatrix found = Invert(
+        reinterpret_cast<const Plain<T>*>(x.data()), reinterpret_cast<Plain<T>*>(y.data()), n,
+        part * size, std::min(count, (part + 1) * size), scratch.data() + part * scratch_bytes);
+    if (!found) return;
+    const std::lock_guard lock(mutex);
+    if (!singular || found.matrix < singular.matrix) singular = found;
+  };
+  if (parts == 1) {
+    invert(0);
+  } else {
+    context.ParallelFor(parts, invert);
+  }
+  if (!singular) return Status();
+  return Status::Error(SingularMatrixText(singular, /*batched=*/x.rank() > 2));
+}
+
+OPGRAFT_TYPES(T, float, double, Float16);
+
+OPGRAFT_OP("com.microsoft::Inverse")
+    .Doc("The inverses of square matrices. One that has none is an error.")
+    .Input<T>("X", "square matrices, of a rank of 2 or more")
+    .Output<T>("Y", "of the same type and shape")
+    .Shape([](ShapeContext& context) { SameMatrices(context, /*must_be_square=*/true); })
+    .InPlace("X", "Y")
+    .Torch("aten::linalg_inv")
+    .Cpu([](Context& context, auto... arguments) { return ComputeInverse(context, arguments...); });
+
+}  // namespace
+}  // namespace opgraft::contrib
