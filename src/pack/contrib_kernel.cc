@@ -175,7 +175,8 @@ Tensor* OpKernelContext::Output(int index, const TensorShape& shape) {
   const auto& parameter = ParameterOf(node_.state.definition->outputs, place);
   const MLDataType type = DataTypeImpl::Find(node_.kernel_types[parameter.type]);
   if (type == DataTypeImpl::GetType<std::string>()) {
-    output.emplace(type, shape, nullptr);
+    std::vector<std::string> strings(static_cast<std::size_t>(shape.Size()));
+    output.emplace(Tensor::OfStrings(shape, std::move(strings)));
     return &*output;
   }
   OpgraftTensor tensor = {};
