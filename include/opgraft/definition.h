@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,11 +63,13 @@ struct OperatorDefinition {
   std::vector<std::pair<std::string, std::string>> in_place;  ///< an input, an output
   std::vector<ShapeRule> rules;  ///< one for each output, or none
   ShapeFunction function;        ///< a rule for all outputs, or none
+  /// A rule that speaks to the host itself, instead of these; or none.
+  std::function<void(OpgraftInference*)> inference;
   std::vector<std::unique_ptr<KernelDefinition>> kernels;
   std::vector<std::string> problems;  ///< what is wrong with it, found while it was put together
 
   std::string FullName() const { return domain + "::" + name; }
-  bool HasRule() const { return !rules.empty() || function != nullptr; }
+  bool HasRule() const { return !rules.empty() || function != nullptr || inference != nullptr; }
   /// Asks the rules.
   void Infer(ShapeContext& context) const;
   /// The place of one of `parameters`, or their number where none is called so.
@@ -79,6 +82,10 @@ struct OperatorDefinition {
 /// Puts an operator into the pack that this code is part of. What is wrong with it is said by
 /// whoever loads the pack.
 void AddToPack(std::unique_ptr<OperatorDefinition> definition);
+
+/// Calls `add` when the pack is first asked for, after all its files have been initialised: for
+/// operators whose parts come from several places, in any order.
+void AddToPackLater(void (*add)());
 
 /// Says what is wrong with the pack as a whole.
 void ReportToPack(const char* problem) noexcept;

@@ -380,6 +380,10 @@ std::uint32_t OperatorDefinition::TypeIndex(const TypeDefinition& type) {
 
 int InferShapes(const OperatorDefinition& definition, OpgraftInference* host) {
   return Guard(host, [&] {
+    if (definition.inference != nullptr) {
+      definition.inference(host);
+      return Status();
+    }
     InferredShapes shapes(definition, host);
     definition.Infer(shapes);
     return Status();

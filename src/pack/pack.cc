@@ -239,9 +239,20 @@ class Pack : public OpgraftPack {
     problem = text_.c_str();
   }
 
+  void AddLater(void (*add)()) { later_.push_back(add); }
+  /// To be called once, before the pack is given away.
+  void Complete() noexcept {
+    try {
+      for (void (*const add)() : later_) add();
+    } catch (...) {
+      Report("out of memory while its operators were put together");
+    }
+  }
+
  private:
   std::vector<std::unique_ptr<OperatorStruct>> structs_;
   std::vector<const OpgraftOperator*> pointers_;
+  std::vector<void (*)()> later_;
   std::string text_;
 };
 
@@ -256,10 +267,16 @@ void AddToPack(std::unique_ptr<OperatorDefinition> definition) {
   ThePack().Add(std::move(definition));
 }
 
+void AddToPackLater(void (*add)()) { ThePack().AddLater(add); }
+
 void ReportToPack(const char* problem) noexcept { ThePack().Report(problem); }
 
 }  // namespace opgraft::internal
 
 extern "C" __attribute__((visibility("default"))) const OpgraftPack* opgraft_pack() {
-  return &opgraft::internal::ThePack();
+  static const OpgraftPack* const pack = [] {
+    opgraft::internal::ThePack().Complete();
+    return &opgraft::internal::ThePack();
+  }();
+  return pack;
 }

@@ -1,0 +1,383 @@
+// Kernels in the manner of ONNX Runtime's tree: a class derived from OpKernel, what it may ask when
+// it is made and when it runs, and the macros that put it into the pack.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "opgraft/c_api.h"
+#include "opgraft/contrib/schema.h"
+#include "opgraft/contrib/status.h"
+#include "opgraft/contrib/tensor.h"
+#include "opgraft/contrib/threadpool.h"
+#include "opgraft/kernel.h"
+
+#pragma GCC visibility push(hidden)
+namespace onnxruntime {
+
+inline constexpr const char* kCpuExecutionProvider = "CPUExecutionProvider";
+/// Named, so that such a kernel is refused with a clear message: packs have CPU kernels for now.
+inline constexpr const char* kCudaExecutionProvider = "CUDAExecutionProvider";
+
+enum OrtMemType { OrtMemTypeCPUInput = -2, OrtMemTypeCPUOutput = -1, OrtMemTypeDefault = 0 };
+
+/// An input of a node.
+class NodeArg {
+ public:
+  NodeArg(std::string name, bool exists) : name_(std::move(name)), exists_(exists) {}
+  /// The schema's name of it: a pack is not told the names of values.
+  const std::string& Name() const { return name_; }
+  bool Exists() const { return exists_; }
+
+ private:
+  std::string name_;
+  bool exists_;
+};
+
+class Node {
+ public:
+  Node(const opgraft::internal::NodeState& state, OpgraftNode* host);
+
+  const std::string& Name() const { return state_.name; }
+  const std::string& OpType() const { return state_.definition->name; }
+  const std::string& Domain() const { return state_.definition->domain; }
+  int SinceVersion() const { return state_.definition->since_version; }
+  const std::vector<const NodeArg*>& InputDefs() const { return inputs_; }
+
+ private:
+  const opgraft::internal::NodeState& state_;
+  std::deque<NodeArg> arguments_;
+  std::vector<const NodeArg*> inputs_;
+};
+
+namespace contrib_internal {
+
+/// What a kernel's OpKernelInfo points to; it lives as long as the kernel.
+struct KernelNode {
+  KernelNode(const opgraft::internal::OperatorDefinition& definition,
+             std::span<const std::int32_t> types, OpgraftNode* of);
+
+  const opgraft::internal::NodeState state;
+  const std::span<const std::int32_t> kernel_types;  ///< what each of the operator's types is
+  OpgraftNode* host;  ///< nullptr once the kernel is made
+  const Node node;
+  std::map<int, std::optional<Tensor>> constants;
+};
+
+}  // namespace contrib_internal
+
+/// What a kernel may know when it is made. Copies may be kept.
+class OpKernelInfo {
+ public:
+  explicit OpKernelInfo(contrib_internal::KernelNode* node) : node_(node) {}
+
+  /// An attribute of the node, or its default in the schema. T is float, int64_t or std::string.
+  template <class T>
+  Status GetAttr(const std::string& name, T* value) const {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, std::int64_t> ||
+                      std::is_same_v<T, std::string>,
+                  "GetAttr: the attribute is a float, an int64_t or a std::string");
+    return Read(name, value);
+  }
+  template <class T>
+  [[nodiscard]] T GetAttr(const std::string& name) const {
+    T value = {};
+    ORT_THROW_IF_ERROR(GetAttr(name, &value));
+    return value;
+  }
+  template <class T>
+  [[nodiscard]] T GetAttrOrDefault(const std::string& name, const T& fallback) const {
+    T value = {};
+    return GetAttr(name, &value).IsOK() ? value : fallback;
+  }
+  template <class T>
+  void GetAttrOrDefault(const std::string& name, T* value, const T& fallback) const {
+    *value = GetAttrOrDefault(name, fallback);
+  }
+  /// A list, of the same types.
+  template <class T>
+  Status GetAttrs(const std::string& name, std::vector<T>& values) const {
+    return Read(name, &values);
+  }
+  template <class T>
+  [[nodiscard]] std::vector<T> GetAttrsOrDefault(const std::string& name,
+                                                 const std::vector<T>& fallback = {}) const {
+    std::vector<T> values;
+    return GetAttrs(name, values).IsOK() ? values : fallback;
+  }
+  /// Into memory of the caller's; an error where it is not of that size.
+  template <class T>
+  Status GetAttrs(const std::string& name, std::span<T> values) const {
+    std::vector<T> read;
+    ORT_RETURN_IF_ERROR(Read(name, &read));
+    ORT_RETURN_IF(read.size() != values.size(), "GetAttrs: attribute '", name, "' has ",
+                  read.size(), " elements, expected ", values.size());
+    std::copy(read.begin(), read.end(), values.begin());
+    return Status::OK();
+  }
+
+  /// The value of an input that is the same in every run: a copy, which lives as long as the kernel.
+  /// False where it is not, and once the kernel is made, unless it was asked for before.
+  bool TryGetConstantInput(int index, const Tensor** value) const;
+
+  std::uint32_t GetInputCount() const { return static_cast<std::uint32_t>(node_->state.input_count); }
+  std::uint32_t GetOutputCount() const {
+    return static_cast<std::uint32_t>(node_->state.output_count);
+  }
+  const Node& node() const noexcept { return node_->node; }
+  AllocatorPtr GetAllocator(OrtMemType = OrtMemTypeDefault) const { return IAllocator::Heap(); }
+
+ private:
+  template <class A>
+  Status Read(const std::string& name, A* value) const {
+    const opgraft::AttributeValue* const found = Find(name);
+    if (found == nullptr) {
+      return ORT_MAKE_STATUS(ONNXRUNTIME, FAIL, "No attribute with name:'", name,
+                             "' is defined in the schema.");
+    }
+    if (const A* const held = std::get_if<A>(found)) {
+      *value = *held;
+      return Status::OK();
+    }
+    const bool is_absent = std::holds_alternative<std::monostate>(*found);
+    return ORT_MAKE_STATUS(ONNXRUNTIME, FAIL, "Attribute '", name, "' ",
+                           is_absent ? "is absent, and the schema has no default."
+                                     : "is of another kind in the schema than in the kernel.");
+  }
+  const opgraft::AttributeValue* Find(const std::string& name) const;
+
+  contrib_internal::KernelNode* node_;
+};
+
+struct PrePackedWeights;
+class OpKernelContext;
+
+class OpKernel {
+ public:
+  explicit OpKernel(const OpKernelInfo& info) : info_(info) {}
+  virtual ~OpKernel() = default;
+  ORT_DISALLOW_COPY_ASSIGNMENT_AND_MOVE(OpKernel);
+
+  /// Runs may overlap.
+  virtual Status Compute(OpKernelContext* context) const = 0;
+  /// Never called here: kernels work with weights that are not packed, too.
+  virtual Status PrePack(const Tensor& /*tensor*/, int /*input*/, AllocatorPtr /*allocator*/,
+                         bool& is_packed, PrePackedWeights* /*weights*/) {
+    is_packed = false;
+    return Status::OK();
+  }
+
+  const OpKernelInfo& Info() const { return info_; }
+  const onnxruntime::Node& Node() const { return info_.node(); }
+
+ private:
+  const OpKernelInfo info_;
+};
+
+/// One run of a kernel, on the thread that runs it.
+class OpKernelContext {
+ public:
+  OpKernelContext(const contrib_internal::KernelNode& node, OpgraftCall* call);
+  ~OpKernelContext();
+  ORT_DISALLOW_COPY_ASSIGNMENT_AND_MOVE(OpKernelContext);
+
+  int InputCount() const { return static_cast<int>(inputs_.size()); }
+  int OutputCount() const { return static_cast<int>(outputs_.size()); }
+  int NumVariadicInputs(std::size_t parameter) const;
+
+  /// nullptr for an input that is absent. T is Tensor.
+  template <class T>
+  const T* Input(int index) const {
+    static_assert(std::is_same_v<T, Tensor>, "inputs are tensors: ctx->Input<Tensor>(i)");
+    return FindInput(index);
+  }
+  template <class T>
+  const T& RequiredInput(int index) const {
+    const T* const input = Input<T>(index);
+    ORT_ENFORCE(input != nullptr, "Required input at index ", index, " is not present.");
+    return *input;
+  }
+  /// Memory for an output; nullptr where nobody wants it.
+  Tensor* Output(int index, const TensorShape& shape);
+  Tensor* Output(int index, std::initializer_list<std::int64_t> shape) {
+    return Output(index, TensorShape(shape));
+  }
+  /// One that has its memory already.
+  template <class T>
+  T* Output(int index) {
+    static_assert(std::is_same_v<T, Tensor>, "outputs are tensors: ctx->Output(i, shape)");
+    const bool is_there = index >= 0 && index < OutputCount() && outputs_[Place(index)];
+    return is_there ? &*outputs_[Place(index)] : nullptr;
+  }
+  Tensor& RequiredOutput(int index, const TensorShape& shape) {
+    Tensor* const output = Output(index, shape);
+    ORT_ENFORCE(output != nullptr, "Required output at index ", index, " is not present.");
+    return *output;
+  }
+
+  /// The runtime's own memory, gone with the call.
+  [[nodiscard]] Status GetTempSpaceAllocator(AllocatorPtr* allocator) const;
+  [[nodiscard]] Status GetTempSpaceCPUAllocator(AllocatorPtr* allocator) const {
+    return GetTempSpaceAllocator(allocator);
+  }
+  concurrency::ThreadPool* GetOperatorThreadPool() const { return &pool_; }
+  const std::string& GetNodeName() const { return node_.state.name; }
+  const std::string& GetOpType() const { return node_.state.definition->name; }
+  const std::string& GetOpDomain() const { return node_.state.definition->domain; }
+  bool GetUseDeterministicCompute() const { return true; }
+
+  /// After the kernel: hands over outputs of strings, and throws where one is missing.
+  void Finish();
+
+ private:
+  class CallAllocator;
+  static std::size_t Place(int index) { return static_cast<std::size_t>(index); }
+  const Tensor* FindInput(int index) const;
+
+  const contrib_internal::KernelNode& node_;
+  OpgraftCall* const call_;
+  mutable opgraft::Context context_;
+  mutable concurrency::ThreadPool pool_{&context_};
+  mutable std::vector<std::optional<Tensor>> inputs_;
+  mutable std::vector<bool> is_read_;  // which of the inputs
+  std::vector<std::optional<Tensor>> outputs_;
+  std::vector<bool> is_asked_;  // which of the outputs
+  mutable std::shared_ptr<CallAllocator> allocator_;
+};
+
+/// What a kernel is for.
+struct KernelDef {
+  std::string name;
+  std::string domain;
+  std::string provider;
+  int first_version = 1;
+  int last_version = std::numeric_limits<int>::max();
+  std::map<std::string, std::vector<MLDataType>> constraints;
+  std::vector<std::pair<int, int>> in_place;
+};
+
+class KernelDefBuilder {
+ public:
+  static std::unique_ptr<KernelDefBuilder> Create() { return std::make_unique<KernelDefBuilder>(); }
+
+  KernelDefBuilder& SetName(std::string name) {
+    definition_.name = std::move(name);
+    return *this;
+  }
+  KernelDefBuilder& SetDomain(std::string domain) {
+    definition_.domain = std::move(domain);
+    return *this;
+  }
+  KernelDefBuilder& SinceVersion(int first) {
+    definition_.first_version = first;
+    return *this;
+  }
+  KernelDefBuilder& SinceVersion(int first, int last) {
+    definition_.last_version = last;
+    return SinceVersion(first);
+  }
+  KernelDefBuilder& Provider(std::string provider) {
+    definition_.provider = std::move(provider);
+    return *this;
+  }
+  /// `name` is a type of the schema's, or an input's or output's.
+  KernelDefBuilder& TypeConstraint(const std::string& name, std::vector<MLDataType> types) {
+    definition_.constraints[name] = std::move(types);
+    return *this;
+  }
+  KernelDefBuilder& TypeConstraint(const std::string& name, MLDataType type) {
+    return TypeConstraint(name, std::vector<MLDataType>{type});
+  }
+  /// The output may have the input's memory.
+  KernelDefBuilder& MayInplace(int input, int output) {
+    definition_.in_place.emplace_back(input, output);
+    return *this;
+  }
+  KernelDefBuilder& MayInplace(const std::vector<std::pair<int, int>>& pairs) {
+    definition_.in_place.insert(definition_.in_place.end(), pairs.begin(), pairs.end());
+    return *this;
+  }
+  /// A kernel of the runtime's that says so copies where the memory is not the same.
+  KernelDefBuilder& Alias(int input, int output) { return MayInplace(input, output); }
+  KernelDefBuilder& InputMemoryType(OrtMemType, int) { return *this; }
+  KernelDefBuilder& OutputMemoryType(OrtMemType, int) { return *this; }
+
+  std::unique_ptr<KernelDef> Build() { return std::make_unique<KernelDef>(std::move(definition_)); }
+
+ private:
+  KernelDef definition_;
+};
+
+template <class... Types>
+std::vector<MLDataType> BuildKernelDefConstraints() {
+  return {DataTypeImpl::GetTensorType<Types>()...};
+}
+
+namespace contrib_internal {
+
+template <class List>
+struct ConstraintsOf;
+template <template <class...> class List, class... Types>
+struct ConstraintsOf<List<Types...>> {
+  static std::vector<MLDataType> Get() { return BuildKernelDefConstraints<Types...>(); }
+};
+
+using CreateFunction = std::unique_ptr<OpKernel> (*)(const OpKernelInfo&);
+
+/// Puts a kernel into the pack, which joins it with its schema when it is first asked for.
+class KernelRegistration {
+ public:
+  KernelRegistration(std::unique_ptr<KernelDef> definition, CreateFunction create) noexcept;
+};
+
+template <class Kernel>
+std::unique_ptr<OpKernel> CreateKernel(const OpKernelInfo& info) {
+  return std::make_unique<Kernel>(info);
+}
+
+}  // namespace contrib_internal
+
+template <class List>
+std::vector<MLDataType> BuildKernelDefConstraintsFromTypeList() {
+  return contrib_internal::ConstraintsOf<List>::Get();
+}
+
+}  // namespace onnxruntime
+#pragma GCC visibility pop
+
+// At namespace scope, with or without a semicolon behind them. `builder` is a KernelDefBuilder,
+// what comes last the class.
+#define OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, versions, ...)                     \
+  [[maybe_unused]] static const ::onnxruntime::contrib_internal::KernelRegistration                \
+      OPGRAFT_CONTRIB_JOIN(opgraft_kernel_, __COUNTER__)(                                          \
+          (builder).SetName(#name).SetDomain(domain).SinceVersion versions.Provider(provider).Build(), \
+          &::onnxruntime::contrib_internal::CreateKernel<__VA_ARGS__>);
+#define ONNX_OPERATOR_KERNEL_EX(name, domain, ver, provider, builder, ...) \
+  OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, (ver), __VA_ARGS__)
+#define ONNX_OPERATOR_VERSIONED_KERNEL_EX(name, domain, startver, endver, provider, builder, ...) \
+  OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, (startver, endver), __VA_ARGS__)
+#define ONNX_OPERATOR_TYPED_KERNEL_EX(name, domain, ver, type, provider, builder, ...) \
+  OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, (ver), __VA_ARGS__)
+#define ONNX_OPERATOR_TWO_TYPED_KERNEL_EX(name, domain, ver, type1, type2, provider, builder, ...) \
+  OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, (ver), __VA_ARGS__)
+#define ONNX_OPERATOR_VERSIONED_TYPED_KERNEL_EX(name, domain, startver, endver, type, provider, \
+                                                builder, ...)                                   \
+  OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, (startver, endver), __VA_ARGS__)
+#define ONNX_CPU_OPERATOR_MS_KERNEL(name, ver, builder, ...)                                     \
+  ONNX_OPERATOR_KERNEL_EX(name, ::onnxruntime::kMSDomain, ver, ::onnxruntime::kCpuExecutionProvider, \
+                          builder, __VA_ARGS__)
+#define ONNX_CPU_OPERATOR_TYPED_MS_KERNEL(name, ver, type, builder, ...)                 \
+  ONNX_OPERATOR_TYPED_KERNEL_EX(name, ::onnxruntime::kMSDomain, ver, type,               \
+                                ::onnxruntime::kCpuExecutionProvider, builder, __VA_ARGS__)
