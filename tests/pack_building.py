@@ -32,6 +32,8 @@ LINK = [
 ]
 # tests/sanitize.py sets it, so that packs are watched as the library is.
 MORE = os.environ.get("OPGRAFT_TEST_PACK_FLAGS", "").split()
+# A sanitizer that is loaded before all else is not for the compiler.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 def find_compiler(name: str) -> str:
@@ -45,7 +47,9 @@ def find_compiler(name: str) -> str:
 def compile_only(compiler: str, source: Path) -> subprocess.CompletedProcess[str]:
     """Tries to compile a file, and returns what the compiler said."""
     command = [find_compiler(compiler), "-std=c++20", "-fsyntax-only", *WARNINGS, *INCLUDE]
-    return subprocess.run([*command, str(source)], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [*command, str(source)], capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
 
 
 def build_pack(sources: Sequence[Path], compiler: str = "g++") -> Path:
@@ -82,7 +86,11 @@ def _run(command: Sequence[str], output: Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     unfinished = output.with_suffix(f".{os.getpid()}")
     done = subprocess.run(
-        [*command, "-o", str(unfinished)], capture_output=True, text=True, check=False
+        [*command, "-o", str(unfinished)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=ENVIRONMENT,
     )
     assert done.returncode == 0, done.stderr
     unfinished.replace(output)

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from pack_building import INCLUDE, find_compiler
+from pack_building import ENVIRONMENT, INCLUDE, find_compiler
 
 Compiler = Callable[[str], str]
 
@@ -110,12 +110,17 @@ def compiler(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     ending = "pch" if "clang" in request.param else "gch"
     command = [find_compiler(request.param), "-std=c++20", *INCLUDE]
     header = ["-x", "c++-header", str(folder / "begin.h"), "-o", str(folder / f"begin.h.{ending}")]
-    subprocess.run([*command, *header], check=True)
+    subprocess.run([*command, *header], check=True, env=ENVIRONMENT)
 
     def say(text: str) -> str:
         source = ["-include", str(folder / "begin.h"), "-fsyntax-only", "-x", "c++", "-"]
         done = subprocess.run(
-            [*command, *source], input=text, capture_output=True, text=True, check=False
+            [*command, *source],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=ENVIRONMENT,
         )
         assert (done.returncode != 0) == ("error:" in done.stderr)
         return done.stderr

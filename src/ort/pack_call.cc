@@ -269,33 +269,40 @@ void PackCall::Fail(OpgraftCall* self, const OpgraftError* error) {
   Self(self).status_ = ToStatus(*error);
 }
 
-Status PackCall::ReadInput(std::size_t index, OpgraftTensor* tensor) {
-  const OrtValue* value = nullptr;
-  OrtStatus* const status = KernelContext_GetInput(api_, context_, index, &value);
-  *tensor = {};
-  if (status != nullptr || value == nullptr) return FromRuntime(api_, status);
-  TensorParts parts;
-  Status read = ReadTensor(runtime_, value, &memory_, &parts);
-  *tensor = {parts.data, parts.shape.data(), parts.shape.size(), parts.element_type};
-  if (!read.ok() || parts.element_type != kTextType) return read;
+Status PackCall::ReadTextInput(const OrtValue* value, OpgraftTensor* tensor) {
   std::string storage;
   std::vector<std::string_view> views;
-  const std::size_t elements = Elements(parts.shape);
-  read = ReadTexts(api_, value, elements, &storage, &views);
+  const std::size_t elements = Elements({tensor->shape, tensor->rank});
+  Status status = ReadTexts(api_, value, elements, &storage, &views);
   // Of the call, as the shape is.
-  auto* const bytes = static_cast<char*>(memory_.allocate(storage.size() + 1, 1));
+  auto* const bytes = static_cast<char*>(memory()->allocate(storage.size() + 1, 1));
   storage.copy(bytes, storage.size());
   auto* const texts = static_cast<OpgraftText*>(
-      memory_.allocate((elements + 1) * sizeof(OpgraftText), alignof(OpgraftText)));
+      memory()->allocate((elements + 1) * sizeof(OpgraftText), alignof(OpgraftText)));
   for (std::size_t i = 0; i < views.size(); ++i) {
     texts[i] = {bytes + (views[i].data() - storage.data()), views[i].size()};
   }
   tensor->data = texts;
-  return read;
+  return status;
+}
+
+std::pmr::memory_resource* PackCall::memory() {
+  if (!memory_) memory_.emplace(buffer_.data(), buffer_.size());
+  return &*memory_;
 }
 
 int PackCall::Input(OpgraftCall* self, std::size_t index, OpgraftTensor* tensor) {
-  return Self(self).Keep(Self(self).ReadInput(index, tensor));
+  PackCall& call = Self(self);
+  *tensor = {};
+  const OrtValue* value = nullptr;
+  OrtStatus* status = KernelContext_GetInput(call.api_, call.context_, index, &value);
+  if (status != nullptr || value == nullptr) return call.Keep(status);
+  TensorParts parts;
+  status = GetTensorParts(call.runtime_, value,
+                          call.runtime_.LendsShapes() ? nullptr : call.memory(), &parts);
+  if (status != nullptr) return call.Keep(status);
+  *tensor = {parts.data, parts.shape.data(), parts.shape.size(), parts.element_type};
+  return parts.element_type == kTextType ? call.Keep(call.ReadTextInput(value, tensor)) : 0;
 }
 
 std::int32_t PackCall::OutputType(std::size_t index) const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory_resource>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -112,7 +113,10 @@ class PackCall : public OpgraftCall {
   /// Keeps an error; what the functions above return.
   int Keep(Status status);
   int Keep(OrtStatus* status);
-  Status ReadInput(std::size_t index, OpgraftTensor* tensor);
+  /// Gives a tensor of strings, whose shape is known, its texts.
+  Status ReadTextInput(const OrtValue* value, OpgraftTensor* tensor);
+  /// What a call has to allocate, until it is over; most calls have nothing.
+  std::pmr::memory_resource* memory();
   std::int32_t OutputType(std::size_t index) const;
 
   const Runtime& runtime_;
@@ -121,7 +125,7 @@ class PackCall : public OpgraftCall {
   const std::vector<std::int32_t>& output_types_;
   Status status_;
   std::array<std::byte, 256> buffer_;
-  std::pmr::monotonic_buffer_resource memory_{buffer_.data(), buffer_.size()};
+  std::optional<std::pmr::monotonic_buffer_resource> memory_;
   OrtAllocator* allocator_ = nullptr;
   std::vector<void*> scratch_;
 };

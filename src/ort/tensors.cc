@@ -25,8 +25,8 @@ OrtStatus* CopyShape(const OrtApi* api, const OrtValue* value, std::pmr::memory_
 
 }  // namespace
 
-Status ReadTensor(const Runtime& runtime, const OrtValue* value, std::pmr::memory_resource* memory,
-                  TensorParts* parts) {
+OrtStatus* GetTensorParts(const Runtime& runtime, const OrtValue* value,
+                          std::pmr::memory_resource* memory, TensorParts* parts) {
   const OrtApi* const api = runtime.api;
   const std::int64_t* shape = nullptr;
   std::size_t rank = 0;
@@ -40,7 +40,12 @@ Status ReadTensor(const Runtime& runtime, const OrtValue* value, std::pmr::memor
   parts->shape = {shape, rank};
   static char nothing = 0;  // an empty tensor may have no memory, and yet it is there
   if (parts->data == nullptr) parts->data = &nothing;
-  return FromRuntime(api, status);
+  return status;
+}
+
+Status ReadTensor(const Runtime& runtime, const OrtValue* value, std::pmr::memory_resource* memory,
+                  TensorParts* parts) {
+  return FromRuntime(runtime.api, GetTensorParts(runtime, value, memory, parts));
 }
 
 Status ReadTexts(const OrtApi* api, const OrtValue* value, std::size_t elements,

@@ -25,6 +25,10 @@ struct TensorParts {
 Status ReadTensor(const Runtime& runtime, const OrtValue* value, std::pmr::memory_resource* memory,
                   TensorParts* parts);
 
+/// The same, for where each nanosecond counts; a runtime that lends shapes needs no memory.
+OrtStatus* GetTensorParts(const Runtime& runtime, const OrtValue* value,
+                          std::pmr::memory_resource* memory, TensorParts* parts);
+
 /// The elements of a tensor of strings, of which there are so many: views of `storage`.
 Status ReadTexts(const OrtApi* api, const OrtValue* value, std::size_t elements,
                  std::string* storage, std::vector<std::string_view>* texts);
