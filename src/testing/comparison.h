@@ -8,6 +8,7 @@
 
 #include "opgraft/testing.h"
 
+#pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
 /// The bytes of one element; 0 for strings and for types that tests do not know.
@@ -38,3 +39,4 @@ bool Contains(const OpTester::Shape& inferred, const std::vector<std::int64_t>& 
               const Symbols& symbols);
 
 }  // namespace opgraft::op_test
+#pragma GCC visibility pop
