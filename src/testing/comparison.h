@@ -22,6 +22,13 @@ std::string ShapeText(const OpTester::Shape& shape);
 
 OpTester::Tolerance DefaultTolerance(std::int32_t element_type);
 
+/// The elements of a tensor that is known to be of type T. (`As`, which refuses others, is a part
+/// of packs, and tests need none.)
+template <class T>
+Tensor<const T> Elements(const TensorValue& tensor) {
+  return {static_cast<const T*>(tensor.View().data()), tensor.shape()};
+}
+
 /// Empty where `got` is what was expected; else where they differ first, and how.
 std::string Compare(const TensorValue& expected, const TensorValue& got,
                     const OpTester::Tolerance& tolerance);
