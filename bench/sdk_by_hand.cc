@@ -22,8 +22,7 @@ OrtStatus* Compute(void*, OrtKernelContext* context) {
   std::size_t rank = 0;
   std::int64_t copy[8];
   if (lends_shapes) {
-    OrtStatus* status =
-        GetTensorElementTypeAndShapeDataReference(api, input, &type, &shape, &rank);
+    OrtStatus* status = GetTensorElementTypeAndShapeDataReference(api, input, &type, &shape, &rank);
     if (status != nullptr) return status;
   } else {
     OrtTensorTypeAndShapeInfo* info = nullptr;

@@ -43,7 +43,8 @@ def model(domain: str, nodes: int) -> bytes:
         for i in range(nodes)
     ]
     values = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in ("x0", f"x{nodes}")
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"])
+        for name in ("x0", f"x{nodes}")
     ]
     one = [helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])] if inputs else []
     graph = helper.make_graph(chain, "bench", values[:1], values[1:], one)
@@ -62,7 +63,9 @@ def session(domain: str, nodes: int, libraries: list[Path]) -> onnxruntime.Infer
     return onnxruntime.InferenceSession(model(domain, nodes), options)
 
 
-def measure(sessions: dict[str, onnxruntime.InferenceSession], size: int, calls: int) -> list[float]:
+def measure(
+    sessions: dict[str, onnxruntime.InferenceSession], size: int, calls: int
+) -> list[float]:
     feed = {"x0": np.zeros(size, np.float32)}
     times: dict[str, list[int]] = {name: [] for name in sessions}
     clock = time.perf_counter_ns
@@ -76,7 +79,9 @@ def measure(sessions: dict[str, onnxruntime.InferenceSession], size: int, calls:
 
 def main() -> None:
     print(f"Python {sys.version.split()[0]}, ONNX Runtime {onnxruntime.__version__}\n")
-    print("| floats | nodes | native Add | by hand | SDK | SDK / by hand |\n|---|---|---|---|---|---|")
+    print(
+        "| floats | nodes | native Add | by hand | SDK | SDK / by hand |\n|---|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as folder:
         adapter = sorted(PACKAGE.glob("adapter/*/*.cc"))
         libraries = [

@@ -62,9 +62,7 @@ def node_model(
     """
     input_names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
     output_names = [f"y{i}" if type else "" for i, type in enumerate(outputs)]
-    node = helper.make_node(
-        operator, input_names, output_names, name, domain="test.pack", **simple
-    )
+    node = helper.make_node(operator, input_names, output_names, name, domain="test.pack", **simple)
     node.attribute.extend(attributes)
     graph = helper.make_graph([node], "graph", [], [])
     for place, array in enumerate(inputs):
@@ -76,9 +74,7 @@ def node_model(
         else:
             # No sizes: any array of that rank is let in.
             sizes = [None] * array.ndim
-            graph.input.append(
-                helper.make_tensor_value_info(f"x{place}", tensor.data_type, sizes)
-            )
+            graph.input.append(helper.make_tensor_value_info(f"x{place}", tensor.data_type, sizes))
     for place, type in enumerate(outputs):
         if type:
             graph.output.append(helper.make_tensor_value_info(f"y{place}", type, None))
@@ -91,8 +87,6 @@ def run_node(operator: str, *inputs: Any, **options: Any) -> list[Any]:
     arrays = [None if given is None else np.asarray(given) for given in inputs]
     constant = options.get("constant", ())
     feeds = {
-        f"x{i}": array
-        for i, array in enumerate(arrays)
-        if array is not None and i not in constant
+        f"x{i}": array for i, array in enumerate(arrays) if array is not None and i not in constant
     }
     return open_session(node_model(operator, arrays, **options)).run(None, feeds)

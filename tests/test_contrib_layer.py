@@ -9,9 +9,9 @@ import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
+from pack_building import REPOSITORY, build_pack
 
 from conftest import VERSION
-from pack_building import REPOSITORY, build_pack
 
 FOLDER = REPOSITORY / "tests" / "packs_contrib"
 
@@ -28,7 +28,9 @@ def pack(compiler: str) -> Path:
 
 
 def open_session(pack: Path, graph: str, version: int = 1) -> onnxruntime.InferenceSession:
-    head = f'<ir_version: 10, opset_import: ["": 21, "test.contrib": {version}, "com.microsoft": 1]>'
+    head = (
+        f'<ir_version: 10, opset_import: ["": 21, "test.contrib": {version}, "com.microsoft": 1]>'
+    )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.register_custom_ops_library(str(pack))
@@ -80,7 +82,9 @@ def test_variadic_inputs_of_strings(pack: Path) -> None:
 
 
 def test_variadic_inputs_of_several_types(pack: Path) -> None:
-    graph = "(float[n] a, bool[n] b, int32[n] c) => (int64[3] y) { y = test.contrib.Count (a, b, c) }"
+    graph = (
+        "(float[n] a, bool[n] b, int32[n] c) => (int64[3] y) { y = test.contrib.Count (a, b, c) }"
+    )
     given = {"a": X, "b": np.array([True]), "c": np.int32([1])}
     assert run(pack, graph, **given).tolist() == [1, 9, 6]
     graph = "(float[n] a, double[n] b) => (int64[2] y) { y = test.contrib.Count (a, b) }"
@@ -91,7 +95,7 @@ def test_variadic_inputs_of_several_types(pack: Path) -> None:
 FAILURES = {
     "status": "INVALID_ARGUMENT: no 7",
     "graph": "opgraft.ModelError: node 'node 0', operator test.contrib::Fail: INVALID_GRAPH: a bad",
-    "if": "Satisfied, but should not be: how_ == \"if\"",
+    "if": 'Satisfied, but should not be: how_ == "if"',
     "error": "FAIL: inner",
     "enforce": "kernels.cc:",
     "throw": "thrown 9",

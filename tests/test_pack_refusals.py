@@ -10,7 +10,7 @@ from pack_building import INCLUDE, find_compiler
 
 Compiler = Callable[[str], str]
 
-BEGIN = '#include <opgraft/op.h>\nOPGRAFT_TYPES(T, float, double);\n'
+BEGIN = "#include <opgraft/op.h>\nOPGRAFT_TYPES(T, float, double);\n"
 DECLARED = 'OPGRAFT_OP("my::A").Input<T>("x").Output<T>("y")'
 RULE = '.Shape(opgraft::SameAs("x"))'
 
@@ -54,18 +54,17 @@ WRONG = {
     ),
     "no domain": (
         f"""{RIGHT.replace("my::A", "A")}""",
-        'an operator is called',
+        "an operator is called",
     ),
-    "an empty name": (f"""{RIGHT.replace("my::A", "my::")}""", 'an operator is called'),
-    "three parts": (f"""{RIGHT.replace("my::A", "my::A::B")}""", 'an operator is called'),
+    "an empty name": (f"""{RIGHT.replace("my::A", "my::")}""", "an operator is called"),
+    "three parts": (f"""{RIGHT.replace("my::A", "my::A::B")}""", "an operator is called"),
     "an output of any type": (
         'OPGRAFT_OP("my::A").Input<T>("x").Output<opgraft::Any>("y")'
         f"{RULE}.Cpu([](auto, auto) {{}});",
         "an output of any type: nobody could tell which",
     ),
     "an output's type that no input has": (
-        'OPGRAFT_OP("my::A").Input<float>("x").Output<T>("y")'
-        f"{RULE}.Cpu([](auto, auto) {{}});",
+        f'OPGRAFT_OP("my::A").Input<float>("x").Output<T>("y"){RULE}.Cpu([](auto, auto) {{}});',
         "the type of an output is one that an input has too, or a single one",
     ),
     "an unknown element type": (

@@ -12,9 +12,9 @@
 namespace opgraft {
 
 /// One of the kinds that an operator of a pack may have; monostate where there is none.
-using AttributeValue = std::variant<std::monostate, float, std::int64_t, std::string,
-                                    std::vector<float>, std::vector<std::int64_t>,
-                                    std::vector<std::string>, TensorValue>;
+using AttributeValue =
+    std::variant<std::monostate, float, std::int64_t, std::string, std::vector<float>,
+                 std::vector<std::int64_t>, std::vector<std::string>, TensorValue>;
 
 /// The number that ONNX gives a kind of attributes; 0 for what is none.
 template <class T>

@@ -67,13 +67,15 @@ struct Binding;
 template <class... In, int... kIn, class... Out, int... kOut, class... A, bool... kA, class C>
 struct Binding<List<Value<In, kIn>...>, List<Value<Out, kOut>...>, List<AttributeOf<A, kA>...>, C> {
   template <class F, bool kIsReady, class... More>
-  static constexpr bool kTakes = std::is_invocable_v<
-      F, typename InputSlot<Resolve<In, C>, kIn>::Argument...,
-      typename OutputSlot<Resolve<Out, C>, kOut, kIsReady>::Argument..., More...>;
+  static constexpr bool kTakes =
+      std::is_invocable_v<F, typename InputSlot<Resolve<In, C>, kIn>::Argument...,
+                          typename OutputSlot<Resolve<Out, C>, kOut, kIsReady>::Argument...,
+                          More...>;
   template <class F, bool kIsReady, class... More>
-  static constexpr bool kTakesContext = std::is_invocable_v<
-      F, Context&, typename InputSlot<Resolve<In, C>, kIn>::Argument...,
-      typename OutputSlot<Resolve<Out, C>, kOut, kIsReady>::Argument..., More...>;
+  static constexpr bool kTakesContext =
+      std::is_invocable_v<F, Context&, typename InputSlot<Resolve<In, C>, kIn>::Argument...,
+                          typename OutputSlot<Resolve<Out, C>, kOut, kIsReady>::Argument...,
+                          More...>;
 
   /// The first way that fits; each is tried only where those before it do not.
   template <class F, bool kMayOmitAttributes>

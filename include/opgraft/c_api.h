@@ -192,7 +192,7 @@ struct OpgraftOperator {
 };
 
 typedef struct OpgraftPack {
-  uint32_t version; /* OPGRAFT_PACK_VERSION when it was built; what follows depends on it */
+  uint32_t version;    /* OPGRAFT_PACK_VERSION when it was built; what follows depends on it */
   const char* problem; /* why it cannot be used; NULL: it can */
   const OpgraftOperator* const* operators;
   size_t operator_count;

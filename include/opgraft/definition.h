@@ -61,8 +61,8 @@ struct OperatorDefinition {
   std::vector<TypeDefinition> types;
   std::vector<AttributeDefinition> attributes;
   std::vector<std::pair<std::string, std::string>> in_place;  ///< an input, an output
-  std::vector<ShapeRule> rules;  ///< one for each output, or none
-  ShapeFunction function;        ///< a rule for all outputs, or none
+  std::vector<ShapeRule> rules;                               ///< one for each output, or none
+  ShapeFunction function;                                     ///< a rule for all outputs, or none
   /// A rule that speaks to the host itself, instead of these; or none.
   std::function<void(OpgraftInference*)> inference;
   std::vector<std::unique_ptr<KernelDefinition>> kernels;

@@ -28,8 +28,8 @@ class Float16 {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = bits >> 16U & 0x8000U;
     const std::uint32_t magnitude = bits & 0x7fffffffU;
-    if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);    // NaN
-    if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);   // too large
+    if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);   // NaN
+    if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // too large
     if (magnitude < 0x38800000U) {
       // Below the smallest normal number: adding 0.5 leaves the last ten bits, rounded to even.
       const float shifted = std::bit_cast<float>(magnitude) + 0.5F;

@@ -27,7 +27,13 @@
 namespace opgraft {
 
 /// Of a message to the runtime's log.
-enum class Severity : std::int32_t { kVerbose = 0, kInfo = 1, kWarning = 2, kError = 3, kFatal = 4 };
+enum class Severity : std::int32_t {
+  kVerbose = 0,
+  kInfo = 1,
+  kWarning = 2,
+  kError = 3,
+  kFatal = 4
+};
 
 namespace internal {
 

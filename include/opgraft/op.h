@@ -75,8 +75,8 @@ struct Callable {
 };
 
 template <class T>
-struct IsKnownType : std::bool_constant<kIsVariable<T> || kElementType<T> != 0 ||
-                                        std::is_same_v<T, Any>> {};
+struct IsKnownType
+    : std::bool_constant<kIsVariable<T> || kElementType<T> != 0 || std::is_same_v<T, Any>> {};
 
 /// The type variables of a list of values, each once.
 template <class Found, class Values>
@@ -176,8 +176,8 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   /// The last one, of which there are `minimum` or more: opgraft::Tensors in the kernel.
   template <class T>
   auto VariadicInput(std::string name, std::string description = {}, std::uint32_t minimum = 1) && {
-    return std::move(*this).template AddInput<T, OPGRAFT_VARIADIC>(
-        std::move(name), std::move(description), minimum);
+    return std::move(*this).template AddInput<T, OPGRAFT_VARIADIC>(std::move(name),
+                                                                   std::move(description), minimum);
   }
 
   template <class T>
@@ -204,21 +204,21 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   }
   template <class A>
   auto RequiredAttribute(std::string name, std::string description) && {
-    return std::move(*this).template AddAttribute<A, false>(std::move(name),
-                                                            std::move(description), true);
+    return std::move(*this).template AddAttribute<A, false>(std::move(name), std::move(description),
+                                                            true);
   }
   /// One with a default.
   template <class A>
   auto Attribute(std::string name, A fallback, std::string description = {}) && {
     CheckAttribute<A>();
-    return std::move(*this).template AddAttribute<A, false>(
-        std::move(name), std::move(description), false, std::move(fallback));
+    return std::move(*this).template AddAttribute<A, false>(std::move(name), std::move(description),
+                                                            false, std::move(fallback));
   }
   /// One that may be absent and has no default: std::optional in the kernel.
   template <class A>
   auto OptionalAttribute(std::string name, std::string description = {}) && {
-    return std::move(*this).template AddAttribute<A, true>(std::move(name),
-                                                           std::move(description), false);
+    return std::move(*this).template AddAttribute<A, true>(std::move(name), std::move(description),
+                                                           false);
   }
 
   /// The shapes of the outputs, a rule for each in their order.
@@ -227,8 +227,9 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     static_assert(!kHasRule, "the operator has a shape rule already");
     (definition_->rules.push_back(std::move(first)));
     (definition_->rules.push_back(std::move(more)), ...);
-    return std::move(*this).template With<internal::List<Ins...>, internal::List<Outs...>,
-                                          internal::List<Attrs...>, true>();
+    return std::move(*this)
+        .template With<internal::List<Ins...>, internal::List<Outs...>, internal::List<Attrs...>,
+                       true>();
   }
   /// A function of an opgraft::ShapeContext& that sets the shapes of the outputs that it knows.
   template <class Rule>
@@ -236,8 +237,9 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   auto Shape(Rule rule) && {
     static_assert(!kHasRule, "the operator has a shape rule already");
     definition_->function = [rule = std::move(rule)](ShapeContext& context) { rule(context); };
-    return std::move(*this).template With<internal::List<Ins...>, internal::List<Outs...>,
-                                          internal::List<Attrs...>, true>();
+    return std::move(*this)
+        .template With<internal::List<Ins...>, internal::List<Outs...>, internal::List<Attrs...>,
+                       true>();
   }
 
   /// The output may have the memory of the input, where nobody else needs that any more. The kernel
@@ -345,8 +347,7 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
                                        is_required, std::move(fallback)});
     return std::move(*this)
         .template With<internal::List<Ins...>, internal::List<Outs...>,
-                       internal::List<Attrs..., internal::AttributeOf<A, kIsOptional>>,
-                       kHasRule>();
+                       internal::List<Attrs..., internal::AttributeOf<A, kIsOptional>>, kHasRule>();
   }
   template <class Kernel>
   auto AddKernel(Kernel kernel) && {
@@ -370,8 +371,9 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
       using Binding = internal::Binding<internal::List<Ins...>, internal::List<Outs...>,
                                         internal::List<Attrs...>, internal::Combination<Binds...>>;
       using Given = std::tuple_element_t<kIndex, std::tuple<Kernels...>>;
-      using Bound = typename internal::KernelFor<
-          Given, Variables, internal::Combination<Binds...>>::template Type<Binding>;
+      using Bound =
+          typename internal::KernelFor<Given, Variables,
+                                       internal::Combination<Binds...>>::template Type<Binding>;
       if constexpr (!Bound::kStyle.fits) {
         Bind<kIndex + 1, Variables>(combination);
       } else {
@@ -436,16 +438,16 @@ inline auto Begin(OperatorName name) {
 
 /// Begins the declaration of an operator, at namespace scope: OPGRAFT_OP("my.domain::Name"). The
 /// sentence ends with a semicolon.
-#define OPGRAFT_OP(name)                                                      \
-  [[maybe_unused]] static const ::opgraft::internal::Declared OPGRAFT_JOIN(   \
+#define OPGRAFT_OP(name)                                                    \
+  [[maybe_unused]] static const ::opgraft::internal::Declared OPGRAFT_JOIN( \
       opgraft_operator_, __COUNTER__) = ::opgraft::internal::Begin(name)
 
 /// Names a type variable: OPGRAFT_TYPES(T, float, double). All that is declared as T has the same
 /// type in one node. It is the file's own: another file of the pack may have another T.
-#define OPGRAFT_TYPES(variable, ...)                                     \
-  namespace {                                                            \
-  struct variable : ::opgraft::internal::TypeVariable<__VA_ARGS__> {     \
-    static const char* Name() { return #variable; }                      \
-  };                                                                     \
-  }                                                                      \
+#define OPGRAFT_TYPES(variable, ...)                                 \
+  namespace {                                                        \
+  struct variable : ::opgraft::internal::TypeVariable<__VA_ARGS__> { \
+    static const char* Name() { return #variable; }                  \
+  };                                                                 \
+  }                                                                  \
   static_assert(true, "OPGRAFT_TYPES ends with a semicolon")

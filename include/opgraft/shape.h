@@ -52,7 +52,8 @@ class Dim {
   /// Whether two sizes are the same; nullopt where that cannot be told yet.
   friend std::optional<bool> Equal(const Dim& a, const Dim& b) {
     if (a.IsKnown() && b.IsKnown()) return a.size_ == b.size_;
-    if (!a.IsKnown() && !b.IsKnown() && !a.symbol().empty() && a.symbol() == b.symbol()) return true;
+    if (!a.IsKnown() && !b.IsKnown() && !a.symbol().empty() && a.symbol() == b.symbol())
+      return true;
     return std::nullopt;
   }
 

@@ -12,7 +12,15 @@ namespace opgraft::ort {
 namespace {
 
 // Kinds of AttributeProto.AttributeType.
-enum Kind : int { kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kFloats = 6, kInts = 7, kStrings = 8 };
+enum Kind : int {
+  kFloat = 1,
+  kInt = 2,
+  kString = 3,
+  kTensor = 4,
+  kFloats = 6,
+  kInts = 7,
+  kStrings = 8
+};
 constexpr int kTextType = 8;
 
 const char* KindName(int kind) {
@@ -167,7 +175,7 @@ Status AttributeMemory::ReadTensorValue(OpgraftAttribute* read) {
   return status;
 }
 
-const OpgraftNodeTable PackNode::kTable = {&Fail,       &Name,      &InputCount, &OutputCount,
+const OpgraftNodeTable PackNode::kTable = {&Fail,      &Name,      &InputCount, &OutputCount,
                                            &InputType, &Attribute, &Constant};
 
 PackNode::PackNode(const Runtime& runtime, const OrtKernelInfo* info)
@@ -242,7 +250,8 @@ PackCall::PackCall(const Runtime& runtime, OrtKernelContext* context,
       output_types_(output_types) {}
 
 PackCall::~PackCall() {
-  for (void* memory : scratch_) static_cast<void>(FromRuntime(api_, AllocatorFree(api_, allocator_, memory)));
+  for (void* memory : scratch_)
+    static_cast<void>(FromRuntime(api_, AllocatorFree(api_, allocator_, memory)));
   if (allocator_ != nullptr) ReleaseAllocator(api_, allocator_);
 }
 
@@ -298,8 +307,7 @@ int PackCall::Output(OpgraftCall* self, std::size_t index, const std::int64_t* s
   PackCall& call = Self(self);
   *tensor = {};
   OrtValue* value = nullptr;
-  OrtStatus* status =
-      KernelContext_GetOutput(call.api_, call.context_, index, shape, rank, &value);
+  OrtStatus* status = KernelContext_GetOutput(call.api_, call.context_, index, shape, rank, &value);
   if (status != nullptr || value == nullptr) return call.Keep(status);
   void* data = nullptr;
   status = GetTensorMutableData(call.api_, value, &data);
@@ -312,8 +320,7 @@ int PackCall::StoreTexts(OpgraftCall* self, std::size_t index, const std::int64_
                          std::size_t rank, const OpgraftText* texts) {
   PackCall& call = Self(self);
   OrtValue* value = nullptr;
-  OrtStatus* status =
-      KernelContext_GetOutput(call.api_, call.context_, index, shape, rank, &value);
+  OrtStatus* status = KernelContext_GetOutput(call.api_, call.context_, index, shape, rank, &value);
   const std::size_t elements = Elements({shape, rank});
   for (std::size_t i = 0; status == nullptr && value != nullptr && i < elements; ++i) {
     status = StoreText(call.api_, value, i, {texts[i].data, texts[i].size});
@@ -339,8 +346,8 @@ int PackCall::Scratch(OpgraftCall* self, std::size_t bytes, void** memory) {
   }
   if (status != nullptr) return call.Keep(status);
   if (*memory == nullptr) {
-    return call.Keep(Status::Error("ONNX Runtime has no " + std::to_string(bytes) +
-                                   " bytes of scratch memory"));
+    return call.Keep(
+        Status::Error("ONNX Runtime has no " + std::to_string(bytes) + " bytes of scratch memory"));
   }
   call.scratch_.push_back(*memory);
   return 0;
@@ -359,7 +366,8 @@ int PackCall::Log(OpgraftCall* self, std::int32_t severity, const OpgraftText* t
   OrtStatus* status = KernelContext_GetLogger(call.api_, call.context_, &logger);
   if (status == nullptr) {
     const std::string message = Readable(std::string_view(text->data, text->size));
-    status = Logger_LogMessage(call.api_, logger, severity, message.c_str(), "opgraft", 0, "kernel");
+    status =
+        Logger_LogMessage(call.api_, logger, severity, message.c_str(), "opgraft", 0, "kernel");
   }
   return call.Keep(status);
 }

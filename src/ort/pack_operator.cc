@@ -173,8 +173,8 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
   auto kernel = std::make_unique<PackKernel>();
   kernel->runtime = runtime_;
   kernel->kernel = &kernel_;
-  kernel->who = "node '" + node.name() + "', operator " + declaration_.domain +
-                "::" + declaration_.name;
+  kernel->who =
+      "node '" + node.name() + "', operator " + declaration_.domain + "::" + declaration_.name;
   for (std::size_t i = 0; i < declaration_.output_count; ++i) {
     kernel->output_types.push_back(TypeOf(declaration_.outputs[i]));
   }
@@ -187,8 +187,7 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
     GraphValue value;
     Status status = ReadValue(runtime_.api, got, type_info, who, &value);
     if (!status.ok()) return status;
-    const std::int32_t type =
-        kernel->output_types[std::min(i, kernel->output_types.size() - 1)];
+    const std::int32_t type = kernel->output_types[std::min(i, kernel->output_types.size() - 1)];
     if (value.element_type != 0 && value.element_type != type) {
       return Status::Model(who + " is " + ElementTypeName(type) + " by its declaration, but " +
                            ElementTypeName(value.element_type) + " in the graph");

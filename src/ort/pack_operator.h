@@ -27,7 +27,9 @@ class PackOperator : public CustomOpTable {
   static const PackOperator& Self(const OrtCustomOp* self) {
     return static_cast<const PackOperator&>(*reinterpret_cast<const CustomOpTable*>(self));
   }
-  std::int32_t TypeOf(const OpgraftParameter& parameter) const { return kernel_.types[parameter.type]; }
+  std::int32_t TypeOf(const OpgraftParameter& parameter) const {
+    return kernel_.types[parameter.type];
+  }
   bool MayInfer() const;
   Status Create(const OrtKernelInfo* info, void** made) const;
   Status Infer(OrtShapeInferContext* context) const;

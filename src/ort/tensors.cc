@@ -30,11 +30,10 @@ Status ReadTensor(const Runtime& runtime, const OrtValue* value, std::pmr::memor
   const OrtApi* const api = runtime.api;
   const std::int64_t* shape = nullptr;
   std::size_t rank = 0;
-  OrtStatus* status =
-      runtime.LendsShapes()
-          ? GetTensorElementTypeAndShapeDataReference(api, value, &parts->element_type, &shape,
-                                                      &rank)
-          : CopyShape(api, value, memory, &parts->element_type, &shape, &rank);
+  OrtStatus* status = runtime.LendsShapes()
+                          ? GetTensorElementTypeAndShapeDataReference(
+                                api, value, &parts->element_type, &shape, &rank)
+                          : CopyShape(api, value, memory, &parts->element_type, &shape, &rank);
   if (status == nullptr) {
     status = GetTensorMutableData(api, const_cast<OrtValue*>(value), &parts->data);
   }

@@ -14,7 +14,7 @@ static_assert(sizeof(void*) == 8);
 
 #define EXPECT_PLACE(type, member, offset) \
   EXPECT_EQ(offsetof(type, member), std::size_t{offset}) << #type "::" #member
-#define EXPECT_SIZE(type, size)                      \
+#define EXPECT_SIZE(type, size)                        \
   EXPECT_EQ(sizeof(type), std::size_t{size}) << #type; \
   static_assert(std::is_standard_layout_v<type> && std::is_trivial_v<type>)
 

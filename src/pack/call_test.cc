@@ -42,8 +42,10 @@ OPGRAFT_OP("unit::Scale")
       for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * factor;
     });
 
-OPGRAFT_OP("unit::Fail").Input<float>("x").Output<float>("y").Cpu(
-    [](opgraft::Tensor<const float>, opgraft::Output<float>) {
+OPGRAFT_OP("unit::Fail")
+    .Input<float>("x")
+    .Output<float>("y")
+    .Cpu([](opgraft::Tensor<const float>, opgraft::Output<float>) {
       return opgraft::Status::Policy("not today");
     });
 

@@ -229,7 +229,8 @@ class InferredShapes final : public ShapeContext {
 std::size_t CheckedCount(std::span<const std::int64_t> shape, std::size_t element_size) {
   const auto text = [&] {
     std::string sizes;
-    for (const std::int64_t size : shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    for (const std::int64_t size : shape)
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
     return "[" + sizes + "]";
   };
   std::size_t bytes = element_size;
@@ -285,8 +286,8 @@ AttributeValue ReadAttribute(Host* host, const AttributeDefinition& definition) 
   Check(host->table->attribute(host, definition.name.c_str(), definition.kind, &given));
   if (given.kind != 0) return ToValue(given);
   if (!definition.is_required) return definition.fallback;
-  Fail(host, Status::Model("attribute '" + definition.name +
-                           "' is missing, and it has no default"));
+  Fail(host,
+       Status::Model("attribute '" + definition.name + "' is missing, and it has no default"));
   throw HostFailed();
 }
 template AttributeValue ReadAttribute(OpgraftNode*, const AttributeDefinition&);

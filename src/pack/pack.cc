@@ -114,7 +114,8 @@ class OperatorStruct : public OpgraftOperator {
   OperatorStruct& operator=(const OperatorStruct&) = delete;
 
  private:
-  static void Fill(const std::vector<ParameterDefinition>& from, std::vector<OpgraftParameter>* to) {
+  static void Fill(const std::vector<ParameterDefinition>& from,
+                   std::vector<OpgraftParameter>* to) {
     for (const ParameterDefinition& parameter : from) {
       to->push_back({parameter.name.c_str(), parameter.description.c_str(), parameter.occurrence,
                      parameter.type, parameter.minimum});
@@ -193,9 +194,8 @@ std::vector<std::string> Check(const OperatorDefinition& definition) {
     }
   }
   if (!definition.rules.empty() && definition.rules.size() != definition.outputs.size()) {
-    problems.push_back("it has " + std::to_string(definition.rules.size()) +
-                       " shape rules for " + std::to_string(definition.outputs.size()) +
-                       " outputs");
+    problems.push_back("it has " + std::to_string(definition.rules.size()) + " shape rules for " +
+                       std::to_string(definition.outputs.size()) + " outputs");
   }
   std::set<std::string> in_place;
   for (const auto& [input, output] : definition.in_place) {

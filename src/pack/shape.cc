@@ -10,8 +10,9 @@ namespace {
 constexpr std::int64_t kMostAxes = 64;
 
 std::string SizeText(const Dim& dim) {
-  return dim.IsKnown() ? std::to_string(dim.size())
-                       : dim.symbol().empty() ? "?" : std::string(dim.symbol());
+  return dim.IsKnown()          ? std::to_string(dim.size())
+         : dim.symbol().empty() ? "?"
+                                : std::string(dim.symbol());
 }
 
 std::string Text(const Shape& shape) {
@@ -27,9 +28,8 @@ Dim BroadcastSizes(const Dim& a, const Dim& b, const Shape& left, const Shape& r
   const std::optional<bool> is_same = Equal(a, b);
   if (is_same == true) return a;
   if (is_same == false) {
-    throw ShapeError("the shapes " + Text(left) + " and " + Text(right) +
-                     " do not go together: " + SizeText(a) + " and " + SizeText(b) +
-                     " are different, and neither is 1");
+    throw ShapeError("the shapes " + Text(left) + " and " + Text(right) + " do not go together: " +
+                     SizeText(a) + " and " + SizeText(b) + " are different, and neither is 1");
   }
   // A known size above 1 wins: the other must be 1 or the same.
   if (a.IsKnown()) return a;
@@ -54,9 +54,8 @@ Shape MultiplyShapes(Shape a, Shape b) {
   if (is_row) a.insert(a.begin(), Dim(1));
   if (is_column) b.emplace_back(1);
   if (Equal(a.back(), b[b.size() - 2]) == false) {
-    throw ShapeError("the matrices " + Text(a) + " and " + Text(b) +
-                     " cannot be multiplied: " + SizeText(a.back()) + " columns, " +
-                     SizeText(b[b.size() - 2]) + " rows");
+    throw ShapeError("the matrices " + Text(a) + " and " + Text(b) + " cannot be multiplied: " +
+                     SizeText(a.back()) + " columns, " + SizeText(b[b.size() - 2]) + " rows");
   }
   const Dim rows = a[a.size() - 2];
   const Dim columns = b.back();
@@ -93,8 +92,8 @@ DimRule SizeFrom(std::string attribute) {
 
 ShapeRule ShapeRule::Map(std::function<Shape(Shape, const ShapeContext&)> change,
                          ShapeNames more) const {
-  return {[function = function_, change = std::move(change)](
-              const ShapeContext& context) -> std::optional<Shape> {
+  return {[function = function_,
+           change = std::move(change)](const ShapeContext& context) -> std::optional<Shape> {
             std::optional<Shape> shape = function(context);
             if (!shape) return std::nullopt;
             return change(std::move(*shape), context);
@@ -148,8 +147,8 @@ ShapeRule ShapeRule::Last(std::size_t count) const {
 
 ShapeRule ShapeRule::Then(ShapeRule more) const {
   ShapeNames names = names_.With(more.names());
-  return {[first = function_, more = std::move(more)](
-              const ShapeContext& context) -> std::optional<Shape> {
+  return {[first = function_,
+           more = std::move(more)](const ShapeContext& context) -> std::optional<Shape> {
             std::optional<Shape> shape = first(context);
             const std::optional<Shape> behind = more(context);
             if (!shape || !behind) return std::nullopt;
@@ -188,20 +187,19 @@ ShapeRule Broadcast(std::vector<std::string> inputs) {
 
 ShapeRule MatrixProduct(std::string a, std::string b) {
   ShapeNames names{{a, b}, {}};
-  return {[a = std::move(a), b = std::move(b)](
-              const ShapeContext& context) -> std::optional<Shape> {
-            std::optional<Shape> left = context.Input(a);
-            std::optional<Shape> right = context.Input(b);
-            if (!left || !right) return std::nullopt;
-            return MultiplyShapes(std::move(*left), std::move(*right));
-          },
-          std::move(names)};
+  return {
+      [a = std::move(a), b = std::move(b)](const ShapeContext& context) -> std::optional<Shape> {
+        std::optional<Shape> left = context.Input(a);
+        std::optional<Shape> right = context.Input(b);
+        if (!left || !right) return std::nullopt;
+        return MultiplyShapes(std::move(*left), std::move(*right));
+      },
+      std::move(names)};
 }
 
 ShapeRule FromAttribute(std::string attribute) {
   ShapeNames names{{}, {attribute}};
-  return {[attribute = std::move(attribute)](
-              const ShapeContext& context) -> std::optional<Shape> {
+  return {[attribute = std::move(attribute)](const ShapeContext& context) -> std::optional<Shape> {
             const auto sizes = context.Attribute<std::vector<std::int64_t>>(attribute);
             if (!sizes) return std::nullopt;
             Shape shape;

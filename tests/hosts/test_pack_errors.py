@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import floats
 from onnx import TensorProto
 from pack_building import PACKS, build_pack, compile_only, find_compiler
 from pack_models import node_model, open_session, run_node, the_pack
+
+from conftest import floats
 
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 
@@ -200,7 +201,9 @@ def test_a_pack_shows_two_names_and_needs_nothing_but_the_runtime_of_the_compile
     ).stdout.splitlines()
     shown = {line.split()[-1] for line in lines if " DEFAULT " in line and " UND " not in line}
     assert shown == {"RegisterCustomOps", "opgraft_pack"}
-    needed = {line.split("[")[1].rstrip("]").split(".so")[0] for line in lines if "(NEEDED)" in line}
+    needed = {
+        line.split("[")[1].rstrip("]").split(".so")[0] for line in lines if "(NEEDED)" in line
+    }
     sanitizers = {"libasan", "libubsan", "libtsan"}
     assert needed - sanitizers <= {"libstdc++", "libm", "libgcc_s", "libc", "ld-linux-x86-64"}
 
@@ -251,4 +254,3 @@ def test_the_library_alone_in_a_process_without_opgraft(tmp_path: Path) -> None:
 def test_each_file_with_clang(source: Path) -> None:
     done = compile_only("clang++", source)
     assert done.returncode == 0, done.stderr
-

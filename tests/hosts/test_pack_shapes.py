@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import VERSION, floats
 from pack_models import node_model, open_session, pack_model, run_graph, run_node
+
+from conftest import VERSION, floats
 
 
 def shape_of(operator: str, *inputs: Any, **options: Any) -> tuple[int, ...]:

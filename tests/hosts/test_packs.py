@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import VERSION, floats
 from onnx import AttributeProto, TensorProto, helper
 from pack_building import PACKS, build_pack
 from pack_models import node_model, open_session, pack_model, run_graph, run_node, the_pack
+
+from conftest import VERSION, floats
 
 FLOAT, DOUBLE, INT32, INT64 = (
     TensorProto.FLOAT,
@@ -77,7 +78,9 @@ def test_an_output_of_another_type() -> None:
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("x", [np.float32([5, 6]), np.float64([5, 6]), np.array(["5", "6"], object)])
+@pytest.mark.parametrize(
+    "x", [np.float32([5, 6]), np.float64([5, 6]), np.array(["5", "6"], object)]
+)
 def test_two_type_variables(index: Any, x: np.ndarray) -> None:
     type = STRING if x.dtype == object else helper.np_dtype_to_tensor_dtype(x.dtype)
     (y,) = run_node("Take", np.array([1, 0, 1], index), x, outputs=[type])
@@ -94,7 +97,9 @@ def test_any_type() -> None:
     for x in (np.float32([1, 2]), np.int64([1, 2])):
         (y,) = run_node("AsFloat", x)
         np.testing.assert_array_equal(y, np.float32([1, 2]))
-    with pytest.raises(Exception, match="node 'the node', operator test.pack::AsFloat: .*float64.*float32"):
+    with pytest.raises(
+        Exception, match="node 'the node', operator test.pack::AsFloat: .*float64.*float32"
+    ):
         run_node("AsFloat", np.float64([1]))
 
 
@@ -311,7 +316,9 @@ def test_what_a_kernel_may_ask_when_it_is_made() -> None:
         ("kind", "'ask' has no value of the kind"),
         ("none", "'ratio' has no value of the kind"),
     ):
-        with pytest.raises(Exception, match=f"node 'the node', operator test.pack::Asking: .*{text}"):
+        with pytest.raises(
+            Exception, match=f"node 'the node', operator test.pack::Asking: .*{text}"
+        ):
             run_node("Asking", floats(1), outputs=[STRING], ask=ask)
 
 
@@ -382,7 +389,9 @@ def test_parallel_ranges(grain: int, size: int) -> None:
 
 def test_an_exception_in_a_parallel_loop() -> None:
     session = open_session(node_model("ThrowInLoop", [floats(100)]), threads=2)
-    with pytest.raises(Exception, match="node 'the node', operator .*ThrowInLoop: .*step of the loop"):
+    with pytest.raises(
+        Exception, match="node 'the node', operator .*ThrowInLoop: .*step of the loop"
+    ):
         session.run(None, {"x0": floats(100)})
 
 

@@ -107,8 +107,8 @@ OPGRAFT_OP("test.pack::ShapeOptional")
 static void Window(opgraft::ShapeContext& context) {
   const auto x = context.Input("x");
   if (!x) return;
-  if (x->size() != 2) throw opgraft::ShapeError("expected a matrix, its rank is " +
-                                                std::to_string(x->size()));
+  if (x->size() != 2)
+    throw opgraft::ShapeError("expected a matrix, its rank is " + std::to_string(x->size()));
   const auto mode = context.Attribute<std::string>("mode").value_or("same");
   const auto width = context.Attribute<std::int64_t>("width").value_or(1);
   const auto steps = context.Attribute<std::vector<std::int64_t>>("steps").value();

@@ -44,8 +44,9 @@ OPGRAFT_OP("test.pack::Length")
     .Output<std::int64_t>("y")
     .Shape(opgraft::SameAs("x"))
     .Cpu([](opgraft::Tensor<const std::string> x, opgraft::Tensor<std::int64_t> y) {
-      std::transform(x.begin(), x.end(), y.begin(),
-                     [](const std::string& text) { return static_cast<std::int64_t>(text.size()); });
+      std::transform(x.begin(), x.end(), y.begin(), [](const std::string& text) {
+        return static_cast<std::int64_t>(text.size());
+      });
     });
 
 OPGRAFT_TYPES(Real, float, double);
