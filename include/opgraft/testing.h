@@ -29,6 +29,7 @@
 #include "opgraft/element.h"
 #include "opgraft/tensor.h"
 
+#pragma GCC visibility push(hidden)
 namespace opgraft {
 
 /// One case of one operator. Inputs and outputs are added in the operator's order; their names are
@@ -216,3 +217,10 @@ class OpTester {
 };
 
 }  // namespace opgraft
+#pragma GCC visibility pop
+
+/// As the tests in ONNX Runtime's own tree know it; beside opgraft/contrib.h they compile as they
+/// are.
+namespace onnxruntime::test {
+using opgraft::OpTester;
+}  // namespace onnxruntime::test

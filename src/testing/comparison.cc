@@ -234,7 +234,7 @@ std::string Compare(const TensorValue& expected, const TensorValue& got,
   }
   std::string text = ": tests do not know its type";
   const auto compare = [&]<class T>(T*) {
-    text = CompareElements<T>(expected.As<T>(), got.As<T>(), tolerance);
+    text = CompareElements<T>(Elements<T>(expected), Elements<T>(got), tolerance);
   };
   VisitType(expected.element_type(), compare, ElementTypes());
   return text;

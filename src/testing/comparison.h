@@ -8,6 +8,7 @@
 
 #include "opgraft/testing.h"
 
+#pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
 /// The bytes of one element; 0 for strings and for types that tests do not know.
@@ -20,6 +21,13 @@ std::string ElementTypeText(std::int32_t element_type);
 std::string ShapeText(const OpTester::Shape& shape);
 
 OpTester::Tolerance DefaultTolerance(std::int32_t element_type);
+
+/// The elements of a tensor that is known to be of type T. (`As`, which refuses others, is a part
+/// of packs, and tests need none.)
+template <class T>
+Tensor<const T> Elements(const TensorValue& tensor) {
+  return {static_cast<const T*>(tensor.View().data()), tensor.shape()};
+}
 
 /// Empty where `got` is what was expected; else where they differ first, and how.
 std::string Compare(const TensorValue& expected, const TensorValue& got,
@@ -38,3 +46,4 @@ bool Contains(const OpTester::Shape& inferred, const std::vector<std::int64_t>& 
               const Symbols& symbols);
 
 }  // namespace opgraft::op_test
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 
 #include "opgraft/testing.h"
 
+#pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
 /// How a value stands in a model.
@@ -38,3 +39,4 @@ inline std::string ShapeName(const std::string& output) { return output + "/shap
 std::string WriteModel(const ModelPlan& plan);
 
 }  // namespace opgraft::op_test
+#pragma GCC visibility pop

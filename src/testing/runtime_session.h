@@ -11,6 +11,7 @@
 #include "opgraft/status.h"
 #include "opgraft/testing.h"
 
+#pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
 /// The runtime of this process, found once, with its packs.
@@ -80,3 +81,4 @@ class TestSession {
 };
 
 }  // namespace opgraft::op_test
+#pragma GCC visibility pop

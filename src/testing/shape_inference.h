@@ -9,6 +9,7 @@
 #include "opgraft/status.h"
 #include "opgraft/testing.h"
 
+#pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
 /// What a rule says of one output; not at all where `is_told` is false.
@@ -23,3 +24,4 @@ Status AskRule(const OpgraftOperator& declaration, const ModelPlan& plan,
                std::vector<ToldShape>* told);
 
 }  // namespace opgraft::op_test
+#pragma GCC visibility pop

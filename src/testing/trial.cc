@@ -145,7 +145,7 @@ void Trial::CompareOutputs(const std::string& way, const std::string& time,
   }
   // Behind the outputs come their shapes, where they were asked for.
   for (std::size_t i = 0; place < got.size(); ++i, ++place) {
-    const Tensor<const std::int64_t> shape = got[place].As<std::int64_t>();
+    const Tensor<const std::int64_t> shape = Elements<std::int64_t>(got[place]);
     if (std::ranges::equal(shape, got[i].shape())) continue;
     findings->Add(way, OutputText(output_names_[i]) + ": the operator Shape behind it gives " +
                            SizesText({shape.begin(), shape.end()}) + ", but " +

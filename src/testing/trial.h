@@ -13,6 +13,7 @@
 #include "runtime_session.h"
 #include "ways.h"
 
+#pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
 /// What it is made from must outlive it.
@@ -52,3 +53,4 @@ class Trial {
 };
 
 }  // namespace opgraft::op_test
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 
 #include "opgraft/testing.h"
 
+#pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
 /// How much a model says of the dimensions of its inputs.
@@ -48,3 +49,4 @@ class CrashNote {
 };
 
 }  // namespace opgraft::op_test
+#pragma GCC visibility pop

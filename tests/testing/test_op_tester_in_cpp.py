@@ -214,14 +214,13 @@ OPGRAFT_OP("com.microsoft::Inverse")
     });
 """
 
+# As document 003 has it, but for the includes.
 CASE = """
+#include <opgraft/contrib.h>
 #include <opgraft/testing.h>
-
-constexpr const char* kMSDomain = "com.microsoft";
 
 namespace onnxruntime {
 namespace test {
-using opgraft::OpTester;
 
 TEST(InverseContribOpTest, two_by_two_float) {
   OpTester test("Inverse", 1, kMSDomain);
