@@ -1,10 +1,98 @@
-# find_package(opgraft): the target opgraft::opgraft, libopgraft.so with its headers.
-get_filename_component(_opgraft_package "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+# find_package(opgraft): libopgraft.so with its headers, packs of operators, and their tests.
+#
+#   opgraft::opgraft                                     for programs: opgraft/host.h
+#   opgraft_add_pack(name source...)                     a pack, libname.so
+#   opgraft_add_test(name source... PACKS pack...)       a program of OpTester cases, known to CTest
+get_filename_component(OPGRAFT_PACKAGE "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+set(OPGRAFT_PACK_MAP "${CMAKE_CURRENT_LIST_DIR}/../adapter/pack/exports.map")
+
 if(NOT TARGET opgraft::opgraft)
   add_library(opgraft::opgraft SHARED IMPORTED)
   set_target_properties(opgraft::opgraft PROPERTIES
-    IMPORTED_LOCATION "${_opgraft_package}/lib/libopgraft.so"
-    INTERFACE_INCLUDE_DIRECTORIES "${_opgraft_package}/include"
+    IMPORTED_LOCATION "${OPGRAFT_PACKAGE}/lib/libopgraft.so"
+    INTERFACE_INCLUDE_DIRECTORIES "${OPGRAFT_PACKAGE}/include"
     INTERFACE_COMPILE_FEATURES cxx_std_20)
 endif()
-unset(_opgraft_package)
+
+# The package's own sources in `folder`, compiled once for all that use them in a project.
+function(_opgraft_add_objects name folder)
+  file(GLOB_RECURSE sources "${OPGRAFT_PACKAGE}/${folder}/*.cc")
+  if(NOT sources)
+    message(FATAL_ERROR "there are no sources in ${OPGRAFT_PACKAGE}/${folder}: is Opgraft installed whole?")
+  endif()
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${sources})
+  _opgraft_set_options(${name})
+  target_include_directories(${name} PRIVATE "${OPGRAFT_PACKAGE}/adapter")
+  # A project's warnings are for its own code.
+  target_compile_options(${name} PRIVATE -w)
+endfunction()
+
+function(_opgraft_set_options name)
+  target_compile_features(${name} PRIVATE cxx_std_20)
+  target_include_directories(${name} SYSTEM PRIVATE "${OPGRAFT_PACKAGE}/include")
+  set_target_properties(${name} PROPERTIES
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON)
+  # As `opgraft build` does, where the project names no build type.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:>:-O2>)
+endfunction()
+
+function(opgraft_add_pack name)
+  if(NOT ARGN)
+    message(FATAL_ERROR "opgraft_add_pack(${name}): name its sources")
+  endif()
+  if(NOT TARGET opgraft_adapter)
+    _opgraft_add_objects(opgraft_adapter adapter)
+  endif()
+  add_library(${name} SHARED ${ARGN} $<TARGET_OBJECTS:opgraft_adapter>)
+  _opgraft_set_options(${name})
+  # A sanitizer's functions are in the program that loads the pack.
+  if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-fsanitize")
+    target_link_options(${name} PRIVATE LINKER:--no-undefined)
+  endif()
+  target_link_options(${name} PRIVATE LINKER:--as-needed LINKER:-z,nodelete
+    "SHELL:-Xlinker \"--version-script=${OPGRAFT_PACK_MAP}\"")
+  set_target_properties(${name} PROPERTIES LINK_DEPENDS "${OPGRAFT_PACK_MAP}")
+endfunction()
+
+function(opgraft_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "" "PACKS")
+  if(NOT test_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "opgraft_add_test(${name}): name its sources")
+  endif()
+  find_package(GTest QUIET)
+  if(NOT GTest_FOUND)
+    message(FATAL_ERROR "GoogleTest is missing. On Debian and Ubuntu: apt-get install libgtest-dev")
+  endif()
+  if(NOT TARGET opgraft_testing)
+    _opgraft_add_objects(opgraft_testing testing)
+    target_link_libraries(opgraft_testing PRIVATE GTest::gtest)
+  endif()
+  add_executable(${name} ${test_UNPARSED_ARGUMENTS} $<TARGET_OBJECTS:opgraft_testing>)
+  _opgraft_set_options(${name})
+  target_link_libraries(${name} PRIVATE opgraft::opgraft GTest::gtest_main ${CMAKE_DL_LIBS})
+
+  set(paths "")
+  foreach(pack IN LISTS test_PACKS)
+    if(NOT TARGET ${pack})
+      message(FATAL_ERROR "opgraft_add_test(${name}): there is no pack ${pack}")
+    endif()
+    add_dependencies(${name} ${pack})
+    list(APPEND paths "$<TARGET_FILE:${pack}>")
+  endforeach()
+  list(JOIN paths ":" paths)
+  set(environment "OPGRAFT_TEST_PACKS=${paths}")
+  # The ONNX Runtime that is installed beside Opgraft, where nobody names another.
+  file(GLOB runtime "${OPGRAFT_PACKAGE}/../onnxruntime/capi/libonnxruntime.so*")
+  if(DEFINED ENV{OPGRAFT_TEST_RUNTIME})
+    set(runtime "$ENV{OPGRAFT_TEST_RUNTIME}")
+  endif()
+  if(runtime)
+    list(GET runtime 0 runtime)
+    list(APPEND environment "OPGRAFT_TEST_RUNTIME=${runtime}")
+  endif()
+  enable_testing()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
+endfunction()

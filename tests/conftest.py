@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -156,3 +157,41 @@ def run_model(given: onnx.ModelProto, *inputs: Any, **options: Any) -> list[np.n
     session = opgraft.InferenceSession(given, **options)
     names = [value.name for value in session.get_inputs()]
     return session.run(None, dict(zip(names, map(np.asarray, inputs), strict=True)))
+
+
+@pytest.fixture(scope="session")
+def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build of a CMake project of a C++17 program with strict warnings, in a folder whose name
+    has a space: it has the example's pack, that of `opgraft new`, and one of its own."""
+    from packs import EXAMPLE, command, operator_source
+
+    folder = tmp_path_factory.mktemp("a project")
+    done = command("new", "my.domain::TimesFactor", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    (folder / "own.cc").write_text(operator_source("AddOne", "x[i] + 1"))
+    (folder / "more.cc").write_text(operator_source("Twice", "x[i] * 2"))
+    (folder / "program.cc").write_text(
+        'static_assert(__cplusplus == 201703L, "as it was");\nint main() {}\n'
+    )
+    (folder / "CMakeLists.txt").write_text(
+        f"""cmake_minimum_required(VERSION 3.22)
+        project(all_of_them LANGUAGES CXX)
+        set(CMAKE_CXX_STANDARD 17)
+        set(CMAKE_CXX_EXTENSIONS OFF)
+        add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+        find_package(opgraft REQUIRED)
+        opgraft_add_pack(own own.cc more.cc)
+        enable_testing()
+        add_subdirectory("{EXAMPLE}" example)
+        add_subdirectory(times_factor)
+        add_executable(program program.cc)
+        """
+    )
+    build = folder / "build"
+    configure = ["cmake", "-S", folder, "-B", build, f"-Dopgraft_DIR={opgraft.cmake_dir()}"]
+    make = ["cmake", "--build", build, "-j2", "--verbose"]
+    for step in ([*configure, "-DCMAKE_CXX_FLAGS=-O0"], make):
+        done = subprocess.run(list(map(str, step)), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (build / "said.txt").write_text(done.stdout)
+    return build

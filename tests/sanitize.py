@@ -38,6 +38,14 @@ KINDS = {
 }
 
 
+def compile_options(sanitizers: str) -> list[str]:
+    """What CMakeLists.txt compiles our own code with, for the packs that tests build."""
+    options = [f"-fsanitize={sanitizers}", "-fno-sanitize=null", "-fno-sanitize-recover=all"]
+    if "undefined" in sanitizers:
+        options.append("-fsanitize-undefined-trap-on-error")
+    return [*options, "-fno-omit-frame-pointer", "-g"]
+
+
 def build(folder: Path, sanitizers: str) -> None:
     configure = ["cmake", "-S", str(REPOSITORY), "-B", str(folder), "-DOPGRAFT_TESTS=ON"]
     configure += [f"-DOPGRAFT_SANITIZE={sanitizers}", f"-DPython_EXECUTABLE={sys.executable}"]
@@ -100,6 +108,7 @@ def main() -> int:
     print(f"== Python tests: -k '{chosen}'", *sys.argv[2:], flush=True)
     python = environment_with(folder)
     options["ASAN_OPTIONS"] += ":detect_leaks=0"  # Python keeps what it has until the end
+    options["OPGRAFT_TEST_PACK_FLAGS"] = " ".join(compile_options(sanitizers))
     options["LD_PRELOAD"] = f"{library(runtime)} {library('libstdc++.so')}"
     failed |= subprocess.run(
         [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *sys.argv[2:]],

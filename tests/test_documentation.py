@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 
 import opgraft
-from opgraft import _declare, _library, _prepare, _session, _shapes
+from opgraft import _declare, _library, _prepare, _session, _shapes, testing
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")]
@@ -43,7 +43,7 @@ def test_the_guide_to_declaring(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", [_declare, _library, _prepare, _session, _shapes])
+@pytest.mark.parametrize("module", [_declare, _library, _prepare, _session, _shapes, testing])
 def test_docstrings(module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from demo import make_model
 
@@ -53,6 +53,7 @@ def test_docstrings(module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "np": np,
         "opgraft": opgraft,
         "onnxruntime": onnxruntime,
+        "OpTester": testing.OpTester,
         "sess_options": onnxruntime.SessionOptions(),
         "inputs": {name: np.ones((2, 3), np.float32) for name in "ABCDE"},
     }

@@ -210,6 +210,7 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   /// One with a default.
   template <class A>
   auto Attribute(std::string name, A fallback, std::string description = {}) && {
+    CheckAttribute<A>();
     return std::move(*this).template AddAttribute<A, false>(
         std::move(name), std::move(description), false, std::move(fallback));
   }
@@ -329,12 +330,16 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
                        internal::List<Outs..., internal::Value<T, kOccurrence>>,
                        internal::List<Attrs...>, kHasRule>();
   }
-  template <class A, bool kIsOptional>
-  auto AddAttribute(std::string name, std::string description, bool is_required,
-                    AttributeValue fallback = {}) && {
+  template <class A>
+  static constexpr void CheckAttribute() {
     static_assert(kAttributeKind<A> != 0,
                   "attributes are float, std::int64_t, std::string, std::vector of these, or "
                   "opgraft::TensorValue");
+  }
+  template <class A, bool kIsOptional>
+  auto AddAttribute(std::string name, std::string description, bool is_required,
+                    AttributeValue fallback = {}) && {
+    CheckAttribute<A>();
     static_assert(sizeof...(Kernels) == 0, "kernels come last: they take all that is declared");
     definition_->attributes.push_back({std::move(name), std::move(description), kAttributeKind<A>,
                                        is_required, std::move(fallback)});
@@ -360,7 +365,7 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
                     "inputs as opgraft::Tensor<const T> (optional ones in std::optional, variadic "
                     "ones as opgraft::Tensors<const T>), the outputs as opgraft::Tensor<T> or "
                     "opgraft::Output<T>, then the attributes, each in the order declared; an "
-                    "opgraft::Context& may come first");
+                    "opgraft::Context& may come first. The method Compute of a class is const");
     } else {
       using Binding = internal::Binding<internal::List<Ins...>, internal::List<Outs...>,
                                         internal::List<Attrs...>, internal::Combination<Binds...>>;

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from opgraft import __version__, _doctor, _run
+from opgraft import __version__, _build, _doctor, _new, _run, _run_tests
 from opgraft._errors import Error
 from opgraft._prepare import prepare
 
@@ -48,15 +48,11 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="write an output to a file as well; may be repeated",
     )
-    run.add_argument(
-        "--allow",
-        metavar="MODULE",
-        action="append",
-        default=[],
-        help="a Python module that the model may run, or 'package.*'; may be repeated. It is "
+    _add_modules(
+        run,
+        "a Python module that the model may run, or 'package.*'; may be repeated. It is "
         "looked for in the current folder too",
     )
-    _add_imports(run)
     run.add_argument(
         "--host",
         choices=["python", "cpp"],
@@ -83,17 +79,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="VERSION",
         help="the ONNX Runtime that will load it, such as 1.22.1; by default the one installed",
     )
-    prepare_parser.add_argument(
-        "--allow",
-        metavar="MODULE",
-        action="append",
-        default=[],
-        help="a Python module that may be imported where the model asks for an operator that it "
+    _add_modules(
+        prepare_parser,
+        "a Python module that may be imported where the model asks for an operator that it "
         "declares; may be repeated",
     )
-    _add_imports(prepare_parser)
     prepare_parser.set_defaults(command=_prepare)
     _add_doctor(commands.add_parser)
+    _add_new(commands.add_parser)
+    _add_build(commands.add_parser)
+    _add_test(commands.add_parser)
     return parser
 
 
@@ -107,15 +102,11 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "2 for a bad model.",
     )
     parser.add_argument("model", metavar="MODEL", help="an ONNX file")
-    parser.add_argument(
-        "--allow",
-        metavar="MODULE",
-        action="append",
-        default=[],
-        help="a Python module that the model may run, or 'package.*'; may be repeated. No other is "
+    _add_modules(
+        parser,
+        "a Python module that the model may run, or 'package.*'; may be repeated. No other is "
         "imported",
     )
-    _add_imports(parser)
     parser.add_argument(
         "--library",
         metavar="FILE",
@@ -134,7 +125,50 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=_doctor.doctor)
 
 
-def _add_imports(parser: argparse.ArgumentParser) -> None:
+def _add_new(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    parser = add_parser(
+        "new",
+        help="begin an operator in C++: a folder that builds and is tested at once",
+        description="Writes a folder for the operator NAME: its declaration and kernel, tests in "
+        "C++ and in Python, a page, and a CMakeLists.txt.",
+    )
+    parser.add_argument("name", metavar="NAME", help="such as my.domain::Scale")
+    parser.add_argument("--folder", metavar="FOLDER", help="by default the name in snake case")
+    parser.set_defaults(command=_new.new)
+
+
+def _add_build(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    parser = add_parser(
+        "build",
+        help="build a pack, a library of operators for ONNX Runtime, from C++ sources",
+        description="Makes one library of the operators in the SOURCEs, which ONNX Runtime 1.19 "
+        "and newer load, on machines without Opgraft too; libNAME.so in the current folder, after "
+        "the first source. Without a SOURCE, of those in the current folder that are no tests.",
+    )
+    parser.add_argument("sources", metavar="SOURCE", nargs="*", help="a C++ source")
+    parser.add_argument("-o", "--output", metavar="LIBRARY", help="the file to be written")
+    _build.add_settings(parser)
+    parser.set_defaults(command=_build.build)
+
+
+def _add_test(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    parser = add_parser(
+        "test",
+        help="build a pack and run its tests, in C++ and in Python",
+        description="Builds the pack of FOLDER as opgraft build does, then runs the cases in its "
+        "*_test.cc, by GoogleTest, and in its test_*.py, by pytest. The exit status is 0 where all "
+        "have passed.",
+    )
+    parser.add_argument(
+        "folder", metavar="FOLDER", nargs="?", default=".", help="by default the current one"
+    )
+    _build.add_settings(parser)
+    parser.set_defaults(command=_run_tests.test)
+
+
+def _add_modules(parser: argparse.ArgumentParser, allow: str) -> None:
+    """The options --allow, which this text explains, and --import."""
+    parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help=allow)
     parser.add_argument(
         "--import",
         dest="imports",

@@ -115,7 +115,7 @@ def contains(said: Shape, shape: Sequence[int], symbols: Mapping[str, int]) -> b
 
 
 def meaning(said: Shape, symbols: Mapping[str, int]) -> str:
-    """", where n is 2 and m is 3": what the symbols of a shape stand for."""
+    """ ", where n is 2 and m is 3": what the symbols of a shape stand for."""
     known = [
         f"{one} is {evaluate(one, symbols)}"
         for one in said or ()

@@ -37,6 +37,11 @@ def cmake_dir() -> str:
     return str(_PACKAGE / "cmake")
 
 
+def exports_map() -> str:
+    """The linker's script that says what a pack shows of itself."""
+    return str(_PACKAGE / "adapter" / "pack" / "exports.map")
+
+
 def shipped_packs() -> list[str]:
     """The packs that come with Opgraft."""
     return [str(path) for path in sorted((_PACKAGE / "packs").glob("*.so"))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,9 +67,8 @@ class Case:
     inputs: Sequence[Value]
     outputs: Sequence[Value]
     attributes: Mapping[str, Any]
-    libraries: Sequence[str] = ()
-    allow: Iterable[str] = ()
-    imports: Iterable[str] = ()
+    library: str | None = None
+    session_arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -87,7 +86,7 @@ class Case:
         ways = [Way("no inputs fed")]
         if fed:
             ways = [
-                Way(f"inputs fed, {FIXED}"),
+                Way(f"inputs fed, {FIXED}", asks_shapes=is_common),
                 Way(f"inputs fed, {SYMBOLIC}", SYMBOLIC, asks_shapes=is_common),
                 Way(f"inputs fed, {UNKNOWN}", UNKNOWN, asks_shapes=is_common),
                 Way("inputs fed at odd addresses", is_odd=True),
@@ -175,7 +174,9 @@ def plan(case: Case, way: Way, *, typed: bool = False) -> Plan:
                 )
     for name in case.output_names if way.asks_shapes else []:
         graph.node.append(helper.make_node("Shape", [name], [shape_name(name)], f"Shape {name}"))
-        graph.output.append(helper.make_tensor_value_info(shape_name(name), TensorProto.INT64, None))
+        graph.output.append(
+            helper.make_tensor_value_info(shape_name(name), TensorProto.INT64, None)
+        )
     imports = {"": _STANDARD_VERSION, case.domain: case.version}
     made.model = helper.make_model(
         graph,
@@ -215,10 +216,10 @@ def element_type(dtype: np.dtype[Any]) -> int:
 def _odd(array: np.ndarray) -> np.ndarray:
     """The same in memory that is aligned for its elements, but for nothing more."""
     if array.dtype.kind in "OUST" or array.size == 0:
-        return array.copy()
+        return np.array(array)
     memory = np.zeros(array.nbytes + 2 * _WIDEST_ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _WIDEST_ALIGNMENT + array.itemsize
-    made = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made: np.ndarray = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     made[...] = array
     return made
 
@@ -233,13 +234,13 @@ class Session:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if way.is_between:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        for library in case.libraries:
-            options.register_custom_ops_library(library)
         arguments: dict[str, Any] = {"providers": ["CPUExecutionProvider"]}
         make: Callable[..., Any] = onnxruntime.InferenceSession
-        if not case.libraries:
+        if case.library is not None:
+            options.register_custom_ops_library(case.library)
+        else:
             make = opgraft.InferenceSession
-            arguments |= {"allow": case.allow, "imports": case.imports}
+            arguments |= case.session_arguments
         for typed in (False, True):  # the runtime may be unable to infer types
             self.plan = plan(case, way, typed=typed)
             try:
@@ -248,17 +249,18 @@ class Session:
             except Exception:
                 if typed:
                     raise
-        self._run = (
-            self._session.run
-            if not case.libraries
-            else lambda *given: Exchange(self._session).run(self._session, *given, None)
-        )
+        self._is_plain = case.library is not None
 
     def run(self) -> tuple[dict[str, Any], list[str]]:
         """The outputs by their names, and the inputs whose elements are others afterwards."""
         before = {name: array.copy() for name, array in self.plan.feed.items()}
         names = [one.name for one in self._session.get_outputs()]
-        outputs = dict(zip(names, self._run(names, self.plan.feed), strict=True))
+        if self._is_plain:
+            exchange = Exchange(self._session)
+            results = exchange.run(self._session, names, dict(self.plan.feed), None)
+        else:
+            results = self._session.run(names, self.plan.feed)
+        outputs = dict(zip(names, results, strict=True))
         changed = [
             name
             for name, array in self.plan.feed.items()

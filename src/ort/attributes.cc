@@ -132,18 +132,25 @@ bool InferenceAttributes::Read(const char* name, std::int64_t* integer) const {
 }
 
 bool InferenceAttributes::Read(const char* name, float* number) const {
-  return ReadOne(name, kFloat, number);
+  float read = 0;
+  std::int64_t integer = 0;
+  if (!ReadOne(name, kFloat, &read)) return false;
+  // One that is whole reads as 0, for the runtime does not look at its kind.
+  if (read == 0 && Read(name, &integer) && integer != 0) return false;
+  *number = read;
+  return true;
 }
 
 bool InferenceAttributes::Read(const char* name, std::string* text) const {
   const OrtOpAttr* attribute = nullptr;
   if (!Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute))) return false;
-  std::size_t size = 0;  // without a terminating zero, which older runtimes add
+  std::size_t size = 0;
   Drop(api_, ReadOpAttr(api_, attribute, kString, nullptr, 0, &size));
   std::string read(size, '\0');
   if (!Drop(api_, ReadOpAttr(api_, attribute, kString, read.data(), read.size(), &size))) {
     return false;
   }
+  if (runtime_.TerminatesTexts() && !read.empty()) read.pop_back();
   *text = std::move(read);
   return true;
 }

@@ -53,8 +53,8 @@ class KernelAttributes final : public Attributes {
 /// What the node says whose shapes are being inferred. Tensors and lists of texts cannot be read.
 class InferenceAttributes final : public Attributes {
  public:
-  InferenceAttributes(const OrtApi* api, const OrtShapeInferContext* context)
-      : api_(api), context_(context) {}
+  InferenceAttributes(const Runtime& runtime, const OrtShapeInferContext* context)
+      : runtime_(runtime), api_(runtime.api), context_(context) {}
 
   bool Has(const char* name) const override;
   bool Read(const char* name, std::int64_t* integer) const override;
@@ -71,6 +71,7 @@ class InferenceAttributes final : public Attributes {
   template <class T>
   bool ReadList(const char* name, int type, std::vector<T>* values) const;
 
+  const Runtime runtime_;
   const OrtApi* const api_;
   const OrtShapeInferContext* const context_;
 };

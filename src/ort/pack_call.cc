@@ -371,7 +371,7 @@ PackInference::PackInference(const Runtime& runtime, OrtShapeInferContext* conte
     : OpgraftInference{&kTable},
       runtime_(runtime),
       context_(context),
-      attributes_(runtime.api, context),
+      attributes_(runtime, context),
       who_(std::move(who)) {}
 
 Status PackInference::Read() {

@@ -54,7 +54,7 @@ Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
   const OrtApi* const api = self.runtime.api;
   pyop::Spec spec;
   std::size_t inputs = 0;
-  Status status = ReadSpec(InferenceAttributes(api, context), &spec);
+  Status status = ReadSpec(InferenceAttributes(self.runtime, context), &spec);
   if (!status.ok() || !spec.IsDeclared()) return status;
   status = FromRuntime(api, ShapeInferContext_GetInputCount(api, context, &inputs));
   if (status.ok()) status = Check(spec, inputs, spec.output_types.size());

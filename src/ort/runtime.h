@@ -17,6 +17,9 @@ struct Runtime {
   /// GetTensorElementTypeAndShapeDataReference is there.
   bool LendsShapes() const { return version >= RuntimeVersion{1, 24, 0}; }
 
+  /// ReadOpAttr counts a zero behind a text.
+  bool TerminatesTexts() const { return version < RuntimeVersion{1, 23, 0}; }
+
   /// KernelInfoGetAttributeArray_string is there.
   bool HandsOverTexts() const { return version >= RuntimeVersion{1, 25, 0}; }
 

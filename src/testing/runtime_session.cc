@@ -252,7 +252,7 @@ const OpgraftOperator* TestRuntime::FindOperator(std::string_view domain, std::s
                                                  int version) const {
   const OpgraftOperator* found = nullptr;
   const auto search = [&](const OpgraftPack* pack) {
-    if (pack == nullptr || pack->version != OPGRAFT_PACK_VERSION) return;
+    if (pack == nullptr || pack->version > OPGRAFT_PACK_VERSION) return;
     for (std::size_t i = 0; i < pack->operator_count; ++i) {
       const OpgraftOperator* const one = pack->operators[i];
       if (one->domain != domain || one->name != name || one->since_version > version) continue;

@@ -36,7 +36,7 @@ void CheckSaid(const std::string& way, const std::string& who, const std::string
                            ", but " + ElementTypeText(got.element_type()) + " came");
   }
   const std::vector<std::int64_t> shape = SizesOf(got);
-  if (Contains(said.shape, shape, symbols)) return;
+  if (!said.shape || Contains(said.shape, shape, symbols)) return;
   std::string meaning;
   for (const OpTester::Dimension& one : *said.shape) {
     const auto size = one.size < 0 ? Evaluate(one.symbol, symbols) : std::nullopt;
@@ -92,7 +92,7 @@ Status Trial::Open(ModelPlan plan, bool is_optimized, std::unique_ptr<TestSessio
   if (status.ok()) return status;
   plan.are_outputs_typed = true;
   *session = std::make_unique<TestSession>();
-  const Status typed = (*session)->Open(runtime_, WriteModel(plan), is_optimized);
+  Status typed = (*session)->Open(runtime_, WriteModel(plan), is_optimized);
   if (typed.ok()) return typed;
   if (typed.message() == status.message()) return status;
   return Status::Error(status.message() +
@@ -115,15 +115,15 @@ Status Trial::Run(const Way& way, std::vector<TensorValue>* came, Findings* find
     if (way.asks_shapes) names.push_back(ShapeName(name));
   }
   std::vector<TensorValue> first;
-  for (const char* const time : {"", ", run a second time"}) {
+  for (const char* const time : {"", "in a second run, "}) {
     std::vector<TensorValue> got;
     std::vector<std::string> changed;
     if (Status status = session->Run(fed, names, &got, &changed); !status.ok()) return status;
     if (!first.empty() && AreSame(first, got)) break;
     for (const std::string& name : changed) {
-      findings->Add(way.name + time, "it changed its input '" + name + "'");
+      findings->Add(way.name, std::string(time) + "it changed its input '" + name + "'");
     }
-    CompareOutputs(way.name + time, got, findings);
+    CompareOutputs(way.name, time, got, findings);
     first = std::move(got);
   }
   CheckInferred(way, *session, symbols, first, findings);
@@ -132,15 +132,15 @@ Status Trial::Run(const Way& way, std::vector<TensorValue>* came, Findings* find
   return Status();
 }
 
-void Trial::CompareOutputs(const std::string& way, const std::vector<TensorValue>& got,
-                           Findings* findings) const {
+void Trial::CompareOutputs(const std::string& way, const std::string& time,
+                           const std::vector<TensorValue>& got, Findings* findings) const {
   std::size_t place = 0;
   for (const OpTester::Value& output : outputs_) {
     if (output.name.empty()) continue;
     const OpTester::Tolerance tolerance =
         output.tolerance.value_or(DefaultTolerance(output.tensor.element_type()));
     const std::string problem = Compare(output.tensor, got[place], tolerance);
-    if (!problem.empty()) findings->Add(way, OutputText(output.name) + problem);
+    if (!problem.empty()) findings->Add(way, time + OutputText(output.name) + problem);
     ++place;
   }
   // Behind the outputs come their shapes, where they were asked for.

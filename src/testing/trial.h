@@ -37,8 +37,9 @@ class Trial {
   void CheckRule(const std::vector<TensorValue>& came, Findings* findings) const;
 
  private:
-  void CompareOutputs(const std::string& way, const std::vector<TensorValue>& got,
-                      Findings* findings) const;
+  /// `time` stands before what is found in a second run.
+  void CompareOutputs(const std::string& way, const std::string& time,
+                      const std::vector<TensorValue>& got, Findings* findings) const;
   void CheckInferred(const Way& way, const TestSession& session, const Symbols& symbols,
                      const std::vector<TensorValue>& got, Findings* findings) const;
 

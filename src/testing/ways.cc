@@ -42,7 +42,7 @@ std::vector<Way> WaysOf(const std::vector<OpTester::Value>& inputs) {
   if (fed.empty()) {
     ways.push_back({.name = "no inputs fed"});
   } else {
-    ways.push_back({.name = "inputs fed, dimensions fixed"});
+    ways.push_back({.name = "inputs fed, dimensions fixed", .asks_shapes = true});
     ways.push_back({.name = "inputs fed, dimensions symbolic",
                     .dimensions = Dimensions::kSymbolic,
                     .asks_shapes = true});

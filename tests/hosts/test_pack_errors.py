@@ -248,7 +248,7 @@ def test_the_library_alone_in_a_process_without_opgraft(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", sorted(PACKS.glob("*.cc")), ids=lambda path: path.stem)
-def test_each_file_with_clang(source: Path, tmp_path: Path) -> None:
-    done = compile_only("clang++", source, tmp_path)
+def test_each_file_with_clang(source: Path) -> None:
+    done = compile_only("clang++", source)
     assert done.returncode == 0, done.stderr
 

@@ -156,6 +156,7 @@ def test_symbols_arrive() -> None:
         4,
         2,
     ]
+    assert one("ShapeFunction", "float[n, m] x", "<ratio = 3>(x)") == ["n", 4, 3]
     broadcast = one("ShapeBroadcast", "float[n, 1] a, float[3] b, float[9] c", "(a, b, c)")
     assert broadcast == ["n", 3]
     known, open_one = one("ShapeBroadcast", "float[n, 2] a, float[m, 1] b, float c", "(a, b, c)")[

@@ -78,7 +78,7 @@ TEST(Right, Strings) {
 TEST(Right, Lists) {
   OpTester test("test.tester::Count");
   test.AddInput<float>("x", {1}, {0});
-  test.AddAttribute("floats", {0.5f}).AddAttribute("integers", std::vector<std::int64_t>{1, 2});
+  test.AddAttribute("floats", {0.5f}).AddAttribute<std::vector<std::int64_t>>("integers", {1, 2});
   test.AddAttribute("tensor", opgraft::TensorValue({2, 2}, std::vector<double>{1, 2, 3, 4}));
   test.AddOutput<std::int64_t>("y", {3}, {1, 2, 4});
   test.Run();

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 import pytest
 
 import opgraft
 from conftest import VERSION
+from opgraft.testing import OpTester
 
 FOLDER = Path(__file__).parent
 PACKAGE = Path(opgraft.__file__).parent
 COMPILER = [os.environ.get("CXX", "g++"), "-std=c++20", "-Wall", "-Wextra", "-Werror"]
-ADAPTER = [f"-I{PACKAGE}/adapter", *map(str, sorted(PACKAGE.glob("adapter/*/*.cc")))]
 
 
 def compile(target: Path, *arguments: str | Path) -> Path:
@@ -26,33 +28,41 @@ def compile(target: Path, *arguments: str | Path) -> Path:
     return target
 
 
+def compile_all(folder: Path, sources: str) -> list[Path]:
+    """Sources of the package, compiled once for all programs and packs."""
+    options = ["-fvisibility=hidden", "-fPIC", f"-I{PACKAGE}/adapter", "-c"]
+    found = sorted(PACKAGE.glob(sources))
+    assert found
+    return [compile(folder / f"{one.parent.name}_{one.stem}.o", *options, one) for one in found]
+
+
 @pytest.fixture(scope="module")
-def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return compile_all(tmp_path_factory.mktemp("adapter"), "adapter/*/*.cc")
+
+
+@pytest.fixture(scope="module")
+def testing(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return compile_all(tmp_path_factory.mktemp("testing"), "testing/*.cc")
+
+
+def compile_pack(target: Path, adapter: list[Path], *arguments: str | Path) -> Path:
+    return compile(target, "-fvisibility=hidden", "-fPIC", "-shared", *arguments, *adapter)
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory, adapter: list[Path]) -> Path:
     target = tmp_path_factory.mktemp("pack") / "liboperators.so"
-    return compile(
-        target, "-fvisibility=hidden", "-fPIC", "-shared", FOLDER / "operators.cc", *ADAPTER
-    )
+    return compile_pack(target, adapter, FOLDER / "operators.cc")
 
 
-@pytest.fixture(scope="module")
-def testing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """OpTester's sources, compiled once, as a library."""
-    folder = tmp_path_factory.mktemp("testing")
-    objects = []
-    for source in sorted(PACKAGE.glob("testing/*.cc")):
-        objects.append(compile(folder / f"{source.stem}.o", "-c", source))
-    library = folder / "libtesting.a"
-    subprocess.run(["ar", "rcs", str(library), *map(str, objects)], check=True)
-    return library
-
-
-def compile_tests(target: Path, testing: Path, *sources: str | Path) -> Path:
+def compile_tests(target: Path, testing: list[Path], *sources: str | Path) -> Path:
     libraries = ["-lgtest_main", "-lgtest", "-ldl", "-pthread"]
-    return compile(target, *sources, testing, *libraries)
+    return compile(target, *sources, *testing, *libraries)
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory, testing: Path) -> Path:
+def program(tmp_path_factory: pytest.TempPathFactory, testing: list[Path]) -> Path:
     target = tmp_path_factory.mktemp("program") / "tests"
     return compile_tests(target, testing, FOLDER / "right.cc", FOLDER / "wrong.cc")
 
@@ -92,12 +102,13 @@ REPORTS = {
         "(tolerance 1e-05 + 1e-05 * |expected|); 1 of 4 elements differ",
         ALL,
     ],
-    "TextValue": ["output 'y'[0]: expected \"aaa\", got \"aa\"", ALL],
+    "TextValue": ['output \'y\'[0]: expected "aaa", got "aa"', ALL],
     "Tolerance": ["expected 2.25, got 2, which is 0.25 away (tolerance 0.125 + 0 *", ALL],
     "Shape": ["output 'y': expected the shape [4], got [2, 2]", ALL],
     "Type": ["output 'y': expected double, got float", ALL],
     "InferredShape": [
         "output 'y': the runtime inferred the shape [3], but [1] came",
+        "output 'y': the operator Shape behind it gives [3], but [1] came: the runtime inferred",
         "output 'y': the runtime inferred the shape [x_0], where x_0 is 3, but [1] came",
         "output 'y': its shape rule says the shape [3], but [1] came",
         "output 'y': its shape rule says the shape [x_0], where x_0 is 3, but [1] came",
@@ -112,8 +123,12 @@ REPORTS = {
         f"1 of 2 elements differ\n  {ALONE}\n    inputs fed at odd addresses\n[",
     ],
     "OnlyFed": ["it failed: ", "it must be fed", f"{ALONE}\n    all inputs initializers\n["],
-    "Counter": ["expected 1, got 2", ALL],
-    "Vandal": ["it changed its input 'x'", "expected 1, got 77", ", run a second time"],
+    "Counter": ["in a second run, output 'y'[0]: expected 1, got 2", ALL],
+    "Vandal": [
+        "Vandal: it changed its input 'x'",
+        "in a second run, output 'y'[0]: expected 1, got 77",
+        f"{ALONE}\n    all inputs initializers\n[",
+    ],
     "OutOfPlace": [
         f"{ALONE}\n    between other nodes, whose memory may be reused\n[",
         "output 'y'[2]: expected 1, got 3",
@@ -178,15 +193,13 @@ def test_without_a_pack_it_says_so(program: Path) -> None:
     assert "No pack is loaded: OPGRAFT_TEST_PACKS names those to be tested" in done.stdout
     done = run(program, "Right.TheRuntimesOwn", OPGRAFT_TEST_RUNTIME=runtime)
     assert done.returncode == 0, done.stdout
-    done = run(
-        program, "Right.*", OPGRAFT_TEST_RUNTIME=runtime, OPGRAFT_TEST_PACKS="/nowhere.so"
-    )
+    done = run(program, "Right.*", OPGRAFT_TEST_RUNTIME=runtime, OPGRAFT_TEST_PACKS="/nowhere.so")
     assert "OPGRAFT_TEST_PACKS: /nowhere.so" in done.stdout
 
 
-DOCUMENT = """
+# Of two by two numbers. The runtime has an Inverse too: that ours runs is shown by a wrong one.
+INVERSE = """
 #include <opgraft/op.h>
-#include <opgraft/testing.h>
 
 OPGRAFT_OP("com.microsoft::Inverse")
     .Input<float>("X")
@@ -199,6 +212,10 @@ OPGRAFT_OP("com.microsoft::Inverse")
       y[2] = -x[2] / determinant;
       y[3] = x[0] / determinant + OFFSET;
     });
+"""
+
+CASE = """
+#include <opgraft/testing.h>
 
 constexpr const char* kMSDomain = "com.microsoft";
 
@@ -218,13 +235,124 @@ TEST(InverseContribOpTest, two_by_two_float) {
 """
 
 
-def test_document_003s_case_with_the_operator_in_the_program(testing: Path, tmp_path: Path) -> None:
-    """The runtime has an Inverse too: the one that runs is ours, as a wrong one of ours shows."""
-    (tmp_path / "inverse_test.cc").write_text(DOCUMENT)
+def test_document_003s_case_with_the_operator_in_the_program(
+    testing: list[Path], adapter: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "inverse_test.cc").write_text(INVERSE + CASE)
     for offset in "01":
         target = tmp_path / f"tests{offset}"
-        sources = [tmp_path / "inverse_test.cc", *ADAPTER]
+        sources = [tmp_path / "inverse_test.cc", *adapter]
         compile_tests(target, testing, f"-DOFFSET={offset}", *sources)
         done = run(target, "*", OPGRAFT_TEST_RUNTIME=opgraft.runtime_library())
         assert done.returncode == int(offset), done.stdout
     assert "com.microsoft::Inverse: output 'Y'[1, 1]: expected 0.4, got 1.4" in done.stdout
+
+
+SCALE = """
+#include <opgraft/op.h>
+
+OPGRAFT_OP("my.domain::Scale")
+    .Input<float>("x")
+    .Output<float>("y")
+    .Attribute<float>("factor", 2)
+    .Shape(opgraft::SameAs("x"))
+    .Cpu([](auto x, auto y, float factor) {
+      for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * factor + OFFSET;
+    });
+"""
+
+
+@pytest.fixture(scope="module")
+def scale_packs(tmp_path_factory: pytest.TempPathFactory, adapter: list[Path]) -> dict[int, Path]:
+    """The operator of docs/testing.md: right, and with 1 too much."""
+    folder = tmp_path_factory.mktemp("scale")
+    (folder / "scale.cc").write_text(SCALE + INVERSE)
+    source = folder / "scale.cc"
+    return {
+        offset: compile_pack(folder / f"libscale{offset}.so", adapter, f"-DOFFSET={offset}", source)
+        for offset in (0, 1)
+    }
+
+
+def guide(language: str) -> str:
+    page = (FOLDER.parents[1] / "docs" / "testing.md").read_text()
+    return "".join(re.findall(rf"```{language}\n(.*?)```", page, re.S))
+
+
+def test_the_guides_cases_in_cpp(
+    testing: list[Path], scale_packs: dict[int, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "scale_test.cc").write_text(guide("cpp"))
+    program = compile_tests(tmp_path / "tests", testing, tmp_path / "scale_test.cc")
+    done = run_here(program, "*", scale_packs[0])
+    assert done.returncode == 0, done.stdout
+    assert "[  PASSED  ] 2 tests." in done.stdout
+    done = run_here(program, "*", scale_packs[1])
+    assert "output 'y'[0, 0]: expected 3, got 4" in done.stdout
+
+
+def test_the_guides_cases_of_an_operator_and_its_twin(
+    scale_packs: dict[int, Path], tmp_path: Path
+) -> None:
+    """One file of cases for both: the name of the twin is all that is added."""
+    names = 'OPERATORS = ["my.python::Scale"]'
+    code = guide("python")
+    assert names in code
+    code = code.replace(names, 'OPERATORS = ["my.python::Scale", "my.domain::Scale"]')
+    assert "2 passed" in run_pytest(code, tmp_path, scale_packs[0])
+    printed = run_pytest(code, tmp_path, scale_packs[1])
+    assert "1 failed, 1 passed" in printed
+    assert "my.domain::Scale: output 'y'[0, 0]: expected 3.0, got 4.0" in printed
+    assert "my.python::Scale: " not in printed
+
+
+def test_a_pack_is_tested_even_where_the_runtime_has_the_operator(
+    scale_packs: dict[int, Path], tmp_path: Path
+) -> None:
+    code = """
+import numpy as np
+from opgraft.testing import OpTester
+
+def test_inverse():
+    test = OpTester("Inverse", 1, "com.microsoft").add_input("X", np.float32([[4, 7], [2, 6]]))
+    test.add_output("Y", np.float32([[0.6, -0.7], [-0.2, 0.4]])).run()
+"""
+    assert "1 passed" in run_pytest(code, tmp_path, scale_packs[0])
+    printed = run_pytest(code, tmp_path, scale_packs[1])
+    assert "com.microsoft::Inverse: output 'Y'[1, 1]: expected 0.4, got 1.4" in printed
+
+
+@pytest.mark.parametrize(
+    "name, texts",
+    [
+        (
+            "Liar",
+            [
+                "output 'y': the runtime inferred the shape [2], but [1] came",
+                "output 'y': the runtime inferred the shape [x_0], where x_0 is 2, but [1] came",
+                "output 'y': the operator Shape behind it gives [2], but [1] came",
+            ],
+        ),
+        ("Aligned", [f"{ALONE}\n    inputs fed at odd addresses"]),
+        ("OnlyFed", ["it must be fed", f"{ALONE}\n    all inputs initializers"]),
+        ("Vandal", ["Vandal: it changed its input 'x'", "in a second run, output 'y'[0]"]),
+        ("OutOfPlace", [f"{ALONE}\n    between other nodes, whose memory may be reused"]),
+    ],
+)
+def test_the_same_faults_are_found_in_python(name: str, texts: list[str], pack: Path) -> None:
+    test = OpTester(f"test.tester::{name}", library=str(pack)).add_input("x", np.float32([1, 2]))
+    test.add_output("y", np.float32({"Liar": [1], "OutOfPlace": [2, 1]}.get(name, [1, 2])))
+    with pytest.raises(AssertionError) as raised:
+        test.run()
+    for text in texts:
+        assert text in str(raised.value)
+
+
+def run_pytest(code: str, folder: Path, pack: Path) -> str:
+    (folder / "test_cases.py").write_text(code)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_cases.py"]
+    variables = {**os.environ, "OPGRAFT_TEST_PACKS": str(pack)}
+    done = subprocess.run(
+        command, cwd=folder, env=variables, capture_output=True, text=True, check=False
+    )
+    return done.stdout

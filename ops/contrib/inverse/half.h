@@ -21,14 +21,10 @@ using Computed = typename ComputedAs<T>::Type;
 typedef std::uint16_t Halves __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes)));
 
-#ifdef __AVX512F__
-// With a mask, for what GCC 12's header writes without one makes it warn (its bug 105593).
-constexpr __mmask16 kAllLanes = 0xffff;
-#endif
-
+// With masks, for what GCC 12 has without one makes it warn of what is not initialised.
 inline Vector<float> Widen(const Halves& halves) {
 #if defined(__AVX512F__)
-  return _mm512_maskz_cvtph_ps(kAllLanes, reinterpret_cast<__m256i>(halves));
+  return _mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(halves));
 #elif defined(__F16C__)
   return _mm256_cvtph_ps(reinterpret_cast<__m128i>(halves));
 #else
@@ -47,7 +43,7 @@ inline Vector<float> Widen(const Halves& halves) {
 /// Rounds to the nearest, ties to even.
 inline Halves Narrow(const Vector<float>& vector) {
 #if defined(__AVX512F__)
-  return reinterpret_cast<Halves>(_mm512_maskz_cvtps_ph(kAllLanes, vector, _MM_FROUND_TO_NEAREST_INT));
+  return reinterpret_cast<Halves>(_mm512_maskz_cvtps_ph(0xffff, vector, _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
   return reinterpret_cast<Halves>(_mm256_cvtps_ph(vector, _MM_FROUND_TO_NEAREST_INT));
 #else

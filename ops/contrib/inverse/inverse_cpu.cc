@@ -27,25 +27,7 @@ const InverseFunctions<T>& Functions(InstructionSet set) {
   }
 }
 
-InstructionSet Detect() {
-#ifdef __x86_64__
-  __builtin_cpu_init();
-  // F16C has no name there in older compilers, but came before AVX2.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return wide ? InstructionSet::kAvx512 : InstructionSet::kAvx2;
-  }
-#endif
-  return InstructionSet::kBaseline;
-}
-
 }  // namespace
-
-InstructionSet BestInstructionSet() {
-  static const InstructionSet best = Detect();
-  return best;
-}
 
 std::string SingularMatrixText(const SingularMatrix& singular, bool batched) {
   std::string text = "linalg.inv: ";

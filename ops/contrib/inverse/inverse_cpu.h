@@ -5,14 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "ops/contrib/instruction_set.h"
+
 namespace opgraft::contrib {
-
-/// Instruction sets that there is code for. The names of the last two stand for what came with
-/// them: FMA and F16C; AVX-512 F, BW, DQ and VL.
-enum class InstructionSet { kBaseline, kAvx2, kAvx512 };
-
-/// The best that this CPU has.
-InstructionSet BestInstructionSet();
 
 /// A matrix that has no inverse, or that there is none.
 struct SingularMatrix {

@@ -140,7 +140,7 @@ TYPED_TEST(InverseCpuTest, EverySize) {
       const auto matrices = Random<TypeParam>(count * n * n, static_cast<unsigned>(n));
       const auto inverses = Inverses(matrices, n, set);
       for (std::size_t i = 0; n != 0 && i < count; ++i) {
-        ASSERT_LE(Residual(&matrices[i * n * n], &inverses[i * n * n], n), 2)
+        ASSERT_LE(Residual(&matrices[i * n * n], &inverses[i * n * n], n), 1)
             << "n " << n << ", matrix " << i << ", set " << static_cast<int>(set);
       }
     }
@@ -226,7 +226,7 @@ TYPED_TEST(InverseCpuTest, BadlyConditioned) {
         }
       }
       const auto inverse = Inverses(matrix, n, set);
-      EXPECT_LE(Residual(matrix.data(), inverse.data(), n), 2) << n;
+      EXPECT_LE(Residual(matrix.data(), inverse.data(), n), 1) << n;
     }
   }
 }

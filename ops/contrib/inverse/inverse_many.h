@@ -19,7 +19,8 @@ struct ManyMatrices {
 
 /// From `count` matrices, at least one; the last is in all lanes that are left.
 template <class T, std::size_t n>
-[[gnu::noinline]] void LoadMany(const T* matrices, std::size_t count, ManyMatrices<Computed<T>, n>& many) {
+[[gnu::noinline]] void LoadMany(const T* matrices, std::size_t count,
+                                ManyMatrices<Computed<T>, n>& many) {
   using Real = Computed<T>;
   constexpr std::size_t kCount = kLanes<Real>;
   const auto of_lane = [&](std::size_t lane) {
@@ -60,7 +61,7 @@ template <class T, std::size_t n>
       Transpose<Real>(rows);
       for (std::size_t lane = 0; lane < count; ++lane) {
         T row[kCount];
-        StoreAs(Permute<Real>(rows[lane], places[lane]), row);
+        StoreAs(Permute(rows[lane], places[lane]), row);
         __builtin_memcpy(matrices + (lane * n + r) * n, row, n * sizeof(T));
       }
     }
@@ -119,7 +120,7 @@ template <class Real, std::size_t n>
     step.chosen[r] = chosen;
   }
   many.columns[k] = pivot_column;
-  many.zero_pivot = (pivot == 0) & (many.zero_pivot < 0) ? all(k) : many.zero_pivot;
+  many.zero_pivot = ((pivot == 0) & (many.zero_pivot < 0)) ? all(k) : many.zero_pivot;
   column[k] = Vector<Real>{} + 1;
   for (std::size_t r = 0; r < n; ++r) step.factors[r] = column[r] = column[r] / pivot;
 }
@@ -207,7 +208,8 @@ SingularMatrix InvertGroup(const T* matrices, T* inverses, std::size_t count, vo
 template <class Real>
 constexpr std::size_t kLargestOfMany = kLanes<Real> < 8 ? 2 * kLanes<Real> : 16;
 
-/// InvertGroup for n×n matrices, n from 1 to kLargestOfMany<Computed<T>>; `scratch` is aligned for vectors.
+/// InvertGroup for n×n matrices, n from 1 to kLargestOfMany<Computed<T>>; `scratch` is aligned for
+/// vectors.
 template <class T>
 using GroupFunction = SingularMatrix (*)(const T*, T*, std::size_t, void*);
 

@@ -23,11 +23,12 @@ class OneMatrix {
       : n_(n),
         stride_(Stride(n)),
         elements_(static_cast<Real*>(scratch)),
-        pivots_(reinterpret_cast<std::size_t*>(elements_ + Columns(n) * stride_)),
+        factors_(elements_ + Columns(n) * stride_),
+        pivots_(reinterpret_cast<std::size_t*>(factors_ + FactorColumns(n) * stride_)),
         places_(pivots_ + n) {}
 
   static std::size_t ScratchBytes(std::size_t n) {
-    return Columns(n) * Stride(n) * sizeof(Real) + 2 * n * sizeof(std::size_t);
+    return (Columns(n) + FactorColumns(n)) * Stride(n) * sizeof(Real) + 2 * n * sizeof(std::size_t);
   }
 
   template <class T>
@@ -81,6 +82,8 @@ class OneMatrix {
         if (Column(k)[pivots_[k]] == 0) return static_cast<std::int64_t>(k);
         Eliminate(k, first, last);
       }
+      if (n_ <= kBlock) break;
+      SplitFactors(first, last);
       for (std::size_t c = 0; c < first; c += kTileColumns) UpdateTile(c, first, last);
       for (std::size_t c = last; c < n_; c += kTileColumns) UpdateTile(c, first, last);
     }
@@ -94,8 +97,11 @@ class OneMatrix {
   }
 
  private:
-  static std::size_t Rows(std::size_t n) { return RoundUp(n, kTileVectors * kCount); }
+  static std::size_t Rows(std::size_t n) {
+    return RoundUp(n, n > kBlock ? kBlock : kTileVectors * kCount);
+  }
   static std::size_t Columns(std::size_t n) { return RoundUp(n, kTileColumns); }
+  static std::size_t FactorColumns(std::size_t n) { return n > kBlock ? kBlock : 0; }
   static std::size_t Stride(std::size_t n) {
     // An odd number of cache lines, lest all columns fall into few sets of the cache.
     constexpr std::size_t kLine = 64 / sizeof(Real);
@@ -103,6 +109,7 @@ class OneMatrix {
   }
 
   Real* Column(std::size_t c) const { return elements_ + c * stride_; }
+  Real* Factors(std::size_t step) const { return factors_ + step * stride_; }
 
   /// Calls with the corners of squares of vectors that cover the matrix; the last ones overlap.
   template <class Function>
@@ -157,6 +164,11 @@ class OneMatrix {
       tops[c - first] = Column(c)[k];
       taken[c - first] = Column(c)[pivot_row];
     }
+    for (std::size_t step = 0; n_ > kBlock && step < k - first; ++step) {
+      const Real factor = Factors(step)[k];
+      Factors(step)[k] = Factors(step)[pivot_row];
+      Factors(step)[pivot_row] = factor;
+    }
     const Real top = tops[k - first];
     const Real pivot = taken[k - first];
     // By whole vectors only: a load of one would wait for smaller stores to reach the cache.
@@ -172,6 +184,7 @@ class OneMatrix {
         factors[v] = in_pivot_row[v] ? Vector<Real>{} + top : Load(at);
         factors[v] = (in_row_k[v] ? Vector<Real>{} + 1 : factors[v]) / pivot;
         Store(factors[v], at);
+        if (n_ > kBlock) Store(factors[v], Factors(k - first) + r + v * kCount);
       }
       for (std::size_t c = first; c < last; ++c) {
         if (c == k) continue;
@@ -185,16 +198,45 @@ class OneMatrix {
     }
   }
 
+  /// Of the steps [first, last), takes what a step subtracts from the rows of those after it out of
+  /// the factors into `inner_`.
+  void SplitFactors(std::size_t first, std::size_t last) {
+    for (std::size_t k = first; k < last; ++k) {
+      for (std::size_t r = first; r < first + kBlock; ++r) {
+        Real& factor = Factors(k - first)[r];
+        const bool is_inner = r > k && r < last;
+        inner_[k - first][r - first] = is_inner ? factor : 0;
+        if (is_inner) factor = 0;
+      }
+    }
+  }
+
   /// The steps [first, last) of the elimination at once, in kTileColumns other columns from c on.
   void UpdateTile(std::size_t c, std::size_t first, std::size_t last) {
     Real taken[kBlock][kTileColumns];
     for (std::size_t i = 0; i < kTileColumns; ++i) {
       Real* const column = Column(c + i);
       for (std::size_t k = first; k < last; ++k) {
-        taken[k - first][i] = column[pivots_[k]];
-        column[pivots_[k]] = column[k];
-        column[k] = 0;
+        const Real top = column[k];
+        column[k] = column[pivots_[k]];
+        column[pivots_[k]] = top;
       }
+    }
+    // What each step takes, which the steps before it have changed. To multiply by the inverse of
+    // the block instead would be simpler, but as unstable as the block is badly conditioned.
+    for (std::size_t k = first; k < last; ++k) {
+      for (std::size_t i = 0; i < kTileColumns; ++i) {
+        Real* const column = Column(c + i);
+        taken[k - first][i] = column[k];
+        for (std::size_t r = 0; r < kBlock; r += kCount) {
+          const Vector<Real> factors = Load(inner_[k - first] + r);
+          Real* const at = column + first + r;
+          Store(MinusProduct<Real>(Load(at), taken[k - first][i], factors), at);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < kTileColumns; ++i) {
+      for (std::size_t k = first; k < last; ++k) Column(c + i)[k] = 0;
     }
     for (std::size_t r = 0; r < n_; r += kTileVectors * kCount) {
       Vector<Real> sums[kTileColumns][kTileVectors];
@@ -205,7 +247,7 @@ class OneMatrix {
       }
       for (std::size_t k = first; k < last; ++k) {
         for (std::size_t v = 0; v < kTileVectors; ++v) {
-          const Vector<Real> factors = Load(Column(k) + r + v * kCount);
+          const Vector<Real> factors = Load(Factors(k - first) + r + v * kCount);
           for (std::size_t i = 0; i < kTileColumns; ++i) {
             sums[i][v] = MinusProduct<Real>(sums[i][v], taken[k - first][i], factors);
           }
@@ -222,6 +264,9 @@ class OneMatrix {
   std::size_t n_;
   std::size_t stride_;
   Real* elements_;
+  /// Of each step of a block, as they were when it was taken, but with rows in their last order.
+  Real* factors_;
+  Real inner_[kBlock][kBlock];
   std::size_t* pivots_;
   /// In which column each column of the inverse stands.
   std::size_t* places_;

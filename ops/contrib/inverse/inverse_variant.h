@@ -1,4 +1,5 @@
-// The inversion, in the vectors of OPGRAFT_VECTOR_BYTES; included once by each file that compiles it.
+// The inversion, in the vectors of OPGRAFT_VECTOR_BYTES; included once by each file that compiles
+// it.
 #pragma once
 
 #include "ops/contrib/inverse/inverse_many.h"

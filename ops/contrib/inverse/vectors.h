@@ -55,8 +55,7 @@ template <std::size_t kFrom, std::size_t kTo, class Function>
 [[gnu::always_inline]] inline void ForEach(const Function& function) {
   [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
     (function.template operator()<kFrom + I>(), ...);
-  }
-  (std::make_index_sequence<(kTo > kFrom ? kTo - kFrom : 0)>());
+  }(std::make_index_sequence<(kTo > kFrom ? kTo - kFrom : 0)>());
 }
 
 template <class Real>
@@ -81,13 +80,13 @@ Vector<Real> Select(const Integers<Real>& mask, const Vector<Real>& yes, const V
 template <class Real>
 Vector<Real> MinusProduct(const Vector<Real>& minuend, Real factor, const Vector<Real>& vector) {
 #ifdef __FMA__
-  constexpr bool kIsFloat = sizeof(Real) == sizeof(float);
-#ifdef __AVX512F__
-  if constexpr (kIsFloat) return _mm512_fnmadd_ps(_mm512_set1_ps(factor), vector, minuend);
-  if constexpr (!kIsFloat) return _mm512_fnmadd_pd(_mm512_set1_pd(factor), vector, minuend);
+  const Vector<Real> factors = Vector<Real>{} + factor;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(Real) == 4) return _mm512_fnmadd_ps(factors, vector, minuend);
+  if constexpr (sizeof(Real) == 8) return _mm512_fnmadd_pd(factors, vector, minuend);
 #else
-  if constexpr (kIsFloat) return _mm256_fnmadd_ps(_mm256_set1_ps(factor), vector, minuend);
-  if constexpr (!kIsFloat) return _mm256_fnmadd_pd(_mm256_set1_pd(factor), vector, minuend);
+  if constexpr (sizeof(Real) == 4) return _mm256_fnmadd_ps(factors, vector, minuend);
+  if constexpr (sizeof(Real) == 8) return _mm256_fnmadd_pd(factors, vector, minuend);
 #endif
 #else
   return minuend - factor * vector;
@@ -131,34 +130,23 @@ void Transpose(Vector<Real> (&rows)[kLanes<Real>]) {
   }
 }
 
-#ifdef __AVX2__
-/// Whether there is an instruction for Permute.
+/// Whether there is a Permute for it.
 template <class Real>
-constexpr bool kCanPermute = kVectorBytes == 64 || sizeof(Real) == sizeof(float);
-#else
-template <class Real>
-constexpr bool kCanPermute = false;
-#endif
+constexpr bool kCanPermute = kVectorBytes == 64 || (kVectorBytes == 32 && sizeof(Real) == 4);
 
 /// Lane i of the result is what is in lane from[i].
-template <class Real>
-Vector<Real> Permute(const Vector<Real>& vector, const Integers<Real>& from) {
-#if defined(__AVX512F__)
-  constexpr auto kAllLanes = static_cast<__mmask16>(-1);
-  const auto indices = reinterpret_cast<__m512i>(from);
-  if constexpr (sizeof(Real) == sizeof(float)) {
-    return _mm512_maskz_permutexvar_ps(kAllLanes, indices, vector);
-  } else {
-    return _mm512_maskz_permutexvar_pd(static_cast<__mmask8>(kAllLanes), indices, vector);
-  }
-#elif defined(__AVX2__)
-  if constexpr (kCanPermute<Real>) {
-    return _mm256_permutevar8x32_ps(vector, reinterpret_cast<__m256i>(from));
-  }
-#else
-  static_assert(kCanPermute<Real>);
-#endif
+#ifdef __AVX512F__
+inline Vector<float> Permute(const Vector<float>& vector, const Integers<float>& from) {
+  return _mm512_maskz_permutexvar_ps(0xffff, reinterpret_cast<__m512i>(from), vector);
 }
+inline Vector<double> Permute(const Vector<double>& vector, const Integers<double>& from) {
+  return _mm512_maskz_permutexvar_pd(0xff, reinterpret_cast<__m512i>(from), vector);
+}
+#elif defined(__AVX2__)
+inline Vector<float> Permute(const Vector<float>& vector, const Integers<float>& from) {
+  return _mm256_permutevar8x32_ps(vector, reinterpret_cast<__m256i>(from));
+}
+#endif
 
 /// What is in lane i goes to lane i - kBy, around the end.
 template <std::size_t kBy, class V, std::size_t... I>

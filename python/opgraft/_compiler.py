@@ -1,0 +1,159 @@
+"""The C++ compiler that packs are built with: finding it, and having it compile."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from opgraft._errors import Error, UnavailableError
+
+# What the SDK needs of C++20, by the macro that a compiler or its library has for it.
+_NEEDED = {
+    "__cpp_concepts": "concepts",
+    "__cpp_lib_bit_cast": "std::bit_cast",
+    "__cpp_lib_span": "std::span",
+}
+_NEWER = "g++ 11 or clang++ 14 or newer is needed (apt-get install g++)"
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler of C++20. `macros` are all that it defines: they tell its version and target."""
+
+    command: tuple[str, ...]
+    macros: str
+
+    @staticmethod
+    def find(given: str | None = None) -> Compiler:
+        """The one that is given, else $CXX, else g++, else clang++."""
+        for command in _candidates(given):
+            path = shutil.which(command[0])
+            if path is not None:
+                return Compiler._ask((path, *command[1:]))
+        if given or os.environ.get("CXX"):
+            where = "--compiler" if given else "the variable CXX"
+            name = given or os.environ["CXX"]
+            raise UnavailableError(
+                f"there is no compiler '{name}', which {where} names: name one that is installed, "
+                "or install g++ (apt-get install g++)"
+            )
+        raise UnavailableError(
+            "there is no C++ compiler, neither g++ nor clang++: apt-get install g++"
+        )
+
+    @staticmethod
+    def _ask(command: tuple[str, ...]) -> Compiler:
+        title = shlex.join(command)
+        question = [*command, "-std=c++20", "-dM", "-E", "-x", "c++", "-"]
+        done = subprocess.run(
+            question, input=b"#include <version>\n", capture_output=True, check=False
+        )
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip()
+            raise UnavailableError(f"'{title}' does not compile C++20: {_NEWER}. It says: {said}")
+        macros = done.stdout.decode(errors="replace")
+        defined = set(re.findall(r"^#define (\w+)", macros, re.M))
+        lacking = [what for macro, what in _NEEDED.items() if macro not in defined]
+        if lacking:
+            raise UnavailableError(
+                f"the C++20 of '{title}' is too old, it lacks {', '.join(lacking)}: {_NEWER}"
+            )
+        return Compiler(command, macros)
+
+    @property
+    def identity(self) -> str:
+        """Another one for another compiler, or for the same one in another version."""
+        stamps = []
+        for word in self.command:
+            path = shutil.which(word)
+            if path is not None:
+                status = os.stat(path)  # follows links to the program itself
+                stamps.append(f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}")
+        return "\n".join([*self.command, *stamps, self.macros])
+
+    def run(self, *arguments: str | os.PathLike[str]) -> Diagnosis:
+        command = [*self.command, *map(_argument, arguments)]
+        if sys.stderr.isatty():
+            command.append("-fdiagnostics-color=always")
+        done = subprocess.run(command, capture_output=True, check=False)
+        return Diagnosis(done.returncode == 0, (done.stdout + done.stderr).decode(errors="replace"))
+
+    def can_include(self, header: str, options: Sequence[str]) -> bool:
+        question = f"#if !__has_include(<{header}>)\n#error\n#endif\n".encode()
+        command = [*self.command, *options, "-E", "-x", "c++", "-"]
+        return (
+            subprocess.run(command, input=question, capture_output=True, check=False).returncode
+            == 0
+        )
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What became of a call of the compiler, and what it said."""
+
+    is_good: bool
+    text: str
+
+    def show(self) -> None:
+        """As the compiler said it."""
+        if self.text:
+            sys.stderr.write(self.text)
+            sys.stderr.flush()
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A source to be compiled, its options, and where the object goes."""
+
+    source: Path
+    options: Sequence[str]
+    target: Path
+
+
+def translate(compiler: Compiler, translations: Iterable[Translation]) -> None:
+    """Compiles side by side; what is said comes out in order. Raises where one does not compile."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with ThreadPoolExecutor(cores) as pool:
+        running: list[tuple[Translation, Future[Diagnosis]]] = []
+        for one in translations:
+            running.append((one, pool.submit(_translate, compiler, one)))
+        try:
+            for one, future in running:
+                diagnosis = future.result()
+                diagnosis.show()
+                if not diagnosis.is_good:
+                    raise Error(f"{one.source} does not compile; see above")
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _translate(compiler: Compiler, one: Translation) -> Diagnosis:
+    unfinished = one.target.with_suffix(".unfinished")
+    diagnosis = compiler.run(*one.options, "-c", one.source, "-o", unfinished)
+    if diagnosis.is_good:
+        unfinished.replace(one.target)
+    return diagnosis
+
+
+def _argument(given: str | os.PathLike[str]) -> str:
+    """An option as it is, a path as one, though it begins like an option or a list of them."""
+    path = os.fspath(given)
+    if isinstance(given, str) or not path.startswith(("-", "@")):
+        return path
+    return f"./{path}"
+
+
+def _candidates(given: str | None) -> list[list[str]]:
+    if given:
+        return [[given]]
+    if os.environ.get("CXX"):
+        return [shlex.split(os.environ["CXX"])]
+    return [["g++"], ["clang++"]]

@@ -1,0 +1,73 @@
+"""Begins an operator: `opgraft new` writes its folder from the templates of the package."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+from opgraft._errors import Error
+from opgraft._library import _PACKAGE
+
+_TEMPLATES = _PACKAGE / "templates" / "operator"
+_TAKEN = {
+    "ai.onnx": "ONNX",
+    "ai.onnx.ml": "ONNX",
+    "ai.onnx.training": "ONNX",
+    "ai.onnx.preview.training": "ONNX",
+    "com.microsoft": "ONNX Runtime",
+    "ai.opgraft": "Opgraft",
+}
+
+
+def new(options: argparse.Namespace) -> int:
+    domain, name = _parts(options.name)
+    file = snake_case(name)
+    folder = Path(options.folder or file)
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise Error(f"{folder} is there already: --folder names another place") from None
+    words = {"@DOMAIN@": domain, "@NAME@": name, "@FILE@": file}
+    for template in sorted(_TEMPLATES.glob("*.in")):
+        text = template.read_text(encoding="utf-8")
+        for word, value in words.items():
+            text = text.replace(word, value)
+        target = folder / template.stem.replace("name", file)
+        target.write_text(text, encoding="utf-8")
+        print(target)
+    print(f"next: cd {shlex.quote(str(folder))} && opgraft build && opgraft test")
+    return 0
+
+
+def snake_case(name: str) -> str:
+    """
+    >>> snake_case("CustomOpOne"), snake_case("LayerNorm2D"), snake_case("GELUTanh")
+    ('custom_op_one', 'layer_norm2d', 'gelu_tanh')
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def _parts(full_name: str) -> tuple[str, str]:
+    """The domain and the name; raises, with the reason, where an operator cannot be called so."""
+    domain, colons, name = full_name.partition("::")
+    refusal = f"an operator cannot be called '{full_name}'"
+    if not colons or not domain:
+        raise Error(f"{refusal}: expected 'domain::Name', such as my.domain::Scale")
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", domain, re.ASCII):
+        raise Error(
+            f"{refusal}: a domain is words of letters, digits and _, with dots between them, such "
+            "as my.domain"
+        )
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        raise Error(f"{refusal}: '{name}' is no identifier (a letter, then letters, digits and _)")
+    owner = next((o for d, o in _TAKEN.items() if f"{domain}.".startswith(f"{d}.")), None)
+    if owner is not None:
+        raise Error(
+            f"{refusal}: the domain {domain} is {owner}'s own, and a library that registers it "
+            "gets in the way of its operators. Take a domain of yours, such as my.domain"
+        )
+    if snake_case(name).endswith("_test"):
+        raise Error(f"{refusal}: {snake_case(name)}.cc would be taken for a test")
+    return domain, name

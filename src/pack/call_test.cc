@@ -1,0 +1,177 @@
+// Operators of this file, called by the C contract alone, as a host calls them that is no runtime.
+#include <gtest/gtest.h>
+#include <opgraft/op.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace {
+
+thread_local std::size_t allocations = 0;
+
+}  // namespace
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Counts: a call that visits the heap is a slow one.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
+
+OPGRAFT_TYPES(T, float, double);
+
+OPGRAFT_OP("unit::Scale")
+    .Doc("Multiplies.")
+    .Torch("aten::mul")
+    .Since(2)
+    .Input<T>("x", "any")
+    .Output<T>("y", "more")
+    .Attribute<float>("factor", 2, "by which")
+    .InPlace("x", "y")
+    .Shape(opgraft::SameAs("x"))
+    .Cpu([]<class E>(opgraft::Tensor<const E> x, opgraft::Tensor<E> y, float factor) {
+      for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * factor;
+    });
+
+OPGRAFT_OP("unit::Fail").Input<float>("x").Output<float>("y").Cpu(
+    [](opgraft::Tensor<const float>, opgraft::Output<float>) {
+      return opgraft::Status::Policy("not today");
+    });
+
+namespace {
+
+const OpgraftOperator* Find(const char* name) {
+  const OpgraftPack* const pack = opgraft_pack();
+  for (std::size_t i = 0; i < pack->operator_count; ++i) {
+    if (std::strcmp(pack->operators[i]->name, name) == 0) return pack->operators[i];
+  }
+  return nullptr;
+}
+
+/// A node 'n' with one input and one output, and no attribute.
+struct Node : OpgraftNode {
+  Node() : OpgraftNode{&kTable} {}
+  static constexpr OpgraftNodeTable kTable = {
+      [](OpgraftNode*, const OpgraftError*) {},
+      [](OpgraftNode*) -> OpgraftText { return {"n", 1}; },
+      [](OpgraftNode*) -> std::size_t { return 1; },
+      [](OpgraftNode*) -> std::size_t { return 1; },
+      [](OpgraftNode*, std::size_t, std::int32_t* type) {
+        *type = 1;
+        return 0;
+      },
+      [](OpgraftNode*, const char*, std::int32_t, OpgraftAttribute* read) {
+        *read = {};
+        return 0;
+      },
+      [](OpgraftNode*, std::size_t, OpgraftTensor* tensor) {
+        *tensor = {};
+        return 0;
+      }};
+};
+
+/// A call whose only input is three floats.
+struct Call : OpgraftCall {
+  Call() : OpgraftCall{&kTable} {}
+  static const OpgraftCallTable kTable;
+
+  float x[3] = {1, 2, 3};
+  float y[3] = {};
+  std::int64_t size = 3;
+  std::int32_t type = 1;
+  std::int32_t kind = 0;
+  std::string text;
+};
+
+Call& Self(OpgraftCall* call) { return *static_cast<Call*>(call); }
+
+const OpgraftCallTable Call::kTable = {
+    .fail =
+        [](OpgraftCall* call, const OpgraftError* error) {
+          Self(call).kind = error->kind;
+          Self(call).text.assign(error->text.data, error->text.size);
+        },
+    .input =
+        [](OpgraftCall* call, std::size_t, OpgraftTensor* tensor) {
+          *tensor = {Self(call).x, &Self(call).size, 1, Self(call).type};
+          return 0;
+        },
+    .output =
+        [](OpgraftCall* call, std::size_t, const std::int64_t* shape, std::size_t rank,
+           OpgraftTensor* tensor) {
+          *tensor = {Self(call).y, shape, rank, 1};
+          return 0;
+        },
+    .store_texts = nullptr,
+    .scratch = nullptr,
+    .parallel_for = nullptr,
+    .log = nullptr};
+
+TEST(Pack, DescribesItsOperators) {
+  ASSERT_EQ(opgraft_pack()->problem, nullptr);
+  EXPECT_EQ(opgraft_pack()->version, std::uint32_t{OPGRAFT_PACK_VERSION});
+  const OpgraftOperator* const scale = Find("Scale");
+  ASSERT_NE(scale, nullptr);
+  EXPECT_STREQ(scale->domain, "unit");
+  EXPECT_STREQ(scale->documentation, "Multiplies.");
+  EXPECT_STREQ(scale->torch_name, "aten::mul");
+  EXPECT_EQ(scale->since_version, 2);
+  ASSERT_EQ(scale->input_count, 1U);
+  EXPECT_STREQ(scale->inputs[0].name, "x");
+  EXPECT_STREQ(scale->inputs[0].description, "any");
+  ASSERT_EQ(scale->type_count, 1U);
+  EXPECT_STREQ(scale->types[0].name, "T");
+  EXPECT_EQ(std::vector<std::int32_t>(scale->types[0].allowed, scale->types[0].allowed + 2),
+            (std::vector<std::int32_t>{1, 11}));
+  ASSERT_EQ(scale->attribute_count, 1U);
+  EXPECT_STREQ(scale->attributes[0].description, "by which");
+  EXPECT_EQ(scale->attributes[0].fallback.kind, 1);
+  EXPECT_EQ(scale->attributes[0].fallback.floats[0], 2);
+  EXPECT_EQ(scale->in_place_count, 1U);
+  ASSERT_EQ(scale->kernel_count, 2U);
+  EXPECT_EQ(scale->kernels[1]->types[0], 11);
+  EXPECT_NE(scale->infer, nullptr);
+  EXPECT_EQ(Find("Fail")->infer, nullptr);
+}
+
+TEST(Pack, RunsWithoutAVisitToTheHeap) {
+  const OpgraftKernel* const kernel = Find("Scale")->kernels[0];
+  Node node;
+  void* state = nullptr;
+  ASSERT_EQ(kernel->create(kernel, &node, &state), 0);
+  Call call;
+  const std::size_t before = allocations;
+  ASSERT_EQ(kernel->compute(state, &call), 0);
+  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(call.y[2], 6);
+  kernel->destroy(state);
+}
+
+TEST(Pack, HandsErrorsToTheHost) {
+  const OpgraftKernel* const kernel = Find("Fail")->kernels[0];
+  Node node;
+  void* state = nullptr;
+  ASSERT_EQ(kernel->create(kernel, &node, &state), 0);
+  Call call;
+  EXPECT_NE(kernel->compute(state, &call), 0);
+  EXPECT_EQ(call.kind, 4);
+  EXPECT_EQ(call.text, "not today");
+  call.type = 11;
+  EXPECT_NE(kernel->compute(state, &call), 0);
+  EXPECT_EQ(call.text, "it threw a C++ exception: input 0 is float64, expected float32");
+  call.type = 0;
+  EXPECT_NE(kernel->compute(state, &call), 0);
+  EXPECT_EQ(call.text, "it threw a C++ exception: input 0 is absent, and the operator needs it");
+  kernel->destroy(state);
+}
+
+}  // namespace

@@ -1,0 +1,52 @@
+"""Packs in CMake projects: find_package(opgraft), opgraft_add_pack, opgraft_add_test."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import opgraft
+from packs import exported_symbols, needs_gtest, run_plainly
+
+
+def test_packs_of_a_project_share_the_adapter(cmake_build: Path) -> None:
+    """And each shows nothing but its two functions."""
+    assert run_plainly(cmake_build / "libown.so", "AddOne", "Twice") == [4, 6]
+    own = cmake_build / "times_factor" / "libtimes_factor.so"
+    assert run_plainly(own, "TimesFactor", domain="my.domain") == [2, 4]
+    for library in (own, *cmake_build.glob("lib*.so"), *cmake_build.glob("example/lib*.so")):
+        assert exported_symbols(library) == {"RegisterCustomOps", "opgraft_pack"}
+    said = (cmake_build / "said.txt").read_text().splitlines()
+    compiled = [line for line in said if line.rstrip().endswith("/adapter/pack/library.cc")]
+    assert len([line for line in compiled if " -c " in line]) == 1
+
+
+@needs_gtest
+def test_the_cases_are_known_to_ctest(cmake_build: Path) -> None:
+    command = ["ctest", "--output-on-failure"]
+    done = subprocess.run(command, cwd=cmake_build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "times_factor_test" in done.stdout
+    assert "100% tests passed, 0 tests failed out of 1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("opgraft_add_pack(empty)", "opgraft_add_pack(empty): name its sources"),
+        ("opgraft_add_test(empty PACKS x)", "opgraft_add_test(empty): name its sources"),
+        ("opgraft_add_test(t t.cc PACKS x)", "opgraft_add_test(t): there is no pack x"),
+    ],
+)
+def test_used_wrongly(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(wrong LANGUAGES CXX)\n"
+        f"find_package(opgraft REQUIRED)\n{line}\n"
+    )
+    (tmp_path / "t.cc").touch()
+    command = ["cmake", "-S", ".", "-B", "build", f"-Dopgraft_DIR={opgraft.cmake_dir()}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert message in " ".join(done.stderr.split())
