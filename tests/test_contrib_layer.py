@@ -9,10 +9,10 @@ import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
-
-from conftest import VERSION
 from pack_building import REPOSITORY, build_pack
 from tester_programs import compile_tests, run_tests
+
+from conftest import VERSION
 
 FOLDER = REPOSITORY / "tests" / "packs_contrib"
 
@@ -31,7 +31,9 @@ def pack(compiler: str) -> Path:
 def open_session(
     pack: Path, graph: str, version: int = 1, *, forget_outputs: bool = False
 ) -> onnxruntime.InferenceSession:
-    head = f'<ir_version: 10, opset_import: ["": 21, "test.contrib": {version}, "com.microsoft": 1]>'
+    head = (
+        f'<ir_version: 10, opset_import: ["": 21, "test.contrib": {version}, "com.microsoft": 1]>'
+    )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.register_custom_ops_library(str(pack))
@@ -85,7 +87,9 @@ def test_variadic_inputs_of_strings(pack: Path) -> None:
 
 
 def test_variadic_inputs_of_several_types(pack: Path) -> None:
-    graph = "(float[n] a, bool[n] b, int32[n] c) => (int64[3] y) { y = test.contrib.Count (a, b, c) }"
+    graph = (
+        "(float[n] a, bool[n] b, int32[n] c) => (int64[3] y) { y = test.contrib.Count (a, b, c) }"
+    )
     given = {"a": X, "b": np.array([True]), "c": np.int32([1])}
     assert run(pack, graph, **given).tolist() == [1, 9, 6]
     graph = "(float[n] a, double[n] b) => (int64[2] y) { y = test.contrib.Count (a, b) }"
@@ -96,7 +100,7 @@ def test_variadic_inputs_of_several_types(pack: Path) -> None:
 FAILURES = {
     "status": "INVALID_ARGUMENT: no 7",
     "graph": "opgraft.ModelError: node 'node 0', operator test.contrib::Fail: INVALID_GRAPH: a bad",
-    "if": "Satisfied, but should not be: how_ == \"if\"",
+    "if": 'Satisfied, but should not be: how_ == "if"',
     "error": "FAIL: inner",
     "enforce": "kernels.cc:",
     "throw": "thrown 9",
@@ -255,7 +259,7 @@ PROBLEMS = [
     "wrong::Gap: it has no input 1, but a later one",
     "wrong::SecondPlace: two are input 0: 'X' and 'Z'",
     "wrong::NoConstraint: input 'Z' has the type 'U', which is neither",
-    "wrong::Sequence: type constraint 'S' allows 'seq(tensor(float))', but a pack has tensors alone",
+    "wrong::Sequence: type constraint 'S' allows 'seq(tensor(float))', but a pack has tensors",
     "wrong::OpenOutput: output 'Z' has a type of its own",
     "wrong::InPlace: MayInplace(1, 0) names what the schema does not have",
     "ai.onnx::NoDomain: a pack cannot add to ONNX's own domain",

@@ -50,15 +50,10 @@ class RowNormalize final : public OpKernel {
   const float epsilon_;
 };
 
-ONNX_OPERATOR_KERNEL_EX(
-    RowNormalize,
-    kExampleDomain,
-    1,
-    kCpuExecutionProvider,
-    KernelDefBuilder()
-        .MayInplace(0, 0)
-        .TypeConstraint("T", BuildKernelDefConstraints<float, double, MLFloat16>()),
-    RowNormalize);
+ONNX_OPERATOR_KERNEL_EX(RowNormalize, kExampleDomain, 1, kCpuExecutionProvider,
+                        KernelDefBuilder().MayInplace(0, 0).TypeConstraint(
+                            "T", BuildKernelDefConstraints<float, double, MLFloat16>()),
+                        RowNormalize);
 
 template <typename T>
 struct RowNormalize::ComputeImpl {
@@ -97,7 +92,8 @@ Status RowNormalize::Compute(OpKernelContext* ctx) const {
   const auto& shape = x.Shape();
   const size_t rank = shape.NumDimensions();
   ORT_RETURN_IF_NOT(rank >= 1, "X is a scalar, expected rows");
-  if (scale != nullptr && (scale->Shape().NumDimensions() != 1 || scale->Shape()[0] != shape[rank - 1])) {
+  if (scale != nullptr &&
+      (scale->Shape().NumDimensions() != 1 || scale->Shape()[0] != shape[rank - 1])) {
     return ORT_MAKE_STATUS(ONNXRUNTIME, INVALID_ARGUMENT, "scale has the shape ", scale->Shape(),
                            ", expected {", shape[rank - 1], "}");
   }

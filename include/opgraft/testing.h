@@ -29,6 +29,7 @@
 #include "opgraft/element.h"
 #include "opgraft/tensor.h"
 
+#pragma GCC visibility push(hidden)  // as what it holds is
 namespace opgraft {
 
 /// One case of one operator. Inputs and outputs are added in the operator's order; their names are
@@ -216,3 +217,4 @@ class OpTester {
 };
 
 }  // namespace opgraft
+#pragma GCC visibility pop

@@ -1,8 +1,7 @@
 // The functions that inference functions of schemas call.
-#include "opgraft/contrib/inference.h"
-
 #include <algorithm>
 
+#include "opgraft/contrib/inference.h"
 #include "opgraft/contrib/numbers.h"
 
 namespace ONNX_NAMESPACE {
@@ -64,8 +63,10 @@ AttributeProto::AttributeProto(std::string name, const opgraft::AttributeValue& 
   if (const auto* const s = std::get_if<std::vector<std::string>>(&value)) strings_ = Repeated(*s);
   if (const auto* const t = std::get_if<opgraft::TensorValue>(&value)) {
     const auto* const bytes = reinterpret_cast<const char*>(t->bytes().data());
-    tensor_ = {t->element_type(), {t->shape().begin(), t->shape().end()},
-               std::string(bytes, t->bytes().size()), t->strings()};
+    tensor_ = {t->element_type(),
+               {t->shape().begin(), t->shape().end()},
+               std::string(bytes, t->bytes().size()),
+               t->strings()};
   }
 }
 
@@ -126,8 +127,8 @@ bool hasNInputShapes(const InferenceContext& ctx, std::size_t count) {
 
 const TensorShapeProto& getInputShape(const InferenceContext& ctx, std::size_t index) {
   const TensorShapeProto* const shape = getOptionalInputShape(ctx, index);
-  if (shape == nullptr) fail_shape_inference("the shape of input ", index, " is not known")
-  return *shape;
+  if (shape == nullptr)
+    fail_shape_inference("the shape of input ", index, " is not known") return *shape;
 }
 
 void checkInputRank(const InferenceContext& ctx, std::size_t index, int rank) {
@@ -144,8 +145,9 @@ TensorShapeProto* getOutputShape(InferenceContext& ctx, std::size_t index) {
 
 void propagateElemTypeFromInputToOutput(InferenceContext& ctx, std::size_t input,
                                         std::size_t output) {
-  if (!ctx.hasInput(input)) fail_type_inference("Input ", input, " expected to have type but is null")
-  updateOutputElemType(ctx, output, ctx.getInputType(input)->tensor_type().elem_type());
+  if (!ctx.hasInput(input))
+    fail_type_inference("Input ", input, " expected to have type but is null")
+        updateOutputElemType(ctx, output, ctx.getInputType(input)->tensor_type().elem_type());
 }
 
 void propagateElemTypeFromAttributeToOutput(InferenceContext& ctx, const std::string& name,
@@ -165,8 +167,10 @@ void propagateShapeFromAttributeToOutput(InferenceContext& ctx, const std::strin
   }
   TensorShapeProto shape;
   for (const std::int64_t size : sizes) {
-    if (size < 0) fail_shape_inference("Negative values are not allowed in a shape specification")
-    shape.add_dim()->set_dim_value(size);
+    if (size < 0)
+      fail_shape_inference("Negative values are not allowed in a shape specification")
+          shape.add_dim()
+              ->set_dim_value(size);
   }
   updateOutputShape(ctx, output, shape);
 }
@@ -207,8 +211,8 @@ void multidirectionalBroadcastShapeInference(const std::vector<const TensorShape
       const int place = axis - (rank - shape->dim_size());
       if (place < 0 || IsOne(shape->dim(place))) continue;
       const Dim& next = shape->dim(place);
-      const bool is_same = next.has_dim_param() && dim.has_dim_param() &&
-                           next.dim_param() == dim.dim_param();
+      const bool is_same =
+          next.has_dim_param() && dim.has_dim_param() && next.dim_param() == dim.dim_param();
       if (IsOne(dim)) {
         dim = next;
       } else if (dim.has_dim_value() && next.has_dim_value()) {
@@ -234,9 +238,10 @@ void bidirectionalBroadcastShapeInference(const TensorShapeProto& left,
 void mergeInDimensionInfo(const Dim& source, Dim& target, int index) {
   if (source.has_dim_value() && target.has_dim_value()) {
     if (source.dim_value() != target.dim_value()) {
-      fail_shape_inference("Can't merge shape info. Both inferred and declared dimension have "
-                           "values but they differ. Inferred=", source.dim_value(),
-                           " Declared=", target.dim_value(), " Dimension=", index)
+      fail_shape_inference(
+          "Can't merge shape info. Both inferred and declared dimension have "
+          "values but they differ. Inferred=",
+          source.dim_value(), " Declared=", target.dim_value(), " Dimension=", index)
     }
   } else if (source.has_dim_value() || target.value_case() == Dim::VALUE_NOT_SET) {
     target = source;

@@ -17,14 +17,14 @@
 namespace opgraft::internal {
 namespace {
 
+using ONNX_NAMESPACE::InferenceFunction;
+using ONNX_NAMESPACE::OpSchema;
 using onnxruntime::DataTypeImpl;
 using onnxruntime::KernelDef;
 using onnxruntime::MakeString;
 using onnxruntime::OpKernelContext;
 using onnxruntime::contrib_internal::CreateFunction;
 using onnxruntime::contrib_internal::KernelNode;
-using ONNX_NAMESPACE::InferenceFunction;
-using ONNX_NAMESPACE::OpSchema;
 
 /// More kernels than any operator needs; each is a custom operator of the runtime's.
 constexpr std::size_t kMostCombinations = 1024;
@@ -121,7 +121,8 @@ Parts& TheParts() {
 
 std::string Names(const std::vector<std::int32_t>& types) {
   std::string names;
-  for (const std::int32_t type : types) names += (names.empty() ? "" : ", ") + ElementTypeName(type);
+  for (const std::int32_t type : types)
+    names += (names.empty() ? "" : ", ") + ElementTypeName(type);
   return names;
 }
 
@@ -173,8 +174,8 @@ std::vector<std::vector<std::int32_t>> FindChoices(const OperatorDefinition& def
       if (DataTypeImpl::Find(number) != nullptr) choice.push_back(number);
     }
     if (choice.empty() && !type.allowed.empty()) {
-      problems->push_back("there is no C++ type for any that '" + type.name + "' allows: " +
-                          Names(type.allowed));
+      problems->push_back("there is no C++ type for any that '" + type.name +
+                          "' allows: " + Names(type.allowed));
     }
   }
   for (const auto& [name, types] : kernel.constraints) {
@@ -201,7 +202,9 @@ std::vector<std::vector<std::int32_t>> FindChoices(const OperatorDefinition& def
 /// The output whose type nobody could tell, or nullptr: one of several, none of which an input has.
 const ParameterDefinition* FindOpenOutput(const OperatorDefinition& definition) {
   for (const ParameterDefinition& output : definition.outputs) {
-    const auto has_type = [&](const ParameterDefinition& input) { return input.type == output.type; };
+    const auto has_type = [&](const ParameterDefinition& input) {
+      return input.type == output.type;
+    };
     if (std::any_of(definition.inputs.begin(), definition.inputs.end(), has_type)) continue;
     std::set<std::int32_t> types;
     for (const auto& kernel : definition.kernels) types.insert(kernel->type_numbers[output.type]);
@@ -224,8 +227,7 @@ void AddKernels(const KernelPart& part, const OpSchema& schema, OperatorDefiniti
     return;
   }
   for (std::size_t number = 0; number < count; ++number) {
-    auto kernel =
-        std::make_unique<ContribKernel>(*definition, part.create, schema.inference());
+    auto kernel = std::make_unique<ContribKernel>(*definition, part.create, schema.inference());
     std::size_t rest = number;
     for (const auto& choice : choices) {
       kernel->type_numbers.push_back(choice[rest % choice.size()]);
@@ -315,8 +317,7 @@ void Parts::Join() {
     const std::string text =
         FullName(*part.definition) + ": a kernel for version " + Versions(*part.definition) +
         " has no schema; " +
-        (versions.empty() ? "ONNX_CONTRIB_OPERATOR_SCHEMA(" + part.definition->name +
-                                ") begins one"
+        (versions.empty() ? "ONNX_CONTRIB_OPERATOR_SCHEMA(" + part.definition->name + ") begins one"
                           : "there are schemas of version " + versions);
     ReportToPack(text.c_str());
   }

@@ -1,12 +1,11 @@
 // What kernels in the manner of ONNX Runtime's tree ask, answered by the contract of a pack.
-#include "opgraft/contrib/op_kernel.h"
-
 #include <algorithm>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "core/element_type.h"
+#include "opgraft/contrib/op_kernel.h"
 
 namespace onnxruntime {
 namespace {
@@ -196,8 +195,8 @@ void OpKernelContext::Finish() {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const auto& parameter = ParameterOf(node_.state.definition->outputs, i);
     if (!is_asked_[i] && parameter.occurrence != OPGRAFT_OPTIONAL) {
-      ORT_THROW("the kernel has not made output ", i, ", '", parameter.name,
-                "': ctx->Output(", i, ", shape)");
+      ORT_THROW("the kernel has not made output ", i, ", '", parameter.name, "': ctx->Output(", i,
+                ", shape)");
     }
     if (!outputs_[i] || !outputs_[i]->IsDataTypeString()) continue;
     const Tensor& output = *outputs_[i];

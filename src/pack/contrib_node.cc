@@ -9,13 +9,13 @@
 namespace opgraft::internal {
 namespace {
 
-using onnxruntime::DataTypeImpl;
-using onnxruntime::Tensor;
 using ONNX_NAMESPACE::AttributeProto;
 using ONNX_NAMESPACE::Dim;
 using ONNX_NAMESPACE::TensorProto;
 using ONNX_NAMESPACE::TensorShapeProto;
 using ONNX_NAMESPACE::TypeProto;
+using onnxruntime::DataTypeImpl;
+using onnxruntime::Tensor;
 
 TypeProto ToType(const OpgraftShape& known) {
   TypeProto type;

@@ -1,10 +1,9 @@
 // From a schema in ONNX's manner to the definition of an operator.
-#include "opgraft/contrib/schema.h"
-
 #include <algorithm>
 #include <map>
 
 #include "opgraft/c_api.h"
+#include "opgraft/contrib/schema.h"
 
 namespace ONNX_NAMESPACE {
 namespace {
@@ -16,14 +15,14 @@ using opgraft::internal::TypeDefinition;
 /// ONNX's numbers of the types of tensors, by ONNX's names; those too that C++ has no type for.
 const std::map<std::string, std::int32_t>& TensorTypes() {
   static const auto* const types = new std::map<std::string, std::int32_t>{
-      {"tensor(float)", 1},         {"tensor(uint8)", 2},         {"tensor(int8)", 3},
-      {"tensor(uint16)", 4},        {"tensor(int16)", 5},         {"tensor(int32)", 6},
-      {"tensor(int64)", 7},         {"tensor(string)", 8},        {"tensor(bool)", 9},
-      {"tensor(float16)", 10},      {"tensor(double)", 11},       {"tensor(uint32)", 12},
-      {"tensor(uint64)", 13},       {"tensor(complex64)", 14},    {"tensor(complex128)", 15},
-      {"tensor(bfloat16)", 16},     {"tensor(float8e4m3fn)", 17}, {"tensor(float8e4m3fnuz)", 18},
-      {"tensor(float8e5m2)", 19},   {"tensor(float8e5m2fnuz)", 20}, {"tensor(uint4)", 21},
-      {"tensor(int4)", 22},         {"tensor(float4e2m1)", 23}};
+      {"tensor(float)", 1},       {"tensor(uint8)", 2},           {"tensor(int8)", 3},
+      {"tensor(uint16)", 4},      {"tensor(int16)", 5},           {"tensor(int32)", 6},
+      {"tensor(int64)", 7},       {"tensor(string)", 8},          {"tensor(bool)", 9},
+      {"tensor(float16)", 10},    {"tensor(double)", 11},         {"tensor(uint32)", 12},
+      {"tensor(uint64)", 13},     {"tensor(complex64)", 14},      {"tensor(complex128)", 15},
+      {"tensor(bfloat16)", 16},   {"tensor(float8e4m3fn)", 17},   {"tensor(float8e4m3fnuz)", 18},
+      {"tensor(float8e5m2)", 19}, {"tensor(float8e5m2fnuz)", 20}, {"tensor(uint4)", 21},
+      {"tensor(int4)", 22},       {"tensor(float4e2m1)", 23}};
   return *types;
 }
 
@@ -59,10 +58,9 @@ const std::vector<std::string>& OpSchema::all_float_types_ir4() {
 }
 
 const std::vector<std::string>& OpSchema::numeric_types_for_math_reduction() {
-  static const std::vector<std::string> types = {"tensor(uint32)",  "tensor(uint64)",
-                                                 "tensor(int32)",   "tensor(int64)",
-                                                 "tensor(float16)", "tensor(float)",
-                                                 "tensor(double)",  "tensor(bfloat16)"};
+  static const std::vector<std::string> types = {
+      "tensor(uint32)",  "tensor(uint64)", "tensor(int32)",  "tensor(int64)",
+      "tensor(float16)", "tensor(float)",  "tensor(double)", "tensor(bfloat16)"};
   return types;
 }
 

@@ -1,10 +1,9 @@
 // The types, shapes and tensors of opgraft/contrib.h.
-#include "opgraft/contrib/tensor.h"
-
 #include <algorithm>
 #include <limits>
 
 #include "core/element_type.h"
+#include "opgraft/contrib/tensor.h"
 
 namespace onnxruntime {
 namespace {
@@ -15,10 +14,10 @@ template <class T>
 constexpr DataTypeImpl kType(kElementType<T>, sizeof(T));
 
 constexpr const DataTypeImpl* kTypes[] = {
-    &kType<float>,         &kType<double>,       &kType<MLFloat16>,     &kType<BFloat16>,
-    &kType<std::int8_t>,   &kType<std::int16_t>, &kType<std::int32_t>,  &kType<std::int64_t>,
-    &kType<std::uint8_t>,  &kType<std::uint16_t>, &kType<std::uint32_t>, &kType<std::uint64_t>,
-    &kType<bool>,          &kType<std::string>};
+    &kType<float>,        &kType<double>,        &kType<MLFloat16>,     &kType<BFloat16>,
+    &kType<std::int8_t>,  &kType<std::int16_t>,  &kType<std::int32_t>,  &kType<std::int64_t>,
+    &kType<std::uint8_t>, &kType<std::uint16_t>, &kType<std::uint32_t>, &kType<std::uint64_t>,
+    &kType<bool>,         &kType<std::string>};
 
 template <class Condition>
 std::vector<MLDataType> TypesThat(const Condition& condition) {
@@ -30,9 +29,7 @@ std::vector<MLDataType> TypesThat(const Condition& condition) {
 
 class HeapAllocator final : public IAllocator {
  public:
-  void* Alloc(std::size_t size) override {
-    return operator new(size > 0 ? size : 1, kAlignment);
-  }
+  void* Alloc(std::size_t size) override { return operator new(size > 0 ? size : 1, kAlignment); }
   void Free(void* memory) override { operator delete(memory, kAlignment); }
 
  private:

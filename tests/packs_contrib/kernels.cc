@@ -40,7 +40,8 @@ class Attributes final : public OpKernel {
 };
 
 ONNX_OPERATOR_KERNEL_EX(Attributes, kTestDomain, 1, kCpuExecutionProvider,
-                        KernelDefBuilder().TypeConstraint("T", DataTypeImpl::GetTensorType<float>()),
+                        KernelDefBuilder().TypeConstraint("T",
+                                                          DataTypeImpl::GetTensorType<float>()),
                         Attributes);
 
 class Join final : public OpKernel {
@@ -212,9 +213,8 @@ class Loops final : public OpKernel {
       });
       std::copy(copy.get(), copy.get() + size, to);
     } else {
-      ThreadPool::TrySimpleParallelFor(pool, size, [&](std::ptrdiff_t i) {
-        ORT_ENFORCE(i != 5, "round ", i, " went wrong");
-      });
+      ThreadPool::TrySimpleParallelFor(
+          pool, size, [&](std::ptrdiff_t i) { ORT_ENFORCE(i != 5, "round ", i, " went wrong"); });
     }
     return Status::OK();
   }
@@ -249,11 +249,10 @@ class Broadcast final : public OpKernel {
   Status Compute(OpKernelContext* ctx) const override {
     const TensorShape& a = ctx->Input<Tensor>(0)->Shape();
     const TensorShape& b = ctx->Input<Tensor>(1)->Shape();
-    TensorShapeVector sizes = a.NumDimensions() > b.NumDimensions() ? a.AsShapeVector()
-                                                                   : b.AsShapeVector();
+    TensorShapeVector sizes =
+        a.NumDimensions() > b.NumDimensions() ? a.AsShapeVector() : b.AsShapeVector();
     for (size_t i = 1; i <= std::min(a.NumDimensions(), b.NumDimensions()); ++i) {
-      sizes[sizes.size() - i] =
-          std::max(a[a.NumDimensions() - i], b[b.NumDimensions() - i]);
+      sizes[sizes.size() - i] = std::max(a[a.NumDimensions() - i], b[b.NumDimensions() - i]);
     }
     Tensor* y = ctx->Output(0, sizes);
     std::fill_n(y->MutableData<float>(), y->Shape().Size(), 0.0f);

@@ -10,14 +10,14 @@ class Nothing final : public OpKernel {
   Status Compute(OpKernelContext*) const override { return Status::OK(); }
 };
 
-#define SCHEMA(name)                                                                   \
-  ONNX_CONTRIB_OPERATOR_SCHEMA(name)                                                   \
-      .SetDomain("wrong")                                                              \
-      .SinceVersion(1)                                                                 \
-      .Input(0, "X", "any", "T")                                                       \
-      .Output(0, "Y", "any", "T")                                                      \
+#define SCHEMA(name)                 \
+  ONNX_CONTRIB_OPERATOR_SCHEMA(name) \
+      .SetDomain("wrong")            \
+      .SinceVersion(1)               \
+      .Input(0, "X", "any", "T")     \
+      .Output(0, "Y", "any", "T")    \
       .TypeConstraint("T", {"tensor(float)", "tensor(int64)"}, "some")
-#define KERNEL(name, ...)                                                                  \
+#define KERNEL(name, ...)                                                                          \
   ONNX_OPERATOR_KERNEL_EX(name, "wrong", 1, kCpuExecutionProvider, KernelDefBuilder() __VA_ARGS__, \
                           Nothing)
 
@@ -26,7 +26,8 @@ SCHEMA(NoKernel);
 KERNEL(NoSchema)
 
 SCHEMA(OtherVersion);
-ONNX_OPERATOR_KERNEL_EX(OtherVersion, "wrong", 3, kCpuExecutionProvider, KernelDefBuilder(), Nothing)
+ONNX_OPERATOR_KERNEL_EX(OtherVersion, "wrong", 3, kCpuExecutionProvider, KernelDefBuilder(),
+                        Nothing)
 
 SCHEMA(TypeNotAllowed);
 KERNEL(TypeNotAllowed, .TypeConstraint("T", BuildKernelDefConstraints<float, double>()))

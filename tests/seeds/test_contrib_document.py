@@ -9,9 +9,10 @@ import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
-from conftest import SEEDS
 from pack_building import KEPT, build_pack, find_compiler
 from tester_programs import compile_tests, run_tests
+
+from conftest import SEEDS
 
 pytestmark = pytest.mark.skipif(
     not SEEDS.is_dir(), reason=f"the documents are not here: {SEEDS.parent.name}/{SEEDS.name}"

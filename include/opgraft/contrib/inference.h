@@ -100,8 +100,8 @@ void mergeInDimensionInfo(const TensorShapeProto::Dimension& source,
 void mergeInShapeInfo(const TensorShapeProto& source, TensorShapeProto& target);
 void unifyDim(const Dim& source, Dim& target);
 void unifyDim(Dim& dim, std::int64_t value);
-/// Unifies `dim` with an axis of an input; nothing where the shape is not known, an error where there
-/// is no such axis.
+/// Unifies `dim` with an axis of an input; nothing where the shape is not known, an error where
+/// there is no such axis.
 void unifyInputDim(const InferenceContext& ctx, std::size_t input, int axis, Dim& dim);
 
 /// Sizes that are not all known multiply to one that is not, but for 1.

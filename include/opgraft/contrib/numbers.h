@@ -1,5 +1,5 @@
-// Numbers in the manner of ONNX Runtime's tree: half floats, checked conversions and arithmetic, and
-// the few names of gsl that its kernels use.
+// Numbers in the manner of ONNX Runtime's tree: half floats, checked conversions and arithmetic,
+// and the few names of gsl that its kernels use.
 #pragma once
 
 #include <compare>
@@ -69,17 +69,17 @@ struct BFloat16 : contrib_internal::HalfFloat<BFloat16, opgraft::BFloat16, 0x7f8
 template <class To, class From>
 constexpr To narrow(From value) {
   const auto converted = static_cast<To>(value);
-  const bool is_same = static_cast<From>(converted) == value &&
-                       (std::is_signed_v<From> == std::is_signed_v<To> ||
-                        (converted < To{}) == (value < From{}));
+  const bool is_same =
+      static_cast<From>(converted) == value &&
+      (std::is_signed_v<From> == std::is_signed_v<To> || (converted < To{}) == (value < From{}));
   if (!is_same) ORT_THROW("narrowing error: ", value, " does not fit");
   return converted;
 }
 
 /// The place of an axis; -1 is the last one.
 inline std::int64_t HandleNegativeAxis(std::int64_t axis, std::int64_t rank) {
-  ORT_ENFORCE(axis >= -rank && axis <= rank - 1, "axis ", axis,
-              " is not in valid range [-", rank, ",", rank - 1, "]");
+  ORT_ENFORCE(axis >= -rank && axis <= rank - 1, "axis ", axis, " is not in valid range [-", rank,
+              ",", rank - 1, "]");
   return axis < 0 ? axis + rank : axis;
 }
 

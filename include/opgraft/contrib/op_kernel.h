@@ -71,7 +71,7 @@ struct KernelNode {
 
   const opgraft::internal::NodeState state;
   const std::span<const std::int32_t> kernel_types;  ///< what each of the operator's types is
-  OpgraftNode* host;  ///< nullptr once the kernel is made
+  OpgraftNode* host;                                 ///< nullptr once the kernel is made
   const Node node;
   std::map<int, std::optional<Tensor>> constants;
 };
@@ -128,11 +128,13 @@ class OpKernelInfo {
     return Status::OK();
   }
 
-  /// The value of an input that is the same in every run: a copy, which lives as long as the kernel.
-  /// False where it is not, and once the kernel is made, unless it was asked for before.
+  /// The value of an input that is the same in every run: a copy, which lives as long as the
+  /// kernel. False where it is not, and once the kernel is made, unless it was asked for before.
   bool TryGetConstantInput(int index, const Tensor** value) const;
 
-  std::uint32_t GetInputCount() const { return static_cast<std::uint32_t>(node_->state.input_count); }
+  std::uint32_t GetInputCount() const {
+    return static_cast<std::uint32_t>(node_->state.input_count);
+  }
   std::uint32_t GetOutputCount() const {
     return static_cast<std::uint32_t>(node_->state.output_count);
   }
@@ -359,10 +361,14 @@ std::vector<MLDataType> BuildKernelDefConstraintsFromTypeList() {
 
 // At namespace scope, with or without a semicolon behind them. `builder` is a KernelDefBuilder,
 // what comes last the class.
-#define OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, versions, ...)                     \
-  [[maybe_unused]] static const ::onnxruntime::contrib_internal::KernelRegistration                \
-      OPGRAFT_CONTRIB_JOIN(opgraft_kernel_, __COUNTER__)(                                          \
-          (builder).SetName(#name).SetDomain(domain).SinceVersion versions.Provider(provider).Build(), \
+#define OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, versions, ...)      \
+  [[maybe_unused]] static const ::onnxruntime::contrib_internal::KernelRegistration \
+      OPGRAFT_CONTRIB_JOIN(opgraft_kernel_, __COUNTER__)(                           \
+          (builder)                                                                 \
+              .SetName(#name)                                                       \
+              .SetDomain(domain)                                                    \
+              .SinceVersion versions.Provider(provider)                             \
+              .Build(),                                                             \
           &::onnxruntime::contrib_internal::CreateKernel<__VA_ARGS__>);
 #define ONNX_OPERATOR_KERNEL_EX(name, domain, ver, provider, builder, ...) \
   OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, (ver), __VA_ARGS__)
@@ -375,9 +381,9 @@ std::vector<MLDataType> BuildKernelDefConstraintsFromTypeList() {
 #define ONNX_OPERATOR_VERSIONED_TYPED_KERNEL_EX(name, domain, startver, endver, type, provider, \
                                                 builder, ...)                                   \
   OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, (startver, endver), __VA_ARGS__)
-#define ONNX_CPU_OPERATOR_MS_KERNEL(name, ver, builder, ...)                                     \
-  ONNX_OPERATOR_KERNEL_EX(name, ::onnxruntime::kMSDomain, ver, ::onnxruntime::kCpuExecutionProvider, \
-                          builder, __VA_ARGS__)
-#define ONNX_CPU_OPERATOR_TYPED_MS_KERNEL(name, ver, type, builder, ...)                 \
-  ONNX_OPERATOR_TYPED_KERNEL_EX(name, ::onnxruntime::kMSDomain, ver, type,               \
+#define ONNX_CPU_OPERATOR_MS_KERNEL(name, ver, builder, ...)   \
+  ONNX_OPERATOR_KERNEL_EX(name, ::onnxruntime::kMSDomain, ver, \
+                          ::onnxruntime::kCpuExecutionProvider, builder, __VA_ARGS__)
+#define ONNX_CPU_OPERATOR_TYPED_MS_KERNEL(name, ver, type, builder, ...)   \
+  ONNX_OPERATOR_TYPED_KERNEL_EX(name, ::onnxruntime::kMSDomain, ver, type, \
                                 ::onnxruntime::kCpuExecutionProvider, builder, __VA_ARGS__)

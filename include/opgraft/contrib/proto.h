@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "opgraft/attribute.h"
 #include "opgraft/contrib/status.h"
 #include "opgraft/element.h"
-#include "opgraft/attribute.h"
 #include "opgraft/shape.h"
 
 #ifndef ONNX_NAMESPACE
@@ -31,10 +31,10 @@ class InferenceError final : public opgraft::ShapeError {
 
 }  // namespace ONNX_NAMESPACE
 
-#define fail_type_inference(...)        \
+#define fail_type_inference(...)          \
   throw ::ONNX_NAMESPACE::InferenceError( \
       ::ONNX_NAMESPACE::MakeString("[TypeInferenceError] ", __VA_ARGS__));
-#define fail_shape_inference(...)       \
+#define fail_shape_inference(...)         \
   throw ::ONNX_NAMESPACE::InferenceError( \
       ::ONNX_NAMESPACE::MakeString("[ShapeInferenceError] ", __VA_ARGS__));
 
@@ -55,7 +55,9 @@ class Repeated {
   T* Mutable(int index) { return &elements_[Place(index)]; }
   T* Add() { return &elements_.emplace_back(); }
   void Add(T element) { elements_.push_back(std::move(element)); }
-  void RemoveLast() { elements_.erase(elements_.begin() + static_cast<std::ptrdiff_t>(Place(size() - 1))); }
+  void RemoveLast() {
+    elements_.erase(elements_.begin() + static_cast<std::ptrdiff_t>(Place(size() - 1)));
+  }
   void Clear() { elements_.clear(); }
   auto begin() const { return elements_.begin(); }
   auto end() const { return elements_.end(); }

@@ -76,14 +76,16 @@ class OpSchema {
   OpSchema& Input(int place, std::string name, std::string description, std::string type,
                   FormalParameterOption option = Single, bool is_homogeneous = true,
                   int min_arity = 1) {
-    return Set(&inputs_, place, {std::move(name), std::move(description), std::move(type), option,
-                                 is_homogeneous, min_arity, true});
+    return Set(&inputs_, place,
+               {std::move(name), std::move(description), std::move(type), option, is_homogeneous,
+                min_arity, true});
   }
   OpSchema& Output(int place, std::string name, std::string description, std::string type,
                    FormalParameterOption option = Single, bool is_homogeneous = true,
                    int min_arity = 1) {
-    return Set(&outputs_, place, {std::move(name), std::move(description), std::move(type), option,
-                                  is_homogeneous, min_arity, true});
+    return Set(&outputs_, place,
+               {std::move(name), std::move(description), std::move(type), option, is_homogeneous,
+                min_arity, true});
   }
   OpSchema& TypeConstraint(std::string name, std::vector<std::string> types,
                            std::string description) {
@@ -210,16 +212,15 @@ using onnxruntime::contrib::OPTIONAL_VALUE;
 #define OPGRAFT_CONTRIB_JOIN(a, b) OPGRAFT_CONTRIB_JOIN_(a, b)
 
 /// Begins a schema, at namespace scope or in a function; it ends with a semicolon.
-#define ONNX_CONTRIB_OPERATOR_SCHEMA(name)                                          \
-  [[maybe_unused]] static const ::ONNX_NAMESPACE::SchemaRegistration                \
-      OPGRAFT_CONTRIB_JOIN(opgraft_schema_, __COUNTER__) =                          \
-          ::ONNX_NAMESPACE::OpSchema(#name, __FILE__, __LINE__)
+#define ONNX_CONTRIB_OPERATOR_SCHEMA(name)                                                 \
+  [[maybe_unused]] static const ::ONNX_NAMESPACE::SchemaRegistration OPGRAFT_CONTRIB_JOIN( \
+      opgraft_schema_, __COUNTER__) = ::ONNX_NAMESPACE::OpSchema(#name, __FILE__, __LINE__)
 
 /// As newer files of the runtime's tree have it: `schema` is OpSchema().Input(...)...
-#define ONNX_MS_OPERATOR_SET_SCHEMA(name, version, schema)                          \
-  [[maybe_unused]] static const ::ONNX_NAMESPACE::SchemaRegistration                \
-      OPGRAFT_CONTRIB_JOIN(opgraft_schema_, __COUNTER__) =                          \
-          (schema).SetName(#name)                                                   \
-              .SetDomain(::onnxruntime::kMSDomain)                                  \
-              .SinceVersion(version)                                                \
-              .SetLocation(__FILE__, __LINE__);
+#define ONNX_MS_OPERATOR_SET_SCHEMA(name, version, schema)                                 \
+  [[maybe_unused]] static const ::ONNX_NAMESPACE::SchemaRegistration OPGRAFT_CONTRIB_JOIN( \
+      opgraft_schema_, __COUNTER__) = (schema)                                             \
+                                          .SetName(#name)                                  \
+                                          .SetDomain(::onnxruntime::kMSDomain)             \
+                                          .SinceVersion(version)                           \
+                                          .SetLocation(__FILE__, __LINE__);

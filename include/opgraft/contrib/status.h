@@ -42,10 +42,12 @@ enum StatusCode {
 
 /// "INVALID_ARGUMENT"
 constexpr const char* StatusCodeToString(StatusCode code) noexcept {
-  constexpr const char* kNames[] = {
-      "SUCCESS",           "FAIL",             "INVALID_ARGUMENT", "NO_SUCHFILE",
-      "NO_MODEL",          "ENGINE_ERROR",     "RUNTIME_EXCEPTION", "INVALID_PROTOBUF",
-      "MODEL_LOADED",      "NOT_IMPLEMENTED",  "INVALID_GRAPH",    "EP_FAIL"};
+  constexpr const char* kNames[] = {"SUCCESS",           "FAIL",
+                                    "INVALID_ARGUMENT",  "NO_SUCHFILE",
+                                    "NO_MODEL",          "ENGINE_ERROR",
+                                    "RUNTIME_EXCEPTION", "INVALID_PROTOBUF",
+                                    "MODEL_LOADED",      "NOT_IMPLEMENTED",
+                                    "INVALID_GRAPH",     "EP_FAIL"};
   return code >= OK && code <= EP_FAIL ? kNames[code] : "GENERAL ERROR";
 }
 
@@ -128,46 +130,46 @@ class NotImplementedException : public std::logic_error {
   throw ::onnxruntime::OnnxRuntimeException(ORT_WHERE, ::onnxruntime::MakeString(__VA_ARGS__))
 #define ORT_NOT_IMPLEMENTED(...) \
   throw ::onnxruntime::NotImplementedException(::onnxruntime::MakeString(__VA_ARGS__))
-#define ORT_ENFORCE(condition, ...)                                                  \
-  do {                                                                               \
-    if (!(condition)) {                                                              \
-      throw ::onnxruntime::OnnxRuntimeException(                                     \
-          ORT_WHERE, #condition, ::onnxruntime::MakeString(__VA_ARGS__));            \
-    }                                                                                \
+#define ORT_ENFORCE(condition, ...)                                                      \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      throw ::onnxruntime::OnnxRuntimeException(ORT_WHERE, #condition,                   \
+                                                ::onnxruntime::MakeString(__VA_ARGS__)); \
+    }                                                                                    \
   } while (false)
-#define ORT_THROW_IF_ERROR(expr)                                                       \
-  do {                                                                                 \
+#define ORT_THROW_IF_ERROR(expr)                                                         \
+  do {                                                                                   \
     if (const ::onnxruntime::common::Status ort_status_ = (expr); !ort_status_.IsOK()) { \
-      ORT_THROW(ort_status_.ToString());                                               \
-    }                                                                                  \
+      ORT_THROW(ort_status_.ToString());                                                 \
+    }                                                                                    \
   } while (false)
 
-#define ORT_MAKE_STATUS(category, code, ...)                                              \
+#define ORT_MAKE_STATUS(category, code, ...)                                                  \
   ::onnxruntime::common::Status(::onnxruntime::common::category, ::onnxruntime::common::code, \
                                 ::onnxruntime::MakeString(__VA_ARGS__))
-#define ORT_RETURN_IF_ERROR(expr)                                                    \
+#define ORT_RETURN_IF_ERROR(expr)                                                  \
+  do {                                                                             \
+    if (::onnxruntime::common::Status ort_status_ = (expr); !ort_status_.IsOK()) { \
+      return ort_status_;                                                          \
+    }                                                                              \
+  } while (false)
+#define ORT_RETURN_IF(condition, ...)                                                             \
+  do {                                                                                            \
+    if (condition) {                                                                              \
+      return ORT_MAKE_STATUS(ONNXRUNTIME, FAIL, "Satisfied, but should not be: " #condition "\n", \
+                             ORT_WHERE.ToString(), ": " __VA_OPT__(, ) __VA_ARGS__);              \
+    }                                                                                             \
+  } while (false)
+#define ORT_RETURN_IF_NOT(condition, ...)                                            \
   do {                                                                               \
-    if (::onnxruntime::common::Status ort_status_ = (expr); !ort_status_.IsOK()) {   \
-      return ort_status_;                                                            \
+    if (!(condition)) {                                                              \
+      return ORT_MAKE_STATUS(ONNXRUNTIME, FAIL, "Not satisfied: " #condition "\n",   \
+                             ORT_WHERE.ToString(), ": " __VA_OPT__(, ) __VA_ARGS__); \
     }                                                                                \
   } while (false)
-#define ORT_RETURN_IF(condition, ...)                                                      \
-  do {                                                                                     \
-    if (condition) {                                                                       \
-      return ORT_MAKE_STATUS(ONNXRUNTIME, FAIL, "Satisfied, but should not be: " #condition "\n", \
-                             ORT_WHERE.ToString(), ": " __VA_OPT__(, ) __VA_ARGS__);       \
-    }                                                                                      \
-  } while (false)
-#define ORT_RETURN_IF_NOT(condition, ...)                                             \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      return ORT_MAKE_STATUS(ONNXRUNTIME, FAIL, "Not satisfied: " #condition "\n",    \
-                             ORT_WHERE.ToString(), ": " __VA_OPT__(, ) __VA_ARGS__);  \
-    }                                                                                 \
-  } while (false)
-#define ORT_CHECK_AND_SET_RETVAL(expr)         \
-  do {                                         \
-    if (retval.IsOK()) retval = (expr);        \
+#define ORT_CHECK_AND_SET_RETVAL(expr)  \
+  do {                                  \
+    if (retval.IsOK()) retval = (expr); \
   } while (false)
 
 #define ORT_UNUSED_PARAMETER(x) static_cast<void>(x)

@@ -90,10 +90,9 @@ class MLTypeCallDispatcher {
   template <class Result, template <class...> class Function, class... Arguments>
   Result InvokeRet(Arguments&&... arguments) const {
     Result result = {};
-    const bool is_found =
-        ((type_ == opgraft::kElementType<Types> &&
-          (static_cast<void>(result = Function<Types>()(arguments...)), true)) ||
-         ...);
+    const bool is_found = ((type_ == opgraft::kElementType<Types> &&
+                            (static_cast<void>(result = Function<Types>()(arguments...)), true)) ||
+                           ...);
     ORT_ENFORCE(is_found, "Unsupported data type: ", type_);
     return result;
   }
@@ -126,8 +125,8 @@ class TensorShape {
     for (std::size_t i = 0; i < count && i < values_.size(); ++i) dims[i] = values_[i];
   }
 
-  /// The number of elements; -1 where a size is negative. The others throw then, and all throw where
-  /// it is too large.
+  /// The number of elements; -1 where a size is negative. The others throw then, and all throw
+  /// where it is too large.
   std::int64_t Size() const;
   std::int64_t SizeToDimension(std::size_t dimension) const;
   std::int64_t SizeFromDimension(std::size_t dimension) const;
@@ -158,7 +157,9 @@ class IAllocator {
   /// Throws where there is none. Aligned for any instruction.
   virtual void* Alloc(std::size_t size) = 0;
   virtual void Free(void* memory) = 0;
-  void* AllocArray(std::size_t count, std::size_t size) { return Alloc(SafeInt<std::size_t>(count) * size); }
+  void* AllocArray(std::size_t count, std::size_t size) {
+    return Alloc(SafeInt<std::size_t>(count) * size);
+  }
 
   template <class T>
   static IAllocatorUniquePtr<T> MakeUniquePtr(AllocatorPtr allocator, std::size_t count,

@@ -19,8 +19,8 @@ struct TensorOpCost {
 
 namespace concurrency {
 
-/// The runtime's threads during one call. A loop inside a loop runs on the thread that it is met on.
-/// An exception of a loop's body comes out of the loop.
+/// The runtime's threads during one call. A loop inside a loop runs on the thread that it is met
+/// on. An exception of a loop's body comes out of the loop.
 class ThreadPool {
  public:
   explicit ThreadPool(opgraft::Context* context) : context_(context) {}
