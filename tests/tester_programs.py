@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import opgraft
 from pack_building import KEPT, PACKAGE, find_compiler
+
+import opgraft
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-warning-option"]
 
