@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -18,8 +19,22 @@ namespace opgraft {
 
 namespace internal {
 
+/// "float32" for 1; for the types that have one in C++. Programs of tests have this header without
+/// the adapter.
+inline std::string ElementName(std::int32_t number) {
+  constexpr const char* kNames[] = {"none",       "float32", "uint8",  "int8",   "uint16",
+                                    "int16",      "int32",   "int64",  "string", "bool",
+                                    "float16",    "float64", "uint32", "uint64", "complex64",
+                                    "complex128", "bfloat16"};
+  if (number >= 0 && number < static_cast<std::int32_t>(std::size(kNames))) return kNames[number];
+  return "type number " + std::to_string(number);
+}
+
 /// Throws: a tensor is of another element type than the kernel asks for.
-[[noreturn]] void RefuseElements(std::int32_t came, std::int32_t expected);
+[[noreturn]] inline void RefuseElements(std::int32_t came, std::int32_t expected) {
+  throw std::invalid_argument("a tensor is " + ElementName(came) + ", expected " +
+                              ElementName(expected));
+}
 
 }  // namespace internal
 

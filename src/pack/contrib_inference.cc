@@ -13,7 +13,7 @@ const AttributeProto* Find(const InferenceContext& ctx, const std::string& name,
   const AttributeProto* const attribute = ctx.getAttribute(name);
   if (attribute != nullptr && attribute->type() != type) {
     fail_type_inference("attribute '", name, "' is of kind ", attribute->type(), ", expected ",
-                        type)
+                        type);
   }
   return attribute;
 }
@@ -127,15 +127,15 @@ bool hasNInputShapes(const InferenceContext& ctx, std::size_t count) {
 
 const TensorShapeProto& getInputShape(const InferenceContext& ctx, std::size_t index) {
   const TensorShapeProto* const shape = getOptionalInputShape(ctx, index);
-  if (shape == nullptr)
-    fail_shape_inference("the shape of input ", index, " is not known") return *shape;
+  if (shape == nullptr) fail_shape_inference("the shape of input ", index, " is not known");
+  return *shape;
 }
 
 void checkInputRank(const InferenceContext& ctx, std::size_t index, int rank) {
   const TensorShapeProto* const shape = getOptionalInputShape(ctx, index);
   if (shape != nullptr && shape->dim_size() != rank) {
     fail_shape_inference("Input ", index, " expected to have rank ", rank, " but has rank ",
-                         shape->dim_size())
+                         shape->dim_size());
   }
 }
 
@@ -146,15 +146,15 @@ TensorShapeProto* getOutputShape(InferenceContext& ctx, std::size_t index) {
 void propagateElemTypeFromInputToOutput(InferenceContext& ctx, std::size_t input,
                                         std::size_t output) {
   if (!ctx.hasInput(input))
-    fail_type_inference("Input ", input, " expected to have type but is null")
-        updateOutputElemType(ctx, output, ctx.getInputType(input)->tensor_type().elem_type());
+    fail_type_inference("Input ", input, " expected to have type but is null");
+  updateOutputElemType(ctx, output, ctx.getInputType(input)->tensor_type().elem_type());
 }
 
 void propagateElemTypeFromAttributeToOutput(InferenceContext& ctx, const std::string& name,
                                             std::size_t output, TensorProto_DataType fallback) {
   const std::int64_t type = getAttribute(ctx, name, static_cast<std::int64_t>(fallback));
   if (type == TensorProto::UNDEFINED) {
-    fail_type_inference("Value of attribute ", name, " not specified")
+    fail_type_inference("Value of attribute ", name, " not specified");
   }
   updateOutputElemType(ctx, output, static_cast<std::int32_t>(type));
 }
@@ -163,14 +163,12 @@ void propagateShapeFromAttributeToOutput(InferenceContext& ctx, const std::strin
                                          std::size_t output) {
   std::vector<std::int64_t> sizes;
   if (!getRepeatedAttribute(ctx, name, sizes)) {
-    fail_shape_inference("Attribute ", name, " should specify a shape")
+    fail_shape_inference("Attribute ", name, " should specify a shape");
   }
   TensorShapeProto shape;
   for (const std::int64_t size : sizes) {
-    if (size < 0)
-      fail_shape_inference("Negative values are not allowed in a shape specification")
-          shape.add_dim()
-              ->set_dim_value(size);
+    if (size < 0) fail_shape_inference("Negative values are not allowed in a shape specification");
+    shape.add_dim()->set_dim_value(size);
   }
   updateOutputShape(ctx, output, shape);
 }
@@ -218,7 +216,7 @@ void multidirectionalBroadcastShapeInference(const std::vector<const TensorShape
       } else if (dim.has_dim_value() && next.has_dim_value()) {
         if (dim.dim_value() != next.dim_value()) {
           fail_shape_inference("Incompatible dimensions: ", Text(dim), " and ", Text(next),
-                               " on axis ", axis)
+                               " on axis ", axis);
         }
       } else if (next.has_dim_value()) {
         dim = next;  // the other must be 1, or the same
@@ -241,7 +239,7 @@ void mergeInDimensionInfo(const Dim& source, Dim& target, int index) {
       fail_shape_inference(
           "Can't merge shape info. Both inferred and declared dimension have "
           "values but they differ. Inferred=",
-          source.dim_value(), " Declared=", target.dim_value(), " Dimension=", index)
+          source.dim_value(), " Declared=", target.dim_value(), " Dimension=", index);
     }
   } else if (source.has_dim_value() || target.value_case() == Dim::VALUE_NOT_SET) {
     target = source;
@@ -251,7 +249,7 @@ void mergeInDimensionInfo(const Dim& source, Dim& target, int index) {
 void mergeInShapeInfo(const TensorShapeProto& source, TensorShapeProto& target) {
   if (source.dim_size() != target.dim_size()) {
     fail_shape_inference("Mismatch between number of inferred and declared dimensions. inferred=",
-                         Text(source), " declared=", Text(target))
+                         Text(source), " declared=", Text(target));
   }
   for (int i = 0; i < source.dim_size(); ++i) {
     mergeInDimensionInfo(source.dim(i), *target.mutable_dim(i), i);
@@ -269,7 +267,7 @@ void unifyDim(const Dim& source, Dim& target) {
 void unifyDim(Dim& dim, std::int64_t value) {
   if (dim.has_dim_value() && dim.dim_value() != value) {
     fail_shape_inference("Dimension mismatch in unification between ", dim.dim_value(), " and ",
-                         value)
+                         value);
   }
   dim.set_dim_value(value);
 }
@@ -279,7 +277,7 @@ void unifyInputDim(const InferenceContext& ctx, std::size_t input, int axis, Dim
   if (shape == nullptr) return;
   if (axis < 0 || axis >= shape->dim_size()) {
     fail_shape_inference("Input ", input, " expected to have rank >", axis, " but has rank ",
-                         shape->dim_size())
+                         shape->dim_size());
   }
   unifyDim(shape->dim(axis), dim);
 }

@@ -121,7 +121,7 @@ const TensorProto* InferredNode::getInputData(std::size_t index) const {
 
 TypeProto* InferredNode::getOutputType(std::size_t index) {
   if (index >= outputs_.size()) {
-    fail_type_inference("Output ", index, " is out of bounds: the node has ", outputs_.size())
+    fail_type_inference("Output ", index, " is out of bounds: the node has ", outputs_.size());
   }
   return &outputs_[index];
 }
@@ -146,7 +146,7 @@ void InferredNode::Tell(OpgraftInference* host) const {
     std::vector<OpgraftDimension> dimensions;
     for (const Dim& dim : tensor.shape().dim()) {
       if (dim.has_dim_value() && dim.dim_value() < 0) {
-        fail_shape_inference("a size of output ", i, " would be ", dim.dim_value())
+        fail_shape_inference("a size of output ", i, " would be ", dim.dim_value());
       }
       dimensions.push_back({dim.has_dim_value() ? dim.dim_value() : -1,
                             dim.has_dim_param() ? dim.dim_param().c_str() : nullptr});

@@ -255,11 +255,6 @@ void RefuseType(const char* what, std::size_t index, std::int32_t came, std::int
                               ElementTypeName(expected));
 }
 
-void RefuseElements(std::int32_t came, std::int32_t expected) {
-  throw std::invalid_argument("a tensor is " + ElementTypeName(came) + ", expected " +
-                              ElementTypeName(expected));
-}
-
 void RefuseSecond(const NodeState& state, std::size_t index) {
   throw std::logic_error("the kernel has allocated " + OutputName(state, index) + " twice");
 }

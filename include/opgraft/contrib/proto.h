@@ -67,7 +67,7 @@ class Repeated {
  private:
   std::size_t Place(int index) const {
     if (index < 0 || index >= size()) {
-      fail_shape_inference("there is no element ", index, " among ", size())
+      fail_shape_inference("there is no element ", index, " among ", size());
     }
     return static_cast<std::size_t>(index);
   }
@@ -253,7 +253,7 @@ template <class T>
 std::vector<T> ParseData(const TensorProto* tensor) {
   if (tensor->data_type() != opgraft::kElementType<T>) {
     fail_shape_inference("ParseData: the tensor is of type number ", tensor->data_type(),
-                         ", expected ", opgraft::kElementType<T>)
+                         ", expected ", opgraft::kElementType<T>);
   }
   if constexpr (std::is_same_v<T, std::string>) {
     return {tensor->string_data().begin(), tensor->string_data().end()};
