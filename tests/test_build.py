@@ -97,7 +97,10 @@ class Workshop:
                 f"#include <shown.h>\nlong {name}_pack[9];\n"
                 f"SHOWN long* {name}() {{ return {name}_pack; }}\n"
             )
-        (self.folder / "my_op.cc").write_text("int value = 1;\n")
+        # A function that wants to be seen, and must not.
+        (self.folder / "my_op.cc").write_text(
+            '__attribute__((visibility("default"))) int Shown() { return 1; }\n'
+        )
         monkeypatch.setattr(_objects, "_PACKAGE", package)
         monkeypatch.setattr(_objects, "get_include", lambda: str(package / "include"))
         monkeypatch.setenv("XDG_CACHE_HOME", str(self.cache))
