@@ -1,8 +1,8 @@
 """What the C++ SDK costs: y = x + 1 in float32, microseconds for one `session.run`, by size.
 
 Against the same operator written by hand on the C table (bench/sdk_by_hand.cc), and a session with
-one native Add. Each model is a chain of so many nodes, so that what a session costs around them does
-not hide the difference; one thread, medians, the columns called in turn. Run it by `make bench`.
+one native Add. A chain of many nodes shows the difference that a session's own cost hides with one.
+One thread, medians, the columns called in turn. Run it by `make bench`.
 """
 
 from __future__ import annotations
