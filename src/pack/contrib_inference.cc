@@ -211,15 +211,13 @@ void multidirectionalBroadcastShapeInference(const std::vector<const TensorShape
       const Dim& next = shape->dim(place);
       const bool is_same =
           next.has_dim_param() && dim.has_dim_param() && next.dim_param() == dim.dim_param();
-      if (IsOne(dim)) {
-        dim = next;
+      if (IsOne(dim) || (next.has_dim_value() && !dim.has_dim_value())) {
+        dim = next;  // what is not known must be 1, or the same
       } else if (dim.has_dim_value() && next.has_dim_value()) {
         if (dim.dim_value() != next.dim_value()) {
           fail_shape_inference("Incompatible dimensions: ", Text(dim), " and ", Text(next),
                                " on axis ", axis);
         }
-      } else if (next.has_dim_value()) {
-        dim = next;  // the other must be 1, or the same
       } else if (!dim.has_dim_value() && !is_same) {
         dim = {};
       }

@@ -157,7 +157,8 @@ const Tensor* OpKernelContext::FindInput(int index) const {
     if (tensor.element_type != 0) inputs_[place].emplace(ToTensor(tensor));
     is_read_[place] = true;
   }
-  return inputs_[place] ? &*inputs_[place] : nullptr;
+  std::optional<Tensor>& input = inputs_[place];
+  return input ? &*input : nullptr;
 }
 
 Tensor* OpKernelContext::Output(int index, const TensorShape& shape) {
@@ -198,8 +199,9 @@ void OpKernelContext::Finish() {
       ORT_THROW("the kernel has not made output ", i, ", '", parameter.name, "': ctx->Output(", i,
                 ", shape)");
     }
-    if (!outputs_[i] || !outputs_[i]->IsDataTypeString()) continue;
-    const Tensor& output = *outputs_[i];
+    const std::optional<Tensor>& made = outputs_[i];
+    if (!made || !made->IsDataTypeString()) continue;
+    const Tensor& output = *made;
     std::vector<OpgraftText> texts;
     for (const std::string& text : output.DataAsSpan<std::string>()) {
       texts.push_back({text.data(), text.size()});

@@ -105,7 +105,9 @@ const AttributeProto* InferredNode::getAttribute(const std::string& name) const 
 }
 
 const TypeProto* InferredNode::getInputType(std::size_t index) const {
-  return index < inputs_.size() && inputs_[index] ? &*inputs_[index] : nullptr;
+  if (index >= inputs_.size()) return nullptr;
+  const std::optional<TypeProto>& input = inputs_[index];
+  return input ? &*input : nullptr;
 }
 
 const TensorProto* InferredNode::getInputData(std::size_t index) const {
@@ -132,8 +134,9 @@ std::int32_t InferredNode::TypeOf(std::size_t output) const {
   const std::vector<std::int32_t>& allowed = definition_.types[type].allowed;
   if (allowed.size() == 1) return allowed[0];
   for (std::size_t i = 0; i < inputs_.size() && !definition_.inputs.empty(); ++i) {
-    if (inputs_[i] && ParameterOf(definition_.inputs, i).type == type) {
-      return inputs_[i]->tensor_type().elem_type();
+    const std::optional<TypeProto>& input = inputs_[i];
+    if (input && ParameterOf(definition_.inputs, i).type == type) {
+      return input->tensor_type().elem_type();
     }
   }
   return 0;

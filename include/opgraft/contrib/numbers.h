@@ -19,7 +19,8 @@ namespace contrib_internal {
 
 /// What MLFloat16 and BFloat16 have in common. `Value` converts, `Half` is what they derive.
 template <class Half, class Value, std::uint16_t kInfinityBits>
-struct HalfFloat {
+class HalfFloat {
+ public:
   std::uint16_t val = 0;
 
   float ToFloat() const noexcept { return static_cast<float>(Value::FromBits(val)); }
@@ -38,7 +39,9 @@ struct HalfFloat {
   friend bool operator==(const Half& a, const Half& b) { return a.ToFloat() == b.ToFloat(); }
   friend bool operator<(const Half& a, const Half& b) { return a.ToFloat() < b.ToFloat(); }
 
- protected:
+ private:
+  friend Half;
+  HalfFloat() = default;
   std::uint16_t Magnitude() const { return static_cast<std::uint16_t>(val & 0x7fffU); }
 };
 

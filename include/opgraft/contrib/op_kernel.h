@@ -175,6 +175,7 @@ class OpKernel {
   /// Runs may overlap.
   virtual Status Compute(OpKernelContext* context) const = 0;
   /// Never called here: kernels work with weights that are not packed, too.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): as in the runtime
   virtual Status PrePack(const Tensor& /*tensor*/, int /*input*/, AllocatorPtr /*allocator*/,
                          bool& is_packed, PrePackedWeights* /*weights*/) {
     is_packed = false;

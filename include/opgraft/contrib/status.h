@@ -175,6 +175,7 @@ class NotImplementedException : public std::logic_error {
 #define ORT_UNUSED_PARAMETER(x) static_cast<void>(x)
 #define ORT_IGNORE_RETURN_VALUE(expr) static_cast<void>(expr)
 #define ORT_ATTRIBUTE_UNUSED [[maybe_unused]]
+// NOLINTBEGIN(bugprone-macro-parentheses): names of types
 #define ORT_DISALLOW_COPY(Type) Type(const Type&) = delete
 #define ORT_DISALLOW_ASSIGNMENT(Type) Type& operator=(const Type&) = delete
 #define ORT_DISALLOW_COPY_AND_ASSIGNMENT(Type) \
@@ -186,3 +187,4 @@ class NotImplementedException : public std::logic_error {
 #define ORT_DISALLOW_COPY_ASSIGNMENT_AND_MOVE(Type) \
   ORT_DISALLOW_COPY_AND_ASSIGNMENT(Type);           \
   ORT_DISALLOW_MOVE(Type)
+// NOLINTEND(bugprone-macro-parentheses)
