@@ -19,6 +19,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import opgraft
+from packs import build_once
 
 FLOAT = TensorProto.FLOAT
 VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))  # of ONNX Runtime
@@ -58,6 +59,7 @@ ENDLESS = """
                 time.sleep(0.01)
 """
 
+_PACKS = Path(__file__).parent / "hosts" / "pack_sources"
 _numbers = count(1)
 
 
@@ -93,6 +95,28 @@ def write_module(module_folder: Path) -> Write:
         return name
 
     return write
+
+
+@pytest.fixture(scope="session")
+def first_library() -> Path:
+    """A pack with operators of the domain test.packs."""
+    return build_once("first", (_PACKS / "first.cc").read_text())
+
+
+@pytest.fixture(scope="session")
+def runtimes_library() -> Path:
+    """A pack with operators of ONNX Runtime's own domains."""
+    return build_once("runtimes", (_PACKS / "runtimes.cc").read_text())
+
+
+@pytest.fixture(scope="session")
+def first_pack(first_library: Path) -> opgraft.Pack:
+    return opgraft.load(first_library)
+
+
+@pytest.fixture(scope="session")
+def runtimes_pack(runtimes_library: Path) -> opgraft.Pack:
+    return opgraft.load(runtimes_library)
 
 
 def pyop_model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ import onnx
 import onnx.parser
 import onnxruntime
 import pytest
+
+import opgraft
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLE = REPOSITORY / "examples" / "custom_op_library"
@@ -90,3 +93,32 @@ def _lines(option: str, library: Path) -> list[list[str]]:
         ["readelf", "-W", option, str(library)], capture_output=True, text=True, check=True
     )
     return [line.split() for line in done.stdout.splitlines()]
+
+
+def build_once(name: str, source: str) -> Path:
+    """lib<name>.so of this source, kept between runs of the tests until something of it changes."""
+    digest = hashlib.sha256(source.encode())
+    package = Path(opgraft.get_include()).parent
+    for path in sorted([*package.glob("include/**/*"), *package.glob("adapter/**/*")]):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    folder = CACHE / "packs" / digest.hexdigest()[:16]
+    library = folder / f"lib{name}.so"
+    if not library.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.cc").write_text(source)
+        done = command("build", f"{name}.cc", cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return library
+
+
+def build_c_library(folder: Path, source: str, name: str = "libplain.so") -> Path:
+    """A library in C, with whatever it exports."""
+    library = folder / name
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-xc", "-", "-I", opgraft.get_include(), "-o", str(library)],
+        input=source,
+        text=True,
+        check=True,
+    )
+    return library

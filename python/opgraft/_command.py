@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from opgraft import __version__, _build, _doctor, _new, _run, _run_tests
+from opgraft import __version__, _build, _doctor, _new, _packs, _run, _run_tests
 from opgraft._errors import Error
 from opgraft._prepare import prepare
 
@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         "a Python module that the model may run, or 'package.*'; may be repeated. It is "
         "looked for in the current folder too",
     )
+    _add_packs(run)
     run.add_argument(
         "--host",
         choices=["python", "cpp"],
@@ -84,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         "a Python module that may be imported where the model asks for an operator that it "
         "declares; may be repeated",
     )
+    _add_packs(prepare_parser)
     prepare_parser.set_defaults(command=_prepare)
     _add_doctor(commands.add_parser)
     _add_new(commands.add_parser)
@@ -107,6 +109,7 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "a Python module that the model may run, or 'package.*'; may be repeated. No other is "
         "imported",
     )
+    _add_packs(parser)
     parser.add_argument(
         "--library",
         metavar="FILE",
@@ -180,18 +183,47 @@ def _add_modules(parser: argparse.ArgumentParser, allow: str) -> None:
     )
 
 
+def _add_packs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pack",
+        dest="packs",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a pack to be loaded first, for the operators in it; may be repeated",
+    )
+    parser.add_argument(
+        "--prefer",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="an operator of ONNX Runtime's own domains that a pack shall run instead of it, such "
+        "as com.microsoft::Gelu, or a domain; may be repeated",
+    )
+
+
 def _prepare(options: argparse.Namespace) -> int:
     sys.path.append(os.getcwd())
+    for pack in options.packs:
+        _packs.load(pack)
     prepared = prepare(
-        options.source, runtime=options.runtime, allow=options.allow, imports=options.imports
+        options.source,
+        runtime=options.runtime,
+        allow=options.allow,
+        imports=options.imports,
+        prefer=options.prefer,
     )
     prepared.save(options.target)
     for operator in prepared.report:
         what = operator.operator or f"{operator.module}.{operator.class_name}"
         print(f"node '{operator.node}' runs {what}")
+    for name, pack in sorted(prepared.packs.items()):
+        print(f"the pack {os.path.basename(pack)} runs {name.removeprefix('::')}")
     modules = sorted({operator.module for operator in prepared.report})
-    if modules:
-        print(f"to run it: opgraft.register(sess_options, allow={modules!r})")
+    lines = [f"opgraft.load({pack!r})" for pack in sorted(set(prepared.packs.values()))]
+    if modules or lines:
+        allow = f", allow={modules!r}" if modules else ""
+        print("to run it: " + "; ".join([*lines, f"opgraft.register(sess_options{allow})"]))
     _name_the_unknown(options.target, options.runtime)
     return 0
 
@@ -203,15 +235,18 @@ def _name_the_unknown(path: str, runtime: str | None) -> None:
     from opgraft._prepare import installed_runtime
 
     survey = _survey.take(path, runtime or installed_runtime())
+    known = {one.runtime_name for one in _packs.operators()}
     unknown = [
         one.title
         for one in survey.operators
         if not (one.is_pyop or one.is_function or one.domain in RUNTIME_DOMAINS)
+        and one.full_name not in known
     ]
     if unknown:
         print(
             f"opgraft: note: nobody here knows {', '.join(unknown)}. Where a Python module "
-            "declares it: --import MODULE. Else its library must be registered with the session; "
+            "declares it: --import MODULE; where a pack has it: --pack FILE. Else its library must "
+            "be registered with the session; "
             f"'opgraft doctor {path}' says more",
             file=sys.stderr,
         )

@@ -237,7 +237,6 @@ def _register(operator: Operator) -> None:
     from opgraft import _pyop
 
     signature = operator.signature
-    _operators[operator.full_name] = operator
     _pyop.declare(
         domain=operator.domain,
         name=operator.name,
@@ -248,6 +247,7 @@ def _register(operator: Operator) -> None:
         attributes=[(one.name, one.kind, one.is_required) for one in signature.attributes],
         has_shape_rule=operator.rule is not None,
     )
+    _operators[operator.full_name] = operator
     when_imported("onnx", _tell_onnx)
 
 

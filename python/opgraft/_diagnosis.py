@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class Finding:
     allowed: bool | None = None
     #: The module's file, "" where there is none; None as above.
     file: str | None = None
+    #: The pack that runs it, None where none does.
+    pack: str | None = None
     #: What is missing; None where all is there.
     problem: str | None = None
     #: What to do about it, in words or as the line to write.
@@ -90,6 +93,8 @@ class Diagnosis:
     operators: list[Finding]
     #: What is missing beside operators: a module of --import, a library, a newer runtime.
     problems: list[str]
+    #: What could be otherwise, though nothing is missing.
+    hints: list[str]
     trial: Trial
 
 
@@ -138,6 +143,10 @@ class Judge:
             return finding
         if operator.is_class:
             return self._judge_class(operator, finding)
+        pack = self._pack_of(operator)
+        if pack is not None:
+            finding.run_by, finding.pack = f"the pack {os.path.basename(pack)}", pack
+            return finding
         if operator.full_name in self.found.declared:
             finding.run_by = "declared operator"
             finding.module = self.found.declared[operator.full_name]
@@ -152,6 +161,40 @@ class Judge:
         if operator.domain in self.domains:
             return self._judge_runtimes_own(operator, finding)
         return self._judge_foreign(operator, finding)
+
+    def _own_name(self, operator: Operator) -> str:
+        """What the pack calls an operator that a prepared model may call otherwise."""
+        return self.found.native.get(operator.full_name, operator.full_name)
+
+    def _pack_of(self, operator: Operator) -> str | None:
+        """The pack that runs it; where the model could not be prepared, the one that would."""
+        name = self._own_name(operator)
+        if self.found.prepared is None and operator.domain not in self.domains:
+            return self.found.in_packs.get(name)
+        return self.found.run_by_packs.get(name)
+
+    def hints(self) -> list[str]:
+        """Which operators of the runtime's a pack has too."""
+        return [
+            f"{operator.title} is ONNX Runtime's own; {self._preferring(operator)}"
+            for operator in self.operators()
+            if operator.full_name in self.found.in_packs
+            and operator.domain in self.domains
+            and not (operator.is_pyop or operator.is_function)
+            and self._pack_of(operator) is None
+            and operator.full_name not in self.found.declared
+        ]
+
+    def _preferring(self, operator: Operator) -> str:
+        """How to have it run by a pack; "" where none has it."""
+        pack = self.found.in_packs.get(operator.full_name)
+        if pack is None:
+            return ""
+        name = operator.title
+        return (
+            f"the pack {os.path.basename(pack)} has it too: --prefer {name} "
+            f'(in a program prefer=["{name}"])'
+        )
 
     def _judge_module(self, operator: Operator, module: str, finding: Finding) -> bool:
         """Whether the module is allowed, there, and can be imported."""
@@ -238,10 +281,11 @@ class Judge:
             )
         if lacking == "unknown" and not operator.differences:
             stub = _stubs.operator_stub(operator)
+            declaring = "declare it" + _how(stub) if stub else "it cannot be declared either"
             return finding.miss(
                 f"ONNX Runtime {self.runtime} has no such operator"
                 + (f" in opset {operator.version}" if operator.version else ""),
-                "declare it" + _how(stub) if stub else "it cannot be declared either",
+                self._preferring(operator) or declaring,
                 stub,
             )
         if lacking == "no kernel" and operator.op_type not in _FUNCTIONS:
@@ -250,9 +294,10 @@ class Judge:
 
     def _without_kernel(self, operator: Operator, finding: Finding) -> Finding:
         stub = _stubs.operator_stub(operator)
+        declaring = "declare it" + _how(stub) if stub else "export the model without it"
         return finding.miss(
             f"ONNX Runtime {self.runtime} knows it, but has no implementation for it",
-            "declare it" + _how(stub) if stub else "export the model without it",
+            self._preferring(operator) or declaring,
             stub,
         )
 
@@ -281,11 +326,13 @@ class Judge:
         stub = _stubs.operator_stub(operator)
         whose = (
             f"if someone's library has the domain '{operator.domain}', register it "
-            "(sess_options.register_custom_ops_library(...), here --library FILE)"
+            "(sess_options.register_custom_ops_library(...), here --library FILE), if a pack has "
+            "it, load that (opgraft.load(...), here --pack FILE)"
         )
         return finding.miss(
             "nobody is known to run it",
-            whose + ("; else declare it" + _how(stub) if stub else ""),
+            whose
+            + (f"; else declare it{_how(stub)}; or in C++: {_in_cpp(operator)}" if stub else ""),
             stub,
         )
 
@@ -305,7 +352,7 @@ class Judge:
             finding = next((one for one in findings if one.operator == operator.title), None)
             if who is None or finding is None:
                 continue
-            finding.miss(text[who.end() :].strip(), f"mend {finding.file or 'it'}")
+            finding.miss(text[who.end() :].strip(), f"mend {finding.file or finding.pack or 'it'}")
             wanted = re.search(r"--allow ([\w.]+)", text)
             if kind == "PolicyError" and wanted:
                 finding.remedy = self._allow(wanted[1])
@@ -329,6 +376,11 @@ class Judge:
             findings.append(finding)
             return True
         return False
+
+
+def _in_cpp(operator: Operator) -> str:
+    """The command that begins a pack with the operator."""
+    return f"opgraft new {operator.title}"
 
 
 def _how(stub: Stub | None) -> str:
@@ -377,6 +429,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
             for one in diagnosis.operators
         ],
         "problems": diagnosis.problems,
+        "hints": diagnosis.hints,
         "trial": {
             "done": diagnosis.trial.is_done,
             "loaded": diagnosis.trial.is_loaded,

@@ -31,6 +31,8 @@ def doctor(options: argparse.Namespace) -> int:
             allow=options.allow,
             imports=options.imports,
             libraries=options.library,
+            packs=options.packs,
+            prefer=options.prefer,
         )
     except Error as error:
         return _complain(error, options, runtime)
@@ -46,7 +48,8 @@ def doctor(options: argparse.Namespace) -> int:
 def _complain(error: Error, options: argparse.Namespace, runtime: str) -> int:
     print(f"opgraft: {type(error).__name__}: {error}", file=sys.stderr)
     if options.json and isinstance(error, ModelError):
-        bad = Diagnosis(options.model, runtime, BAD, str(error), [], [], [], Trial(False, None, ""))
+        trial = Trial(False, None, "")
+        bad = Diagnosis(options.model, runtime, BAD, str(error), [], [], [], [], trial)
         print(json.dumps(_diagnosis.as_json(bad), indent=2))
     return _STATUS[BAD]
 
@@ -58,6 +61,8 @@ def diagnose(
     allow: Sequence[str] = (),
     imports: Sequence[str] = (),
     libraries: Sequence[str] = (),
+    packs: Sequence[str] = (),
+    prefer: Sequence[str] = (),
 ) -> Diagnosis:
     """Looks at a file for ONNX Runtime `runtime`, and tries it where that is the one installed.
 
@@ -84,6 +89,8 @@ def diagnose(
             allow=list(allow),
             imports=list(imports),
             libraries=[os.path.abspath(one) for one in libraries],
+            packs=list(packs),
+            prefer=list(prefer),
             modules=allowed,
             classes=[
                 (one.module, one.class_name, one.compute)
@@ -124,6 +131,7 @@ def _conclude(
         for name, raised in found.imports.items()
         if raised
     ]
+    problems += [f"--pack {pack}: {refused}" for pack, refused in found.packs.items() if refused]
     if found.end:
         problems.append(found.end)
     error = None
@@ -134,7 +142,7 @@ def _conclude(
         kind, text = found.refusal
         if kind == "ModelError":
             error = text
-        elif not is_missing:
+        elif not is_missing or text.startswith("prefer: "):  # which no operator is to blame for
             problems.append(text)
     elif found.refusal is not None and not any(one.problem for one in findings):
         problems.append(found.refusal[1])
@@ -153,9 +161,10 @@ def _conclude(
         error=error,
         versions=[]
         if survey.is_ort_format
-        else _diagnosis.versions(survey, set(found.declared), found),
+        else _diagnosis.versions(survey, {*found.declared, *found.run_by_packs}, found),
         operators=findings,
         problems=problems,
+        hints=judge.hints(),
         trial=_trial(found, is_installed),
     )
 
@@ -205,6 +214,8 @@ def render(diagnosis: Diagnosis) -> str:
     for finding in diagnosis.operators:
         if finding.problem:
             lines += ["", *_details(finding)]
+    for hint in diagnosis.hints:
+        lines += ["", hint]
     return "\n".join(lines)
 
 

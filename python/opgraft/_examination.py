@@ -32,6 +32,8 @@ class Request:
     allow: list[str]
     imports: list[str]
     libraries: list[str]
+    packs: list[str]
+    prefer: list[str]
     #: Python modules that may be imported, and the classes with their methods that are wanted.
     modules: list[str]
     classes: list[tuple[str, str, str]]
@@ -54,6 +56,14 @@ class Examination:
     classes: dict[str, str] = field(default_factory=dict)
     #: The operators that modules have declared by @opgraft.op, with their modules.
     declared: dict[str, str] = field(default_factory=dict)
+    #: By pack: "", or why it cannot be loaded.
+    packs: dict[str, str] = field(default_factory=dict)
+    #: The operators of packs by what nodes may call them, and what they are called themselves.
+    native: dict[str, str] = field(default_factory=dict)
+    #: The operators that packs run in this model, and the packs.
+    run_by_packs: dict[str, str] = field(default_factory=dict)
+    #: The operators of all packs, those that come with Opgraft among them, and the packs.
+    in_packs: dict[str, str] = field(default_factory=dict)
     #: The domains of which the runtime has operators; None where it cannot be asked.
     domains: list[str] | None = None
     #: By "domain::Name": "unknown" or "no kernel", those alone that the runtime lacks.
@@ -151,6 +161,11 @@ def _examine(request: Request, say: Callable[[str, object], None]) -> None:
 
     imports = import_all(request.imports)
     say("imports", imports)
+    packs = {}
+    for pack in request.packs:
+        say("step", f"loading the pack '{pack}'")
+        packs[pack] = _load(pack)
+    say("packs", packs)
     modules = import_all(request.modules)
     say("modules", modules)
     files = {name: getattr(sys.modules.get(name), "__file__", None) or "" for name in modules}
@@ -165,18 +180,41 @@ def _examine(request: Request, say: Callable[[str, object], None]) -> None:
         domains, lacking = _ask_runtime(request.operators)
         say("domains", domains)
         say("lacking", lacking)
-    if not request.may_prepare or any(imports.values()):
-        return
-    say("step", "preparing the model")
-    is_prepared = _prepare(request, say)
+    is_prepared = False
+    if request.may_prepare and not any(imports.values()) and not any(packs.values()):
+        say("step", "preparing the model")
+        is_prepared = _prepare(request, say)
     is_all_there = not any(modules.values())
-    if not is_prepared or not request.may_try or not is_all_there or not request.is_installed:
-        return
-    say("step", "making a session")
-    failure = _try(request)
-    say("is_loaded", failure is None)
-    if failure is not None:
-        say("failure", failure)
+    if is_prepared and request.may_try and is_all_there and request.is_installed:
+        say("step", "making a session")
+        failure = _try(request)
+        say("is_loaded", failure is None)
+        if failure is not None:
+            say("failure", failure)
+    # At last: what comes with Opgraft is loaded only where it is preferred.
+    say("step", "looking into packs")
+    _list_packs(say)
+
+
+def _load(pack: str) -> str:
+    from opgraft import _packs
+    from opgraft._errors import Error
+
+    try:
+        _packs.load(pack)
+    except Error as error:
+        return str(error)
+    return ""
+
+
+def _list_packs(say: Callable[[str, object], None]) -> None:
+    from opgraft import _packs
+    from opgraft._library import shipped_packs
+
+    say("native", {one.runtime_name: one.full_name for one in _packs.operators()})
+    for pack in shipped_packs():
+        _load(pack)
+    say("in_packs", {one.full_name: one.pack for one in _packs.operators()})
 
 
 def _import(name: str) -> str:
@@ -256,13 +294,18 @@ def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
 
     try:
         prepared, _ = prepare_to_open(
-            request.model, may_refer=True, runtime=request.runtime, allow=request.allow
+            request.model,
+            may_refer=True,
+            runtime=request.runtime,
+            allow=request.allow,
+            prefer=request.prefer,
         )
     except Error as error:
         say("refusal", [type(error).__name__, str(error)])
         if isinstance(error, ModelError):
             say("is_too_new", error.opset_limit is not None or _is_for_a_newer_runtime(request))
         return False
+    say("run_by_packs", prepared.packs)
     if prepared.path is None:
         say("prepared", _pyop.survey(prepared.bytes, "the model", request.runtime))
     else:
@@ -275,7 +318,13 @@ def _is_for_a_newer_runtime(request: Request) -> bool:
     from opgraft._prepare import prepare_to_open
 
     try:
-        prepare_to_open(request.model, may_refer=True, runtime="999.0.0", allow=request.allow)
+        prepare_to_open(
+            request.model,
+            may_refer=True,
+            runtime="999.0.0",
+            allow=request.allow,
+            prefer=request.prefer,
+        )
     except Error:
         return False
     return True
@@ -295,7 +344,7 @@ def _try(request: Request) -> tuple[str, str] | None:
     try:
         for library in request.libraries:
             options.register_custom_ops_library(library)
-        InferenceSession(request.model, options, allow=request.allow)
+        InferenceSession(request.model, options, allow=request.allow, prefer=request.prefer)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from opgraft._errors import PyOpError
 
 
-def names(modules: Iterable[str], what: str) -> list[str]:
+def names(
+    modules: Iterable[str], what: str, expected: str = 'names of modules, such as ["mymodule"]'
+) -> list[str]:
     """The list without repetitions, in an order that does not depend on the caller's."""
     entries = [modules] if isinstance(modules, str) else modules
     if not isinstance(entries, Iterable) or isinstance(modules, (bytes, bytearray)):
@@ -17,7 +19,7 @@ def names(modules: Iterable[str], what: str) -> list[str]:
         entries = list(entries)
         wrong = next((type(e).__name__ for e in entries if not isinstance(e, str)), "")
     if wrong:
-        raise TypeError(f'{what}: expected names of modules, such as ["mymodule"], not {wrong}')
+        raise TypeError(f"{what}: expected {expected}, not {wrong}")
     return sorted(set(entries))
 
 

@@ -9,6 +9,7 @@ import functools
 import warnings
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import AttributeProto, TypeProto, helper, numpy_helper
 from onnx.defs import OpSchema
@@ -89,14 +90,7 @@ def _infer(operator: NativeOperator, context: Any) -> None:
             continue
         has_shape = value.tensor_type.HasField("shape")
         shape = _onnx.known_shape(value.tensor_type.shape) if has_shape else None
-        constant = context.get_input_data(index)
-        inputs.append(
-            (
-                value.tensor_type.elem_type,
-                shape,
-                None if constant is None else numpy_helper.to_array(constant),
-            )
-        )
+        inputs.append((value.tensor_type.elem_type, shape, _constant(context, index)))
     given = {}
     for attribute in operator.attributes:
         found: AttributeProto | None = context.get_attribute(attribute.name)
@@ -119,6 +113,22 @@ def _infer(operator: NativeOperator, context: Any) -> None:
                 elif size is not None:
                     dimension.dim_param = size
         context.set_output_type(index, output)
+
+
+def _constant(context: Any, index: int) -> Any:
+    """The elements of an input as an array, where onnx knows them; None where not."""
+    constant = context.get_input_data(index)
+    if constant is not None:
+        return numpy_helper.to_array(constant)
+    # What came of a shape: onnx has followed it, where it was asked to propagate data.
+    propagated = context.get_symbolic_input(index)
+    if propagated is None or not all(one.HasField("dim_value") for one in propagated.dim):
+        return None
+    known = context.get_input_type(index).tensor_type
+    elements = [one.dim_value for one in propagated.dim]
+    array = np.array(elements, helper.tensor_dtype_to_np_dtype(known.elem_type))
+    is_scalar = known.HasField("shape") and not known.shape.dim and len(elements) == 1
+    return array.reshape(()) if is_scalar else array
 
 
 def run(full_name: str, version: int, node: onnx.NodeProto, inputs: Any, given: Any) -> Any:

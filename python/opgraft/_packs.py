@@ -30,9 +30,10 @@ def load(pack: str | os.PathLike[str]) -> Pack:
     """
     from opgraft import _pyop
 
-    path = os.path.realpath(os.fspath(pack))
-    _pyop.load_pack(os.fsencode(path))
+    path = os.path.realpath(os.fsdecode(pack))
+    # In this order: who prepares a model with the operators finds that the runtime has them.
     _load_into_library(path)
+    _pyop.load_pack(os.fsencode(path))
     when_imported("onnx", _tell_onnx)
     found = dict.fromkeys(one.full_name for one in operators() if one.pack == path)
     return Pack(path, tuple(found))
@@ -43,7 +44,7 @@ def load_preferred(prefer: Iterable[str]) -> list[str]:
 
     Not before: they have kernels for what ONNX Runtime has its own for.
     """
-    entries = names(prefer, "prefer")
+    entries = names(prefer, "prefer", 'names such as ["com.microsoft::Gelu"]')
     if entries:
         for pack in shipped_packs():
             load(pack)
@@ -100,6 +101,8 @@ class NativeOperator(NamedTuple):
     outputs: tuple[Parameter, ...]
     types: tuple[Type, ...]
     attributes: tuple[Attribute, ...]
+    #: What nodes of prepared models call it, as `full_name`.
+    runtime_name: str
     has_shape_rule: bool
     pack: str
 

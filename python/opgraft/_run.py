@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
         return _run_in_cpp(options)
     if options.onnxruntime:
         raise Error("--onnxruntime is for --host cpp; in this Python its own ONNX Runtime runs")
-    return _run_in_python(options.model, options.allow, options.imports, inputs, outputs)
+    return _run_in_python(options, inputs, outputs)
 
 
 def _pairs(entries: Sequence[str], option: str) -> dict[str, str]:
@@ -45,21 +45,26 @@ def _pairs(entries: Sequence[str], option: str) -> dict[str, str]:
 
 
 def _run_in_python(
-    model: str,
-    allow: list[str],
-    imports: list[str],
-    inputs: dict[str, str],
-    outputs: dict[str, str],
+    options: argparse.Namespace, inputs: dict[str, str], outputs: dict[str, str]
 ) -> int:
     import onnxruntime
 
+    from opgraft import _packs
     from opgraft._session import InferenceSession
 
     sys.path.append(os.getcwd())
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = _ONLY_FATAL
+    session_options = onnxruntime.SessionOptions()
+    session_options.log_severity_level = _ONLY_FATAL
+    for pack in options.packs:
+        _packs.load(pack)
     with _runtime_errors():
-        session = InferenceSession(model, options, allow=allow, imports=imports)
+        session = InferenceSession(
+            options.model,
+            session_options,
+            allow=options.allow,
+            imports=options.imports,
+            prefer=options.prefer,
+        )
     names = [output.name for output in session.get_outputs()]
     for name in outputs:
         if name not in names:
@@ -180,6 +185,7 @@ def _format_element(element: Any) -> str:
 def _run_in_cpp(options: argparse.Namespace) -> int:
     command = [runner_path(), "--onnxruntime", options.onnxruntime or runtime_library()]
     given = {"allow": options.allow, "import": options.imports}
+    given |= {"pack": options.packs, "prefer": options.prefer}
     given |= {"input": options.input, "output": options.output}
     for option, entries in given.items():
         for entry in entries:

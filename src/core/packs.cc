@@ -117,6 +117,10 @@ Status Packs::Load(const std::string& path, const OtherOwner& other_owner) {
         "sess_options.register_custom_ops_library(path)");
   }
   const OpgraftPack* const pack = reinterpret_cast<const OpgraftPack* (*)()>(symbol)();
+  if (pack == nullptr) {
+    return Status::Unavailable("'" + path +
+                               "' is no pack: its function " OPGRAFT_PACK_SYMBOL " describes none");
+  }
   return Add(*pack, real, other_owner);
 }
 
@@ -135,7 +139,7 @@ Status Packs::Add(const OpgraftPack& pack, const std::string& path, const OtherO
     schemas.push_back(ToSchema(*pack.operators[i], path));
   }
   NameVersions(schemas);
-  for (const std::shared_ptr<Schema>& schema : schemas) {
+  for (const std::shared_ptr<Schema>& schema : schemas) {  // not locked: it may wait for Python
     const std::string other = other_owner(schema->FullName());
     if (other.empty()) continue;
     return Status::Error(schema->FullName() + " is declared by " + other + " and by " + who +
@@ -165,7 +169,12 @@ Status Packs::Find(std::string_view who, std::string_view full_name, std::int64_
                    std::shared_ptr<const Schema>* schema) const {
   const std::lock_guard lock(mutex_);
   const auto found = operators_.find(full_name);
-  if (found == operators_.end()) return Status();
+  if (found == operators_.end()) {
+    for (const std::shared_ptr<const Schema>& one : in_order_) {
+      if (one->native->RuntimeFullName() == full_name) *schema = one;
+    }
+    return Status();
+  }
   const Schemas& versions = found->second;
   for (const std::shared_ptr<const Schema>& one : versions) {
     if (version == 0 || one->since_version <= version) *schema = one;

@@ -37,8 +37,9 @@ class Packs {
   /// Takes the operators of a pack that is part of this program.
   Status Add(const OpgraftPack& pack, const std::string& path, const OtherOwner& other_owner);
 
-  /// The operator at the newest version that is not above `version` (0: the newest there is). Left
-  /// alone where no pack has it; a ModelError that begins with `who` where all versions are newer.
+  /// The operator at the newest version that is not above `version` (0: the newest there is), or
+  /// the one that nodes of prepared models call so. Left alone where no pack has it; a ModelError
+  /// that begins with `who` where all versions are newer.
   Status Find(std::string_view who, std::string_view full_name, std::int64_t version,
               std::shared_ptr<const Schema>* schema) const;
 

@@ -61,6 +61,7 @@ struct NativeOperator {
   /// is the runtime's; another name for a version that is not the newest.
   std::string runtime_domain;
   std::string runtime_name;
+  std::string RuntimeFullName() const { return runtime_domain + "::" + runtime_name; }
   /// The newest version of any operator in that domain.
   std::int64_t domain_version = 1;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/element_type.h"
+#include "core/packed_texts.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
 
@@ -75,13 +76,19 @@ class Matcher {
     std::vector<std::string_view> given;
     for (const Field& attribute : attributes) {
       const auto [name, type, is_reference] = ReadAttributeHead(attribute.Bytes());
+      if (const AttributeParameter* const packed = FindPacked(name, type)) {
+        given.push_back(packed->name);
+        continue;
+      }
       const auto known = std::find_if(schema_.attributes.begin(), schema_.attributes.end(),
                                       [name = name](const auto& one) { return one.name == name; });
       if (known == schema_.attributes.end()) {
         return Status::Model(who_ + ": it has no attribute " + Quoted(name) + "; it has " +
                              AttributeNames());
       }
-      if (known->type != type && !IsWider(known->type, type)) {
+      // The runtime tells a pack nothing of an attribute that is of another kind.
+      const bool fits = known->type == type || (!schema_.native && IsWider(known->type, type));
+      if (!fits) {
         return Status::Model(who_ + ": attribute " + Quoted(name) + " is of ONNX's kind " +
                              tag::AttributeTypeName(type) + ", expected " +
                              tag::AttributeTypeName(known->type));
@@ -96,6 +103,15 @@ class Matcher {
                            " is missing, and it has no default");
     }
     return Status();
+  }
+
+  /// The list of texts for which a text stands in the node of a pack that was prepared before.
+  const AttributeParameter* FindPacked(std::string_view name, std::int64_t type) const {
+    if (!schema_.native || type != tag::kString) return nullptr;
+    for (const AttributeParameter& one : schema_.attributes) {
+      if (one.type == tag::kStrings && PackedName(one.name) == name) return &one;
+    }
+    return nullptr;
   }
 
   std::string AttributeNames() const {

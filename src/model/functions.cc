@@ -62,7 +62,8 @@ std::string Function::FullName() const {
          (overload.empty() ? "" : ":") + std::string(overload);
 }
 
-Status Functions::Read(std::string_view model, std::string_view origin, const IsOurs& is_ours) {
+Status Functions::Read(std::string_view model, std::string_view origin, const IsOurs& is_ours,
+                       const IsAnother& is_another) {
   std::vector<OpsetImport> imports;
   std::vector<std::string_view> graphs;
   for (FieldReader reader(model); reader.Next();) {
@@ -92,7 +93,7 @@ Status Functions::Read(std::string_view model, std::string_view origin, const Is
   }
   if (Status status = CheckForCycles(origin); !status.ok()) return status;
   SpreadInlining();
-  return CheckImports(origin, imports);
+  return CheckImports(origin, imports, is_another);
 }
 
 const Functions::Index* Functions::Find(const NodeHead& head) const {
@@ -119,7 +120,8 @@ void Functions::Look(std::string_view node, const IsOurs& is_ours, Contents* con
     const NodeHead head = ReadHead(next.node);
     const bool ours = is_ours(head);
     const Index* const called = ours ? nullptr : Find(head);
-    if (ours) contents->has_ours = true;
+    contents->has_ours |= ours;
+    if (ours) contents->ours.emplace(head.domain, head.op_type);
     if (called != nullptr) contents->calls.insert(*called);
     if (next.handed_to != kNone) {
       Contents& receiver = contents_[next.handed_to];
@@ -186,13 +188,25 @@ void Functions::SpreadInlining() {
   }
 }
 
-Status Functions::CheckImports(std::string_view origin, const std::vector<OpsetImport>& imports) {
+Status Functions::CheckImports(std::string_view origin, const std::vector<OpsetImport>& imports,
+                               const IsAnother& is_another) {
   for (const Index index : inlined_) {
     const Function& function = functions_[index];
     const std::string who = std::string(origin) + ", function '" + function.FullName() +
-                            "', which holds Python operators and so has to be inlined: ";
+                            "', which holds operators that Opgraft runs and so has to be inlined: ";
     if (doubled_.count(index) != 0) {
       return Status::Model(who + "the model has two functions of that name");
+    }
+    for (const auto& [domain, op_type] : contents_[index].ours) {
+      const OpsetImport* const own = FindImport(function.imports, domain);
+      NodeHead head;
+      head.domain = domain;
+      head.op_type = op_type;
+      if (own == nullptr || !is_another(head, own->version)) continue;
+      return Status::Model(who + "it uses " + std::string(op_type) + " of version " +
+                           std::to_string(own->version) + " of '" + std::string(domain) +
+                           "', which is another operator than that of the version that the model "
+                           "or another function imports. Let all import one version");
     }
     for (const auto& [domain, op_type, node] : contents_[index].others) {
       const OpsetImport* const own = FindImport(function.imports, domain);

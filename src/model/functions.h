@@ -19,6 +19,9 @@ namespace opgraft::model {
 
 /// Whether a node is one that Opgraft runs.
 using IsOurs = std::function<bool(const NodeHead&)>;
+/// Whether one that Opgraft runs is another operator at this version of its domain than at the
+/// version that counts for the model.
+using IsAnother = std::function<bool(const NodeHead&, std::int64_t version)>;
 
 /// A FunctionProto. Views into the model's bytes.
 struct Function {
@@ -42,7 +45,8 @@ class Functions {
   /// Reads the functions of `model`, whose bytes must outlive this. A ModelError, which names the
   /// model as `origin`, where they call one another in a circle, or where one that must be inlined
   /// is there twice or means another operator than the model would.
-  Status Read(std::string_view model, std::string_view origin, const IsOurs& is_ours);
+  Status Read(std::string_view model, std::string_view origin, const IsOurs& is_ours,
+              const IsAnother& is_another);
 
   /// The function that the node calls, if it is one that must be inlined; else nullptr.
   const Function* FindInlined(const NodeHead& head) const;
@@ -60,6 +64,8 @@ class Functions {
   /// What the nodes of a function, and of the graphs inside them, are.
   struct Contents {
     bool has_ours = false;
+    /// The domain and the operator of each of these.
+    std::set<std::pair<std::string_view, std::string_view>> ours;
     std::set<Index> calls;
     /// The domain, the operator and the bytes of each other node.
     std::set<std::tuple<std::string_view, std::string_view, std::string_view>> others;
@@ -69,7 +75,8 @@ class Functions {
   void Look(std::string_view node, const IsOurs& is_ours, Contents* contents);
   Status CheckForCycles(std::string_view origin) const;
   void SpreadInlining();
-  Status CheckImports(std::string_view origin, const std::vector<OpsetImport>& imports);
+  Status CheckImports(std::string_view origin, const std::vector<OpsetImport>& imports,
+                      const IsAnother& is_another);
 
   std::vector<Function> functions_;
   std::vector<Contents> contents_;  // of each function

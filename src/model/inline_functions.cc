@@ -90,8 +90,8 @@ Status Inliner::Charge(std::size_t bytes) {
   copied_ += bytes;
   if (!IsOverdrawn()) return Status();
   return Status::Model(std::string(origin_) +
-                       ": with its functions inlined, as they must be where they hold Python "
-                       "operators, more than " +
+                       ": with its functions inlined, as they must be where they hold "
+                       "operators that Opgraft runs, more than " +
                        std::to_string(MostCopied()) +
                        " bytes would have to be copied. Hand large values to the functions as "
                        "inputs, not as attributes");
@@ -223,8 +223,8 @@ Status Inliner::WriteNode(const Call& call, std::string_view node, const Scope& 
                           Rope* out, bool* is_plain) {
   if (++nodes_ > kMostNodes) {
     return Status::Model(std::string(origin_) +
-                         ": with its functions inlined, as they must be where they hold Python "
-                         "operators, it has more than " +
+                         ": with its functions inlined, as they must be where they hold "
+                         "operators that Opgraft runs, it has more than " +
                          std::to_string(kMostNodes) + " nodes");
   }
   for (FieldReader reader(node); reader.Next();) {

@@ -80,7 +80,8 @@ TEST(InlineFunctionsTest, ConstantsOfAFunctionAreNotCopiedOnTheWay) {
       Local("f", {"x"}, {"y"}, {Node("Constant", "", {}, {"w"}, value), PyOp()});
   Functions functions;
   const IsOurs is_ours = [](const NodeHead& head) { return head.IsPyOp(); };
-  ASSERT_TRUE(functions.Read(model, "'m.onnx'", is_ours).ok());
+  const IsAnother is_another = [](const NodeHead&, std::int64_t) { return false; };
+  ASSERT_TRUE(functions.Read(model, "'m.onnx'", is_ours, is_another).ok());
   const std::string call = Call("f", {"a"}, {"b"});
   const auto* const function = functions.FindInlined(ReadHead(call));
   ASSERT_NE(function, nullptr);

@@ -58,6 +58,14 @@ const OurNodes::Lookup& OurNodes::Find(const NodeHead& head) {
   return found->second;
 }
 
+bool OurNodes::IsAnother(const NodeHead& head, std::int64_t version) {
+  const Schema* const native = FindNative(head);
+  if (native == nullptr) return false;  // Python operators have no versions
+  std::shared_ptr<const Schema> other;
+  const Status status = source_.Find({"", native->FullName(), version}, &other);
+  return !status.ok() || other.get() != native;
+}
+
 Status OurNodes::Read(std::string_view node, const NodeHead& head, const DeclaredValues& declared,
                       PyOpNode* read) {
   Status status;

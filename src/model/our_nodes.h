@@ -50,6 +50,9 @@ class OurNodes {
     return schema != nullptr && schema->native ? schema : nullptr;
   }
 
+  /// Whether a node of ours would be another operator at this version of its domain.
+  bool IsAnother(const NodeHead& head, std::int64_t version);
+
   /// Reads one of our nodes that is not canonical yet, and no pack's, and checks that the runtime
   /// lets a custom operator have its types.
   Status Read(std::string_view node, const NodeHead& head, const DeclaredValues& declared,

@@ -4,26 +4,39 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/onnx_tags.h"
 #include "model/runtime_operators.h"
 
 namespace opgraft::model {
 
+namespace {
+
+/// An entry by the name that operators have in models, where ONNX's own domain is "".
+std::string ToName(std::string_view entry) {
+  const std::size_t colons = entry.find("::");
+  if (colons == std::string_view::npos) return std::string(Normalized(entry));
+  return std::string(Normalized(entry.substr(0, colons))) + std::string(entry.substr(colons));
+}
+
+}  // namespace
+
 Status Preference::Parse(std::string_view list, const Packs& packs, Preference* preference) {
   while (!list.empty()) {
     const std::size_t comma = std::min(list.find(','), list.size());
-    std::string entry(list.substr(0, comma));
+    const std::string_view entry = list.substr(0, comma);
     list.remove_prefix(std::min(comma + 1, list.size()));
     if (entry.empty()) continue;
+    std::string name = ToName(entry);
     bool is_known = false;
     for (const std::shared_ptr<const Schema>& schema : packs.operators()) {
-      is_known |= schema->FullName() == entry || schema->domain == entry;
+      is_known |= schema->FullName() == name || schema->domain == name;
     }
     if (!is_known) {
-      return Status::Error("prefer: no pack is loaded that has '" + entry +
+      return Status::Error("prefer: no pack is loaded that has '" + std::string(entry) +
                            "'; expected \"domain::Name\", or a domain for all that packs have of "
                            "it. opgraft.load(path) loads a pack");
     }
-    preference->entries_.push_back(std::move(entry));
+    preference->entries_.push_back(std::move(name));
   }
   return Status();
 }
@@ -36,14 +49,20 @@ bool Preference::Prefers(std::string_view domain, std::string_view full_name) co
 
 Status PackOperators::Find(const OperatorQuery& query, std::shared_ptr<const Schema>* schema) {
   std::shared_ptr<const Schema> found;
-  Status status = packs_.Find(query.who, query.full_name, query.version, &found);
+  Status status = packs_.Find(query.who, query.full_name, 0, &found);
   if (!status.ok()) return status;
   if (found == nullptr) return others_.Find(query, schema);
-  const bool is_runtimes =
-      IsRuntimeDomain(found->domain) && RuntimeMayHave(found->domain, found->name);
-  if (is_runtimes && !preference_.Prefers(found->domain, query.full_name)) {
+  // A node that was prepared before is called as only a pack's can be.
+  const bool may_be_runtimes = found->FullName() == query.full_name &&
+                               IsRuntimeDomain(found->domain) &&
+                               RuntimeMayHave(found->domain, found->name);
+  if (may_be_runtimes && !preference_.Prefers(found->domain, query.full_name)) {
     return others_.Find(query, schema);
   }
+  // Only now: a version that no pack has is of no interest where the runtime runs it.
+  found = nullptr;
+  status = packs_.Find(query.who, query.full_name, query.version, &found);
+  if (!status.ok()) return status;
   std::shared_ptr<const Schema> other;
   OperatorQuery of_this_process = query;
   of_this_process.module = {};  // what the model says of it is of no use then

@@ -2,6 +2,7 @@
 // until the whole is gathered.
 #include "model/prepare.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -112,7 +113,11 @@ Status Preparer::Run() {
   ours_.Read(model_);
   lowering_.Read(model_);
   const auto is_ours = [this](const NodeHead& head) { return ours_.Has(head); };
-  if (Status status = functions_.Read(model_, origin_, is_ours); !status.ok()) return status;
+  const auto is_another = [this](const NodeHead& head, std::int64_t version) {
+    return ours_.IsAnother(head, version);
+  };
+  Status read = functions_.Read(model_, origin_, is_ours, is_another);
+  if (!read.ok()) return read;
   for (FieldReader reader(model_); reader.Next();) {
     const Field& field = reader.field();
     switch (field.tag()) {
@@ -302,7 +307,8 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
 Status Preparer::RewriteNative(std::string_view node, const NodeHead& head, const Schema& schema,
                                const DeclaredValues& declared, Rope* out, bool* changed) {
   const NativeOperator& native = *schema.native;
-  needed_[native.runtime_domain] = native.domain_version;
+  std::int64_t& needed = needed_[native.runtime_domain];
+  needed = std::max(needed, native.domain_version);
   prepared_->native_operators.emplace(schema.FullName(), native.pack);
   return WriteNative(node, head, schema, declared, limits_, out, changed);
 }

@@ -34,6 +34,7 @@ constexpr std::string_view kContribOperators =
 
 bool RuntimeMayHave(std::string_view domain, std::string_view name) {
   if (domain != kContribDomain) return true;
+  if (name.find(' ') != std::string_view::npos) return false;  // which separates them
   for (std::size_t at = kContribOperators.find(name); at != std::string_view::npos;
        at = kContribOperators.find(name, at + 1)) {
     const std::size_t end = at + name.size();

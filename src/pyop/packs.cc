@@ -401,6 +401,7 @@ nb::dict ToDictionary(const Schema& schema) {
   result["outputs"] = ToList(declaration.outputs, declaration.output_count);
   result["types"] = types;
   result["attributes"] = attributes;
+  result["runtime_name"] = Text(schema.native->RuntimeFullName().c_str());
   result["has_shape_rule"] = schema.has_shape_rule;
   result["pack"] = nb::steal(PyUnicode_DecodeFSDefault(schema.native->pack.c_str()));
   return result;

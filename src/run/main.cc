@@ -19,16 +19,19 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: opgraft-run --onnxruntime LIBRARY [--allow MODULE]... [--import MODULE]...\n"
+    "                   [--pack FILE]... [--prefer NAME]...\n"
     "                   [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... MODEL\n"
     "Runs MODEL by the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
     "module that the model may run, or 'package.*'; --import one that is imported first, for the\n"
-    "operators that it declares. Python is the one that OPGRAFT_PYTHON names,\n"
-    "else python3 on the PATH.\n";
+    "operators that it declares; --pack a pack to be loaded first, --prefer an operator of ONNX\n"
+    "Runtime's own domains, or a domain, that a pack shall run. Python is the one that\n"
+    "OPGRAFT_PYTHON names, else python3 on the PATH.\n";
 
 struct Options {
   std::string runtime;
   std::string model;
   Allowed allowed;
+  std::vector<std::string> packs;
   std::map<std::string, std::string> inputs;
   std::map<std::string, std::string> outputs;
 };
@@ -61,6 +64,10 @@ Status ParseOptions(int count, char** arguments, Options* options) {
       options->allowed.modules.push_back(value);
     } else if (argument == "--import") {
       options->allowed.imports.push_back(value);
+    } else if (argument == "--pack") {
+      options->packs.push_back(value);
+    } else if (argument == "--prefer") {
+      options->allowed.prefer.push_back(value);
     } else if (argument == "--input") {
       status = AddPair(argument, value, &options->inputs);
     } else if (argument == "--output") {
@@ -120,6 +127,9 @@ Status Runner::Open(const Options& options) {
   if (api_ == nullptr) {
     return Status::Unavailable(options.runtime + " is ONNX Runtime " + ort::GetVersionString(base) +
                                ", which is too old");
+  }
+  for (const std::string& pack : options.packs) {
+    if (status = Load(pack); !status.ok()) return status;
   }
   OrtSessionOptions* session_options = nullptr;
   status = Take(ort::CreateEnv(api_, kOnlyFatal, "opgraft-run", &environment_));
