@@ -41,6 +41,7 @@ namespace internal {
 struct HostFailed {};
 
 inline void Check(int failed) {
+  // NOLINTNEXTLINE(bugprone-std-exception-baseclass): no kernel should catch it by accident
   if (failed != 0) throw HostFailed();
 }
 

@@ -283,7 +283,7 @@ AttributeValue ReadAttribute(Host* host, const AttributeDefinition& definition) 
   if (!definition.is_required) return definition.fallback;
   Fail(host,
        Status::Model("attribute '" + definition.name + "' is missing, and it has no default"));
-  throw HostFailed();
+  throw HostFailed();  // NOLINT(bugprone-std-exception-baseclass): as in Check
 }
 template AttributeValue ReadAttribute(OpgraftNode*, const AttributeDefinition&);
 template AttributeValue ReadAttribute(OpgraftInference*, const AttributeDefinition&);
