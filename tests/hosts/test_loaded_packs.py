@@ -50,14 +50,15 @@ def test_what_a_pack_has(first_library: Path, first_pack: opgraft.Pack) -> None:
     assert first_pack.operators == tuple(f"test.packs::{name}" for name in names)
 
 
-def test_the_docstring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_docstrings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     library = build_once("my_op", operator_source("Scale", "x[i] * 2", "my.domain"))
     (tmp_path / "libmy_op.so").symlink_to(library)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    (example,) = doctest.DocTestFinder().find(opgraft.load, globs={"opgraft": opgraft})
-    runner.run(example)
-    assert runner.summarize(verbose=False) == (0, 1)
+    for documented in (opgraft.load, opgraft.Pack):
+        for example in doctest.DocTestFinder().find(documented, globs={"opgraft": opgraft}):
+            runner.run(example)
+    assert runner.summarize(verbose=False) == (0, 2)
 
 
 @pytest.mark.usefixtures("first_pack")
