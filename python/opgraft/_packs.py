@@ -14,7 +14,11 @@ from opgraft._when_imported import when_imported
 
 
 class Pack(NamedTuple):
-    """A pack that is loaded."""
+    """A pack that is loaded.
+
+    >>> opgraft.load("libmy_op.so").operators
+    ('my.domain::Scale',)
+    """
 
     path: str
     #: "domain::Name" of each, in the order of their declarations.

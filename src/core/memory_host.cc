@@ -57,7 +57,8 @@ class MemoryNode : public OpgraftNode {
   Status status_;
 };
 
-const OpgraftNodeTable MemoryNode::kTable = {
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant
+constinit const OpgraftNodeTable MemoryNode::kTable = {
     [](OpgraftNode* self, const OpgraftError* error) { Self(self).status_ = ToStatus(*error); },
     [](OpgraftNode* self) { return OpgraftText{Self(self).name_.data(), Self(self).name_.size()}; },
     [](OpgraftNode* self) { return Self(self).inputs_.size(); },
@@ -134,7 +135,8 @@ class MemoryCall : public OpgraftCall {
   std::vector<std::unique_ptr<void, Free>> scratch_;
 };
 
-const OpgraftCallTable MemoryCall::kTable = {
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant
+constinit const OpgraftCallTable MemoryCall::kTable = {
     [](OpgraftCall* self, const OpgraftError* error) { Self(self).status_ = ToStatus(*error); },
     [](OpgraftCall* self, std::size_t index, OpgraftTensor* tensor) {
       *tensor = Self(self).inputs_[index];
@@ -171,8 +173,9 @@ class MemoryInference : public OpgraftInference {
         inferred_(inferred),
         dimensions_(inputs.size()) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].shape) continue;
-      for (const Dimension& one : *inputs[i].shape) {
+      const SymbolicShape& shape = inputs[i].shape;
+      if (!shape) continue;
+      for (const Dimension& one : *shape) {
         dimensions_[i].push_back({one.size, one.symbol.c_str()});
       }
     }
@@ -207,7 +210,8 @@ class MemoryInference : public OpgraftInference {
   Status status_;
 };
 
-const OpgraftInferenceTable MemoryInference::kTable = {
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant
+constinit const OpgraftInferenceTable MemoryInference::kTable = {
     [](OpgraftInference* self, const OpgraftError* error) {
       Self(self).status_ = ToStatus(*error);
     },

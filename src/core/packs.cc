@@ -39,7 +39,8 @@ std::shared_ptr<Schema> ToSchema(const OpgraftOperator& declaration, const std::
     schema->attributes.push_back({attribute.name, attribute.kind, attribute.is_required != 0});
   }
   schema->has_shape_rule = declaration.infer != nullptr;
-  NativeOperator& native = schema->native.emplace();
+  schema->native = std::make_shared<NativeOperator>();
+  NativeOperator& native = *schema->native;
   native.declaration = &declaration;
   native.pack = path;
   native.runtime_domain = schema->domain;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,7 +77,7 @@ struct Schema {
   std::vector<TypeVariable> types;
   std::vector<AttributeParameter> attributes;
   bool has_shape_rule = false;
-  std::optional<NativeOperator> native = std::nullopt;
+  std::shared_ptr<NativeOperator> native;  ///< nullptr for one that is declared in Python
 
   /// "domain::Name".
   std::string FullName() const { return domain + "::" + name; }

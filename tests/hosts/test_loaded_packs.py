@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import shutil
 import threading
@@ -49,6 +50,17 @@ def test_what_a_pack_has(first_library: Path, first_pack: opgraft.Pack) -> None:
     assert first_pack.operators == tuple(f"test.packs::{name}" for name in names)
 
 
+def test_the_docstrings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    library = build_once("my_op", operator_source("Scale", "x[i] * 2", "my.domain"))
+    (tmp_path / "libmy_op.so").symlink_to(library)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for documented in (opgraft.load, opgraft.Pack):
+        for example in doctest.DocTestFinder().find(documented, globs={"opgraft": opgraft}):
+            runner.run(example)
+    assert runner.summarize(verbose=False) == (0, 2)
+
+
 @pytest.mark.usefixtures("first_pack")
 def test_sessions_find_its_operators() -> None:
     (z,) = run_model(model("Scale", "Step"), X)
@@ -65,6 +77,23 @@ def test_packs_and_python_in_one_domain() -> None:
     given.graph.node[3].domain = ""
     (z,) = run_model(given, X)
     np.testing.assert_array_equal(z, [-8, -6])
+
+
+@pytest.mark.usefixtures("first_pack", "second_pack")
+@pytest.mark.parametrize("names", [["Late", "Second"], ["Second", "Late"]])
+def test_the_import_that_is_added_serves_all_packs(names: list[str]) -> None:
+    """The one has version 4 of the domain, the other 1."""
+    (z,) = run_model(model(*names, version=0), X)
+    np.testing.assert_array_equal(z, X + 50)
+
+
+def test_plain_libraries_own_their_domains(first_library: Path) -> None:
+    """As docs/loading.md says."""
+    options = onnxruntime.SessionOptions()
+    for library in (first_library, small_pack("second", "Second", step=10)):
+        options.register_custom_ops_library(str(library))
+    with pytest.raises(Exception, match="Domain already set in registry"):
+        onnxruntime.InferenceSession(model("Scale").SerializeToString(), options)
 
 
 @pytest.mark.usefixtures("first_pack", "second_pack")
