@@ -155,17 +155,24 @@ def _infer(operator: Operator, context: Any) -> None:
         element_type = allowed[0] if len(allowed) == 1 else types.get(parameter.type)
         if element_type is None:
             continue
-        output = TypeProto()
-        output.tensor_type.elem_type = element_type
-        if inferred[index] is not None:
-            output.tensor_type.shape.SetInParent()
-            for size in inferred[index]:
-                dimension = output.tensor_type.shape.dim.add()
-                if isinstance(size, int):
-                    dimension.dim_value = size
-                elif size is not None:
-                    dimension.dim_param = size
-        context.set_output_type(index, output)
+        set_output(context, index, element_type, inferred[index])
+
+
+def set_output(
+    context: Any, index: int, element_type: int, shape: Sequence[int | str | None] | None
+) -> None:
+    """Tells onnx what is inferred of an output."""
+    output = TypeProto()
+    output.tensor_type.elem_type = element_type
+    if shape is not None:
+        output.tensor_type.shape.SetInParent()
+        for size in shape:
+            dimension = output.tensor_type.shape.dim.add()
+            if isinstance(size, int):
+                dimension.dim_value = size
+            elif size is not None:
+                dimension.dim_param = size
+    context.set_output_type(index, output)
 
 
 def known_shape(shape: onnx.TensorShapeProto) -> tuple[int | str | None, ...]:

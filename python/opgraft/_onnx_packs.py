@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, TypeProto, helper, numpy_helper
+from onnx import AttributeProto, helper, numpy_helper
 from onnx.defs import OpSchema
 
 # _onnx imports onnx.reference, which must come before any schema of ours.
@@ -100,19 +100,8 @@ def _infer(operator: NativeOperator, context: Any) -> None:
         operator.full_name, operator.since_version, inputs, given, context.get_num_outputs()
     )
     for index, (element_type, shape) in enumerate(inferred):
-        if element_type == 0:
-            continue
-        output = TypeProto()
-        output.tensor_type.elem_type = element_type
-        if shape is not None:
-            output.tensor_type.shape.SetInParent()
-            for size in shape:
-                dimension = output.tensor_type.shape.dim.add()
-                if isinstance(size, int):
-                    dimension.dim_value = size
-                elif size is not None:
-                    dimension.dim_param = size
-        context.set_output_type(index, output)
+        if element_type != 0:
+            _onnx.set_output(context, index, element_type, shape)
 
 
 def _constant(context: Any, index: int) -> Any:

@@ -54,7 +54,8 @@ namespace {
 const OpgraftOperator* Find(const char* name) {
   const OpgraftPack* const pack = opgraft_pack();
   for (std::size_t i = 0; i < pack->operator_count; ++i) {
-    if (std::strcmp(pack->operators[i]->name, name) == 0) return pack->operators[i];
+    const OpgraftOperator* const one = pack->operators[i];
+    if (std::strcmp(one->domain, "unit") == 0 && std::strcmp(one->name, name) == 0) return one;
   }
   return nullptr;
 }
