@@ -31,7 +31,8 @@ SYMBOLS = {"RegisterCustomOps", "opgraft_pack"}
 def test_a_library_that_needs_the_cpp_runtime_alone(tmp_path: Path, compiler: str) -> None:
     (tmp_path / "add_one.cc").write_text(operator_source("AddOne", "x[i] + 1"))
     done = command("build", "add_one.cc", "--compiler", compiler, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "libadd_one.so\n", "")
+    assert (done.returncode, done.stdout) == (0, "libadd_one.so\n"), done.stderr
+    assert not done.stderr or "compiling what every pack holds, this once" in done.stderr
     library = tmp_path / "libadd_one.so"
     assert run_plainly(library, "AddOne", "AddOne") == [3, 4]
     assert needed_libraries(library) <= CPP_RUNTIME

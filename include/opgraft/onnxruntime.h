@@ -163,6 +163,8 @@ inline constexpr ApiCall<249, const OrtKernelInfo*, std::size_t, int*, const Ort
     KernelInfoGetConstantInput_tensor{};
 inline constexpr ApiCall<230, const OrtKernelInfo*, std::size_t*> KernelInfo_GetInputCount{};
 inline constexpr ApiCall<231, const OrtKernelInfo*, std::size_t*> KernelInfo_GetOutputCount{};
+inline constexpr ApiCall<233, const OrtKernelInfo*, std::size_t, char*, std::size_t*>
+    KernelInfo_GetOutputName{};
 inline constexpr ApiCall<234, const OrtKernelInfo*, std::size_t, OrtTypeInfo**>
     KernelInfo_GetInputTypeInfo{};
 inline constexpr ApiCall<235, const OrtKernelInfo*, std::size_t, OrtTypeInfo**>

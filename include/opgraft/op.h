@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "opgraft/binding.h"
+#include "opgraft/combinations.h"
 #include "opgraft/definition.h"
 #include "opgraft/element.h"
 #include "opgraft/kernel.h"
@@ -36,101 +37,6 @@
 
 #pragma GCC visibility push(hidden)
 namespace opgraft {
-namespace internal {
-
-/// What OPGRAFT_TYPES makes: the types that a parameter may have.
-template <class... Types>
-struct TypeVariable : VariableBase {
-  static_assert(sizeof...(Types) > 0, "OPGRAFT_TYPES: name a type at least");
-  static_assert(((kElementType<Types> != 0) && ...),
-                "OPGRAFT_TYPES: not an element type of tensors; they are float, double, "
-                "std::int8_t to std::uint64_t, bool, std::string, opgraft::Float16, "
-                "opgraft::BFloat16");
-  using Alternatives = List<Types...>;
-  static std::vector<std::int32_t> Numbers() { return {kElementType<Types>...}; }
-};
-
-/// "domain::Name", checked by the compiler.
-struct OperatorName {
-  template <std::size_t kSize>
-  consteval OperatorName(const char (&text)[kSize])  // NOLINT(google-explicit-constructor)
-      : text(text, kSize - 1) {
-    const std::size_t colon = this->text.find("::");
-    if (colon == std::string_view::npos || colon == 0 || colon + 2 == this->text.size() ||
-        this->text.find(':', colon + 2) != std::string_view::npos) {
-      throw "an operator is called \"domain::Name\"";
-    }
-  }
-  std::string_view text;
-};
-
-/// The class behind `.Cpu<Class>()`, as it is and as a template over the type variables.
-template <class Kernel>
-struct PlainClass {};
-template <template <class...> class Kernel>
-struct TemplateClass {};
-template <class F>
-struct Callable {
-  F function;
-};
-
-template <class T>
-struct IsKnownType
-    : std::bool_constant<kIsVariable<T> || kElementType<T> != 0 || std::is_same_v<T, Any>> {};
-
-/// The type variables of a list of values, each once.
-template <class Found, class Values>
-struct VariablesOf {
-  using Type = Found;
-};
-template <class... Found, class T, int kOccurrence, class... More>
-struct VariablesOf<List<Found...>, List<Value<T, kOccurrence>, More...>> {
-  static constexpr bool kIsNew = kIsVariable<T> && !(std::is_same_v<T, Found> || ...);
-  using Next = std::conditional_t<kIsNew, List<Found..., T>, List<Found...>>;
-  using Type = typename VariablesOf<Next, List<More...>>::Type;
-};
-
-/// Calls `visit` with each combination of what the variables may be.
-template <class... Binds, class Visit>
-void ForEachCombination(List<>, Combination<Binds...> combination, const Visit& visit) {
-  visit(combination);
-}
-template <class Variable, class... More, class... Binds, class Visit>
-void ForEachCombination(List<Variable, More...>, Combination<Binds...>, const Visit& visit) {
-  [&]<class... Types>(List<Types...>) {
-    (ForEachCombination(List<More...>(), Combination<Binds..., Bind<Variable, Types>>(), visit),
-     ...);
-  }(typename Variable::Alternatives());
-}
-
-/// What a kernel is for one combination of types.
-template <class Kernel, class Variables, class Combination>
-struct KernelFor;
-template <class F, class... Variables, class C>
-struct KernelFor<Callable<F>, List<Variables...>, C> {
-  template <class Binding>
-  using Type = FunctionKernel<Binding, F>;
-};
-template <class Kernel, class... Variables, class C>
-struct KernelFor<PlainClass<Kernel>, List<Variables...>, C> {
-  template <class Binding>
-  using Type = ClassKernel<Binding, Kernel>;
-};
-template <template <class...> class Kernel, class... Variables, class C>
-struct KernelFor<TemplateClass<Kernel>, List<Variables...>, C> {
-  template <class Binding>
-  using Type = ClassKernel<Binding, Kernel<Resolve<Variables, C>...>>;
-};
-
-/// False, but only once a template is filled in. Its name, in the compiler's message, says which
-/// types are meant.
-template <class...>
-inline constexpr bool kNoKernelFor = false;
-template <class...>
-inline constexpr bool kKernelMustTake = false;
-
-}  // namespace internal
-
 /// The sentence so far. Begun by OPGRAFT_OP.
 template <class Inputs, class Outputs, class Attributes, class Kernels, bool kHasRule>
 class Sentence;
@@ -363,10 +269,12 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     if constexpr (kIndex == sizeof...(Kernels)) {
       static_assert(internal::kNoKernelFor<Binds...>,
                     "no kernel takes these types, or the arguments do not fit: expected the "
-                    "inputs as opgraft::Tensor<const T> (optional ones in std::optional, variadic "
-                    "ones as opgraft::Tensors<const T>), the outputs as opgraft::Tensor<T> or "
-                    "opgraft::Output<T>, then the attributes, each in the order declared; an "
-                    "opgraft::Context& may come first. The method Compute of a class is const");
+                    "inputs as opgraft::Tensor<const E> (optional ones in std::optional, variadic "
+                    "ones as opgraft::Tensors<const E>), the outputs as opgraft::Tensor<E> or "
+                    "opgraft::Output<E>, then the attributes, each by value and in the order "
+                    "declared; an opgraft::Context& may come first. E is an element type, not the "
+                    "name that OPGRAFT_TYPES made: write []<class E>(opgraft::Tensor<const E> x, "
+                    "opgraft::Tensor<E> y), or auto. The method Compute of a class is const");
     } else {
       using Binding = internal::Binding<internal::List<Ins...>, internal::List<Outs...>,
                                         internal::List<Attrs...>, internal::Combination<Binds...>>;
@@ -379,7 +287,8 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
       } else {
         static_assert(kHasRule || !Bound::kStyle.is_ready,
                       "the kernel takes ready-made outputs, so that the operator needs a shape "
-                      "rule: .Shape(...). Or let the kernel take opgraft::Output<T>, and allocate");
+                      "rule: .Shape(...). Or let the kernel allocate: []<class E>("
+                      "opgraft::Tensor<const E> x, opgraft::Output<E> y)");
         std::unique_ptr<internal::KernelDefinition> bound;
         if constexpr (std::is_constructible_v<Bound, internal::OperatorDefinition&>) {
           bound = std::make_unique<Bound>(*definition_);

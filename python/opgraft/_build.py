@@ -139,7 +139,14 @@ def compile_sources(
         for source, target in zip(sources, objects, strict=True)
     ]
     for one in shared:
-        translations += one.missing()
+        missing = list(one.missing())
+        if missing:
+            print(
+                f"opgraft: compiling what every {one.purpose} holds, this once: "
+                f"{len(missing)} files",
+                file=sys.stderr,
+            )
+        translations += missing
     try:
         translate(settings.compiler, translations)
     finally:

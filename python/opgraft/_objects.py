@@ -45,6 +45,11 @@ class Objects:
                     key.update(hashlib.sha256(path.read_bytes()).digest())
         return key.hexdigest()[:32]
 
+    @property
+    def purpose(self) -> str:
+        """What they are part of."""
+        return "test" if self._name == "testing" else "pack"
+
     def missing(self) -> Iterator[Translation]:
         """What must be compiled, before `files` are all there."""
         for source in self._sources:

@@ -12,7 +12,14 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft import _pyop
-from opgraft._errors import Error, ModelError, UnavailableError, raised_by_runtime, translate
+from opgraft._errors import (
+    Error,
+    ModelError,
+    UnavailableError,
+    of_kind,
+    raised_by_runtime,
+    translate,
+)
 from opgraft._library import library_path
 from opgraft._modules import import_all, names
 from opgraft._packs import load_preferred
@@ -90,14 +97,19 @@ def _registered(sess_options: onnxruntime.SessionOptions) -> list[str] | None:
     return [entry for entry in registered.partition(";")[0].split(",") if entry]
 
 
-def _refusal(error: Exception) -> ModelError | None:
-    """What the runtime raises while it makes a session, where the model is to blame."""
+def _refusal(error: Exception) -> Error | None:
+    """What the runtime raises while it makes a session, where the model or its libraries are to
+    blame."""
     if not isinstance(error, (runtime.InvalidProtobuf, runtime.InvalidGraph, runtime.Fail)):
         return None
-    message = _pyop.find_refusal(str(error))
-    if message is None and isinstance(error, runtime.Fail):
+    found = _pyop.find_refusal(str(error))
+    if found is None and isinstance(error, runtime.Fail):
         return None  # it may be a provider's
-    refusal = ModelError(message or f"ONNX Runtime refuses the model: {error}")
+    refusal = (
+        ModelError(f"ONNX Runtime refuses the model: {error}")
+        if found is None
+        else of_kind(found[0])(found[1])
+    )
     refusal.__cause__ = error
     return refusal
 

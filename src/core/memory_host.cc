@@ -8,18 +8,12 @@
 #include <utility>
 
 #include "core/element_type.h"
+#include "core/pack_error.h"
 
 namespace opgraft {
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // for any instruction
-
-Status ToStatus(const OpgraftError& error) {
-  const bool is_known = error.kind >= static_cast<int>(ErrorKind::kError) &&
-                        error.kind <= static_cast<int>(ErrorKind::kUnavailable);
-  return {is_known ? static_cast<ErrorKind>(error.kind) : ErrorKind::kError,
-          std::string(error.text.data, error.text.size)};
-}
 
 Status FindAttribute(const GivenAttributes& attributes, const char* name, std::int32_t kind,
                      OpgraftAttribute* found) {

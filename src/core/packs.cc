@@ -99,7 +99,12 @@ Status Packs::Load(const std::string& path, const OtherOwner& other_owner) {
   const std::string real = PackPath(path);
   {
     const std::lock_guard lock(mutex_);
-    if (std::find(loaded_.begin(), loaded_.end(), real) != loaded_.end()) return Status();
+    if (const auto loaded = loaded_.find(real); loaded != loaded_.end()) {
+      if (loaded->second == platform::IdentityOf(real)) return Status();
+      return Status::Error("the pack '" + path +
+                           "' has changed since this process loaded it, and stays as it was then; "
+                           "start the program anew to load what it is now");
+    }
   }
   std::error_code error;
   if (!std::filesystem::is_regular_file(real, error)) {
@@ -147,7 +152,7 @@ Status Packs::Add(const OpgraftPack& pack, const std::string& path, const OtherO
                          "; only one of them can have it");
   }
   const std::lock_guard lock(mutex_);
-  if (std::find(loaded_.begin(), loaded_.end(), path) != loaded_.end()) return Status();
+  if (loaded_.count(path) != 0) return Status();
   for (const std::shared_ptr<Schema>& schema : schemas) {
     const auto other = operators_.find(schema->FullName());
     if (other == operators_.end()) continue;
@@ -155,7 +160,7 @@ Status Packs::Add(const OpgraftPack& pack, const std::string& path, const OtherO
                          other->second.front()->native->pack + "' and by " + who +
                          "; only one of them can have it");
   }
-  loaded_.push_back(path);
+  loaded_[path] = platform::IdentityOf(path);
   for (const std::shared_ptr<Schema>& schema : schemas) {
     Schemas& versions = operators_[schema->FullName()];
     versions.push_back(schema);

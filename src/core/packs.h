@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/platform.h"
 #include "core/schema.h"
 #include "opgraft/c_api.h"
 #include "opgraft/status.h"
@@ -53,7 +54,7 @@ class Packs {
 
  private:
   mutable std::mutex mutex_;
-  std::vector<std::string> loaded_;                        // libraries, by their real paths
+  std::map<std::string, platform::FileIdentity> loaded_;   // libraries, by their real paths
   std::map<std::string, Schemas, std::less<>> operators_;  // by full name, the oldest version first
   Schemas in_order_;
 };

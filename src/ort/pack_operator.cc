@@ -10,6 +10,8 @@
 #include "core/element_type.h"
 #include "ort/calls.h"
 #include "ort/pack_call.h"
+#include "ort/pack_inference.h"
+#include "ort/pack_node.h"
 #include "ort/tensors.h"
 
 namespace opgraft::ort {
@@ -169,7 +171,7 @@ bool PackOperator::MayInfer() const {
 
 Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
   PackNode node(runtime_, info);
-  if (Status status = node.Read(); !status.ok()) return status;
+  if (Status status = node.Read(declaration_.name); !status.ok()) return status;
   auto kernel = std::make_unique<PackKernel>();
   kernel->runtime = runtime_;
   kernel->kernel = &kernel_;

@@ -8,8 +8,12 @@
 namespace opgraft::ort {
 namespace {
 
-constexpr std::string_view kAboutTheModel[] = {"invalid model", "oad model", "opset import",
-                                               "Protobuf", "not a registered"};
+constexpr std::string_view kTwice = "Domain already set in registry";
+constexpr std::string_view kNoOverload = "no kernel def matches node inputs for Op: ";
+
+constexpr std::string_view kAboutTheModel[] = {
+    "invalid model",    "oad model",  "opset import", "Protobuf",
+    "not a registered", "Type Error", kNoOverload,    kTwice};
 
 /// "domain::Name" of "domain:Name(-1) is not a registered function/op", or nothing.
 std::string MissingOperator(std::string_view text) {
@@ -21,6 +25,22 @@ std::string MissingOperator(std::string_view text) {
   return colon != name.npos ? name.substr(0, colon) + "::" + name.substr(colon + 1) : "";
 }
 
+/// What to do about it, where that can be told.
+std::string HintFor(const std::string& text) {
+  if (text.find(kNoOverload) != text.npos) {
+    return ". The operator has no kernel for these types of inputs; a Cast before it may help";
+  }
+  const std::string missing = MissingOperator(text);
+  if (missing.empty()) return "";
+  return ". Nobody here knows the operator " + missing +
+         ". If a Python module declares it by @opgraft.op, import that first: "
+         "imports=[\"my_operators\"] (--import my_operators for the commands, {.imports = "
+         "{\"my_operators\"}} in C++); if it is of a pack, load that: "
+         "opgraft.load(\"libmy_op.so\") "
+         "(--pack libmy_op.so, opgraft::Load in C++); if it is of another custom operator library, "
+         "register that with the session options; 'opgraft doctor MODEL' says more";
+}
+
 }  // namespace
 
 Status ToRefusal(Status status) {
@@ -28,16 +48,15 @@ Status ToRefusal(Status status) {
   const std::string& text = status.message();
   const auto is_in_text = [&](std::string_view mark) { return text.find(mark) != text.npos; };
   if (!std::any_of(std::begin(kAboutTheModel), std::end(kAboutTheModel), is_in_text)) return status;
-  const std::string missing = MissingOperator(text);
-  const std::string hint =
-      missing.empty()
-          ? ""
-          : ". Nobody here knows the operator " + missing +
-                ". If a Python module declares it by @opgraft.op, import that first: "
-                "imports=[\"my_operators\"] (--import my_operators for the commands, "
-                "{.imports = {\"my_operators\"}} in C++); if it is of a custom operator library, "
-                "register that with the session options; 'opgraft doctor MODEL' says more";
-  return Status::Model("ONNX Runtime refuses the model: " + text + hint);
+  if (is_in_text(kTwice)) {
+    return Status::Error(
+        text +
+        ". Two libraries of the session options have operators in one domain, or one is there "
+        "twice: a pack that is loaded (opgraft.load, opgraft::Load) must not be registered with "
+        "the "
+        "options too, and packs that share a domain must be loaded, or built into one library");
+  }
+  return Status::Model("ONNX Runtime refuses the model: " + text + HintFor(text));
 }
 
 }  // namespace opgraft::ort

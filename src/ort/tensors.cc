@@ -23,6 +23,13 @@ OrtStatus* CopyShape(const OrtApi* api, const OrtValue* value, std::pmr::memory_
   return status;
 }
 
+std::vector<OpgraftText> ToTexts(const std::vector<std::string_view>& views) {
+  std::vector<OpgraftText> texts;
+  texts.reserve(views.size());
+  for (const std::string_view view : views) texts.push_back({view.data(), view.size()});
+  return texts;
+}
+
 }  // namespace
 
 OrtStatus* GetTensorParts(const Runtime& runtime, const OrtValue* value,
@@ -72,6 +79,28 @@ OrtStatus* StoreText(const OrtApi* api, OrtValue* value, std::size_t index, std:
       GetResizedStringTensorElementBuffer(api, value, index, text.size(), &memory);
   if (status == nullptr) text.copy(memory, text.size());
   return status;
+}
+
+std::size_t Elements(std::span<const std::int64_t> shape) {
+  std::size_t elements = 1;
+  for (const std::int64_t size : shape) elements *= static_cast<std::size_t>(size);
+  return elements;
+}
+
+Status ToContract(const Runtime& runtime, const OrtValue* value, std::pmr::memory_resource* memory,
+                  std::string* storage, std::vector<OpgraftText>* texts, OpgraftTensor* tensor) {
+  TensorParts parts;
+  Status status = ReadTensor(runtime, value, memory, &parts);
+  if (!status.ok()) return status;
+  if (parts.element_type == kTextType) {
+    std::vector<std::string_view> views;
+    status = ReadTexts(runtime.api, value, Elements(parts.shape), storage, &views);
+    if (!status.ok()) return status;
+    *texts = ToTexts(views);
+    parts.data = texts->data();
+  }
+  *tensor = {parts.data, parts.shape.data(), parts.shape.size(), parts.element_type};
+  return Status();
 }
 
 Status ReadValue(const OrtApi* api, OrtStatus* got, OrtTypeInfo* type_info, const std::string& who,

@@ -9,11 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "opgraft/c_api.h"
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
 #include "ort/runtime.h"
 
 namespace opgraft::ort {
+
+/// The element type whose elements are texts.
+inline constexpr int kTextType = 8;
 
 struct TensorParts {
   void* data = nullptr;  ///< never nullptr once read, even for an empty tensor
@@ -35,6 +39,14 @@ Status ReadTexts(const OrtApi* api, const OrtValue* value, std::size_t elements,
 
 /// Stores text `index` of a tensor of strings.
 OrtStatus* StoreText(const OrtApi* api, OrtValue* value, std::size_t index, std::string_view text);
+
+/// The number of elements of a shape.
+std::size_t Elements(std::span<const std::int64_t> shape);
+
+/// A tensor as the contract of packs has it; that of strings gets its texts in memory of the
+/// caller's.
+Status ToContract(const Runtime& runtime, const OrtValue* value, std::pmr::memory_resource* memory,
+                  std::string* storage, std::vector<OpgraftText>* texts, OpgraftTensor* tensor);
 
 /// What the graph says of a value: its element type, 0 where nobody wants it, and its sizes. Those
 /// are empty for a scalar and for an unknown rank alike, for the runtime does not tell them apart.

@@ -130,11 +130,12 @@ void DeclareOperator(const std::string& domain, const std::string& name, const s
   if (Status status = Declare(std::move(schema)); !status.ok()) Raise(status);
 }
 
-/// The message of a ModelError for what the runtime said, or None where the model is not to blame.
+/// The kind and the message of the error for what the runtime said, or None where there is nothing
+/// to add.
 nb::object FindRefusal(const std::string& text) {
   const Status status = ort::ToRefusal(Status::Error(text));
-  return status.kind() == ErrorKind::kModel ? nb::object(nb::str(status.message().c_str()))
-                                            : nb::object(nb::none());
+  if (status.message() == text) return nb::none();
+  return nb::make_tuple(static_cast<int>(status.kind()), status.message());
 }
 
 nb::object FindError(const std::string& text) {
@@ -172,7 +173,7 @@ NB_MODULE(_pyop, module) {
   module.def("may_be_swapped", &MayBeSwapped, nb::arg("feed"),
              "Whether some array is not in this machine's byte order");
   module.def("find_refusal", &FindRefusal, nb::arg("text"),
-             "The message of a ModelError for what ONNX Runtime said of a model, or None");
+             "(kind of error, message) for what ONNX Runtime said of a model, or None");
   module.def(
       "find_error", &FindError, nb::arg("text"),
       "(error class, message, number of the exception or 0) in a text from ONNX Runtime, or None");

@@ -1,0 +1,107 @@
+// The type variables of an operator: what they may be, and a kernel for every combination.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "opgraft/binding.h"
+#include "opgraft/element.h"
+#include "opgraft/tensor.h"
+
+#pragma GCC visibility push(hidden)
+namespace opgraft::internal {
+
+/// What OPGRAFT_TYPES makes: the types that a parameter may have.
+template <class... Types>
+struct TypeVariable : VariableBase {
+  static_assert(sizeof...(Types) > 0, "OPGRAFT_TYPES: name a type at least");
+  static_assert(((kElementType<Types> != 0) && ...),
+                "OPGRAFT_TYPES: not an element type of tensors; they are float, double, "
+                "std::int8_t to std::uint64_t, bool, std::string, opgraft::Float16, "
+                "opgraft::BFloat16");
+  using Alternatives = List<Types...>;
+  static std::vector<std::int32_t> Numbers() { return {kElementType<Types>...}; }
+};
+
+/// "domain::Name", checked by the compiler.
+struct OperatorName {
+  template <std::size_t kSize>
+  consteval OperatorName(const char (&text)[kSize])  // NOLINT(google-explicit-constructor)
+      : text(text, kSize - 1) {
+    const std::size_t colon = this->text.find("::");
+    if (colon == std::string_view::npos || colon == 0 || colon + 2 == this->text.size() ||
+        this->text.find(':', colon + 2) != std::string_view::npos) {
+      throw "an operator is called \"domain::Name\"";
+    }
+  }
+  std::string_view text;
+};
+
+/// The class behind `.Cpu<Class>()`, as it is and as a template over the type variables.
+template <class Kernel>
+struct PlainClass {};
+template <template <class...> class Kernel>
+struct TemplateClass {};
+template <class F>
+struct Callable {
+  F function;
+};
+
+template <class T>
+struct IsKnownType
+    : std::bool_constant<kIsVariable<T> || kElementType<T> != 0 || std::is_same_v<T, Any>> {};
+
+/// The type variables of a list of values, each once.
+template <class Found, class Values>
+struct VariablesOf {
+  using Type = Found;
+};
+template <class... Found, class T, int kOccurrence, class... More>
+struct VariablesOf<List<Found...>, List<Value<T, kOccurrence>, More...>> {
+  static constexpr bool kIsNew = kIsVariable<T> && !(std::is_same_v<T, Found> || ...);
+  using Next = std::conditional_t<kIsNew, List<Found..., T>, List<Found...>>;
+  using Type = typename VariablesOf<Next, List<More...>>::Type;
+};
+
+/// Calls `visit` with each combination of what the variables may be.
+template <class... Binds, class Visit>
+void ForEachCombination(List<>, Combination<Binds...> combination, const Visit& visit) {
+  visit(combination);
+}
+template <class Variable, class... More, class... Binds, class Visit>
+void ForEachCombination(List<Variable, More...>, Combination<Binds...>, const Visit& visit) {
+  [&]<class... Types>(List<Types...>) {
+    (ForEachCombination(List<More...>(), Combination<Binds..., Bind<Variable, Types>>(), visit),
+     ...);
+  }(typename Variable::Alternatives());
+}
+
+/// What a kernel is for one combination of types.
+template <class Kernel, class Variables, class Combination>
+struct KernelFor;
+template <class F, class... Variables, class C>
+struct KernelFor<Callable<F>, List<Variables...>, C> {
+  template <class Binding>
+  using Type = FunctionKernel<Binding, F>;
+};
+template <class Kernel, class... Variables, class C>
+struct KernelFor<PlainClass<Kernel>, List<Variables...>, C> {
+  template <class Binding>
+  using Type = ClassKernel<Binding, Kernel>;
+};
+template <template <class...> class Kernel, class... Variables, class C>
+struct KernelFor<TemplateClass<Kernel>, List<Variables...>, C> {
+  template <class Binding>
+  using Type = ClassKernel<Binding, Kernel<Resolve<Variables, C>...>>;
+};
+
+/// False, but only once a template is filled in. Its name, in the compiler's message, says which
+/// types are meant.
+template <class...>
+inline constexpr bool kNoKernelFor = false;
+
+}  // namespace opgraft::internal
+#pragma GCC visibility pop

@@ -1,0 +1,18 @@
+// An error of a pack, as one of ours.
+#pragma once
+
+#include <string>
+
+#include "opgraft/c_api.h"
+#include "opgraft/status.h"
+
+namespace opgraft {
+
+inline Status ToStatus(const OpgraftError& error) {
+  const bool is_known = error.kind >= static_cast<int>(ErrorKind::kError) &&
+                        error.kind <= static_cast<int>(ErrorKind::kUnavailable);
+  return {is_known ? static_cast<ErrorKind>(error.kind) : ErrorKind::kError,
+          std::string(error.text.data, error.text.size)};
+}
+
+}  // namespace opgraft

@@ -1,0 +1,82 @@
+// Answers by calls of the runtime about its shape inference.
+#include "ort/pack_inference.h"
+
+#include <utility>
+
+#include "core/pack_error.h"
+#include "ort/calls.h"
+#include "ort/shapes.h"
+
+namespace opgraft::ort {
+
+const OpgraftInferenceTable PackInference::kTable = {&Fail,      &InputCount, &OutputCount, &Input,
+                                                     &Attribute, &Constant,   &SetOutput};
+
+PackInference::PackInference(const Runtime& runtime, OrtShapeInferContext* context, std::string who)
+    : OpgraftInference{&kTable},
+      runtime_(runtime),
+      context_(context),
+      attributes_(runtime, context),
+      who_(std::move(who)) {}
+
+Status PackInference::Read() {
+  const OrtApi* const api = runtime_.api;
+  std::size_t count = 0;
+  Status status = FromRuntime(api, ShapeInferContext_GetInputCount(api, context_, &count));
+  for (std::size_t i = 0; i < count && status.ok(); ++i) {
+    Known& known = inputs_.emplace_back();
+    // An absent input has no type to be read.
+    if (!ReadShape(api, context_, i, &known.type, &known.shape).ok()) known = Known();
+    if (!known.shape) continue;
+    for (const Dimension& dimension : *known.shape) {
+      known.dimensions.push_back({dimension.size, dimension.symbol.c_str()});
+    }
+  }
+  return status;
+}
+
+void PackInference::Fail(OpgraftInference* self, const OpgraftError* error) {
+  Self(self).status_ = ToStatus(*error);
+}
+
+int PackInference::Input(OpgraftInference* self, std::size_t index, OpgraftShape* shape) {
+  const std::vector<Known>& inputs = Self(self).inputs_;
+  *shape = {};
+  if (index >= inputs.size()) return 0;
+  const Known& known = inputs[index];
+  *shape = {known.type, known.shape ? 1 : 0, known.dimensions.size(), known.dimensions.data()};
+  return 0;
+}
+
+int PackInference::Attribute(OpgraftInference* self, const char* name, std::int32_t kind,
+                             OpgraftAttribute* attribute) {
+  PackInference& inference = Self(self);
+  *attribute = {};
+  if (!inference.attributes_.Has(name)) return 0;
+  Status status = inference.values_.emplace_back(inference.runtime_)
+                      .Read(inference.attributes_, name, kind, attribute);
+  if (status.ok() && attribute->kind == 0) {
+    status = Status::Unavailable("attribute '" + std::string(name) + "' cannot be read here");
+  }
+  if (status.ok()) return 0;
+  inference.status_ = std::move(status);
+  return 1;
+}
+
+int PackInference::SetOutput(OpgraftInference* self, std::size_t index, const OpgraftShape* shape) {
+  PackInference& inference = Self(self);
+  // Without dimensions it would be taken for a scalar's, or a scalar's for one that is not known.
+  if (shape->has_rank == 0 || shape->rank == 0 || shape->element_type == 0) return 0;
+  std::vector<Dimension> dimensions;
+  for (std::size_t i = 0; i < shape->rank; ++i) {
+    const OpgraftDimension& one = shape->dimensions[i];
+    dimensions.push_back({one.size, one.symbol != nullptr ? one.symbol : ""});
+  }
+  Status status = WriteShape(inference.runtime_.api, inference.context_, inference.who_, index,
+                             shape->element_type, dimensions);
+  if (status.ok()) return 0;
+  inference.status_ = std::move(status);
+  return 1;
+}
+
+}  // namespace opgraft::ort

@@ -1,0 +1,55 @@
+// A node whose shapes are inferred, as opgraft/c_api.h tells a pack of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "core/schema.h"
+#include "opgraft/c_api.h"
+#include "opgraft/onnxruntime.h"
+#include "opgraft/status.h"
+#include "ort/attribute_memory.h"
+#include "ort/attributes.h"
+#include "ort/runtime.h"
+
+namespace opgraft::ort {
+
+/// A node whose shapes are inferred.
+class PackInference : public OpgraftInference {
+ public:
+  PackInference(const Runtime& runtime, OrtShapeInferContext* context, std::string who);
+
+  Status Read();
+
+  const Status& status() const { return status_; }
+
+ private:
+  struct Known {
+    int type = 0;
+    SymbolicShape shape;
+    std::vector<OpgraftDimension> dimensions;
+  };
+  static const OpgraftInferenceTable kTable;
+  static PackInference& Self(OpgraftInference* self) { return *static_cast<PackInference*>(self); }
+  static void Fail(OpgraftInference* self, const OpgraftError* error);
+  static std::size_t InputCount(OpgraftInference* self) { return Self(self).inputs_.size(); }
+  static std::size_t OutputCount(OpgraftInference*) { return SIZE_MAX; }
+  static int Input(OpgraftInference* self, std::size_t index, OpgraftShape* shape);
+  static int Attribute(OpgraftInference* self, const char* name, std::int32_t kind,
+                       OpgraftAttribute* attribute);
+  static int Constant(OpgraftInference*, std::size_t, OpgraftTensor*) { return 0; }
+  static int SetOutput(OpgraftInference* self, std::size_t index, const OpgraftShape* shape);
+
+  const Runtime runtime_;
+  OrtShapeInferContext* const context_;
+  const InferenceAttributes attributes_;
+  const std::string who_;
+  std::vector<Known> inputs_;
+  Status status_;
+  std::deque<AttributeMemory> values_;
+};
+
+}  // namespace opgraft::ort

@@ -1,0 +1,59 @@
+// A node whose kernel is being made, as opgraft/c_api.h tells a pack of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory_resource>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opgraft/c_api.h"
+#include "opgraft/onnxruntime.h"
+#include "opgraft/status.h"
+#include "ort/attribute_memory.h"
+#include "ort/attributes.h"
+#include "ort/runtime.h"
+
+namespace opgraft::ort {
+
+/// A node whose kernel is being made.
+class PackNode : public OpgraftNode {
+ public:
+  PackNode(const Runtime& runtime, const OrtKernelInfo* info);
+
+  /// Reads the name and the counts; before anything else. A node without a name is called by its
+  /// operator and its first output, as preparing calls it.
+  Status Read(std::string_view operator_name);
+
+  const std::string& name() const { return name_; }
+  const Status& status() const { return status_; }
+
+ private:
+  static const OpgraftNodeTable kTable;
+  static PackNode& Self(OpgraftNode* self) { return *static_cast<PackNode*>(self); }
+  static void Fail(OpgraftNode* self, const OpgraftError* error);
+  static OpgraftText Name(OpgraftNode* self);
+  static std::size_t InputCount(OpgraftNode* self) { return Self(self).inputs_; }
+  static std::size_t OutputCount(OpgraftNode* self) { return Self(self).outputs_; }
+  static int InputType(OpgraftNode* self, std::size_t index, std::int32_t* type);
+  static int Attribute(OpgraftNode* self, const char* name, std::int32_t kind,
+                       OpgraftAttribute* attribute);
+  static int Constant(OpgraftNode* self, std::size_t index, OpgraftTensor* tensor);
+  Status ReadConstant(std::size_t index, OpgraftTensor* tensor);
+
+  const Runtime runtime_;
+  const OrtKernelInfo* const info_;
+  const KernelAttributes attributes_;
+  std::string name_;
+  std::size_t inputs_ = 0;
+  std::size_t outputs_ = 0;
+  Status status_;
+  std::deque<AttributeMemory> values_;
+  std::pmr::monotonic_buffer_resource memory_;
+  std::deque<std::string> storages_;
+  std::deque<std::vector<OpgraftText>> texts_;
+};
+
+}  // namespace opgraft::ort
