@@ -82,7 +82,11 @@ def _kept(files: Sequence[Path], command: Sequence[str], ending: str) -> Path:
     return KEPT / f"{files[0].stem}-{digest.hexdigest()[:16]}.{ending}"
 
 
+_refused: dict[Path, str] = {}  # what did not compile, so that it is tried once
+
+
 def _run(command: Sequence[str], output: Path) -> None:
+    assert output not in _refused, _refused[output]
     output.parent.mkdir(parents=True, exist_ok=True)
     unfinished = output.with_suffix(f".{os.getpid()}")
     done = subprocess.run(
@@ -92,5 +96,7 @@ def _run(command: Sequence[str], output: Path) -> None:
         check=False,
         env=ENVIRONMENT,
     )
+    if done.returncode != 0:
+        _refused[output] = done.stderr
     assert done.returncode == 0, done.stderr
     unfinished.replace(output)

@@ -230,7 +230,8 @@ class ShapeRule {
 
  private:
   friend ShapeRule SameAs(std::string input);
-  ShapeRule Map(std::function<Shape(Shape, const ShapeContext&)> change, ShapeNames more) const;
+  ShapeRule Map(std::function<Shape(Shape, const ShapeContext&)> change,
+                const ShapeNames& more) const;
 
   Function function_;
   ShapeNames names_;

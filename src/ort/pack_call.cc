@@ -12,6 +12,28 @@
 
 namespace opgraft::ort {
 
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+
+/// What the thread sanitizer cannot see, for the runtime is not built with it: that its threads
+/// begin a loop after we call for it, and that we go on after they are done. What they do to each
+/// other in between stays in sight.
+struct WatchedLoop {
+  void (*body)(void*, std::size_t);
+  void* argument;
+  char begin = 0;
+  char end = 0;
+
+  static void Run(void* self, std::size_t index) {
+    auto& loop = *static_cast<WatchedLoop*>(self);
+    __tsan_acquire(&loop.begin);
+    loop.body(loop.argument, index);
+    __tsan_release(&loop.end);
+  }
+};
+#endif
+
 const OpgraftCallTable PackCall::kTable = {&Fail,    &Input,       &Output, &StoreTexts,
                                            &Scratch, &ParallelFor, &Log};
 
@@ -137,8 +159,17 @@ int PackCall::Scratch(OpgraftCall* self, std::size_t bytes, void** memory) {
 int PackCall::ParallelFor(OpgraftCall* self, std::size_t total, std::size_t batches,
                           void (*body)(void*, std::size_t), void* argument) {
   PackCall& call = Self(self);
+#if defined(__SANITIZE_THREAD__)
+  WatchedLoop loop{body, argument};
+  __tsan_release(&loop.begin);
+  const int failed = call.Keep(KernelContext_ParallelFor(call.api_, call.context_,
+                                                         &WatchedLoop::Run, total, batches, &loop));
+  __tsan_acquire(&loop.end);
+  return failed;
+#else
   return call.Keep(
       KernelContext_ParallelFor(call.api_, call.context_, body, total, batches, argument));
+#endif
 }
 
 int PackCall::Log(OpgraftCall* self, std::int32_t severity, const OpgraftText* text) {

@@ -91,7 +91,7 @@ DimRule SizeFrom(std::string attribute) {
 }
 
 ShapeRule ShapeRule::Map(std::function<Shape(Shape, const ShapeContext&)> change,
-                         ShapeNames more) const {
+                         const ShapeNames& more) const {
   return {[function = function_,
            change = std::move(change)](const ShapeContext& context) -> std::optional<Shape> {
             std::optional<Shape> shape = function(context);
@@ -117,7 +117,7 @@ ShapeRule ShapeRule::With(std::int64_t axis, DimRule size) const {
         shape[AxisOf(axis, shape.size())] = size(context);
         return shape;
       },
-      std::move(more));
+      more);
 }
 
 ShapeRule ShapeRule::WithoutLast(std::size_t count) const {
