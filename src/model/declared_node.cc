@@ -86,9 +86,7 @@ class Matcher {
         return Status::Model(who_ + ": it has no attribute " + Quoted(name) + "; it has " +
                              AttributeNames());
       }
-      // The runtime tells a pack nothing of an attribute that is of another kind.
-      const bool fits = known->type == type || (!schema_.native && IsWider(known->type, type));
-      if (!fits) {
+      if (known->type != type && !IsWider(known->type, type)) {
         return Status::Model(who_ + ": attribute " + Quoted(name) + " is of ONNX's kind " +
                              tag::AttributeTypeName(type) + ", expected " +
                              tag::AttributeTypeName(known->type));

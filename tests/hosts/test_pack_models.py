@@ -61,6 +61,13 @@ def test_what_an_older_version_does_not_have() -> None:
         opgraft.prepare(one_node("test.packs.Step <more = 2.0> (x)", '"test.packs": 3'))
 
 
+def test_whole_numbers_stand_for_floats() -> None:
+    """As they do where the pack is a plain library."""
+    given = one_node("test.packs.Scale <factor = 3> (x)")
+    assert given.graph.node[0].attribute[0].type == onnx.AttributeProto.INT
+    np.testing.assert_array_equal(run_model(given, X)[0], X * 3)
+
+
 # Places.
 
 
