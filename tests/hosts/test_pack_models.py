@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 import opgraft
 from conftest import run_model
+from packs import build_once, operator_source
 
 X = np.float32([1, 2])
 
@@ -172,6 +175,20 @@ def test_ours_where_it_is_preferred(prefer: str, imports: str) -> None:
     given = one_node(QUICK_GELU, imports)
     np.testing.assert_array_equal(run_model(given, X, prefer=[prefer])[0], X + 100)
     np.testing.assert_array_equal(run_model(given, X, prefer=prefer)[0], X + 100)
+
+
+def test_a_programs_own_pack_is_preferred_to_ours(tmp_path: Path) -> None:
+    """In a process of its own: the packs that come with Opgraft have the operator too."""
+    library = build_once("own_gelu", operator_source("Gelu", "x[i] + 7", "com.microsoft"))
+    model = tmp_path / "model.onnx"
+    onnx.save(one_node("com.microsoft.Gelu (x)", MICROSOFT), model)
+    program = f"""
+import numpy, opgraft
+opgraft.load({str(library)!r})
+session = opgraft.InferenceSession({str(model)!r}, prefer=["com.microsoft::Gelu"])
+print(session.run(None, {{"x": numpy.float32([1])}})[0])
+"""
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[8.]\n"
 
 
 def test_what_is_preferred_stays_so_when_saved(runtimes_pack: opgraft.Pack) -> None:
