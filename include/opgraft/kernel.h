@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -177,10 +178,16 @@ class Context {
 
   const std::string& node_name() const { return state_.name; }
 
-  /// Memory from the runtime's allocator, until the kernel returns; not set to anything.
+  /// Memory from the runtime's allocator, until the kernel returns; not set to anything. Throws in
+  /// the body of a parallel loop: the host is asked for it by one thread alone.
   template <class T>
   std::span<T> Scratch(std::size_t count) {
     static_assert(std::is_trivially_destructible_v<T>, "scratch memory is given back as it is");
+    if (is_looping_) {
+      throw std::logic_error(
+          "Scratch is called in the body of a parallel loop; call it before the loop, for all "
+          "parts at once");
+    }
     if (count > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
     void* memory = nullptr;
     internal::Check(call_->table->scratch(call_, count * sizeof(T), &memory));
@@ -207,7 +214,11 @@ class Context {
         if (!self.has_failed.exchange(true)) self.exception = std::current_exception();
       }
     };
-    internal::Check(call_->table->parallel_for(call_, total, batches, run, &loop));
+    const bool was_looping = is_looping_;
+    if (!was_looping) is_looping_ = true;  // the threads of an inner loop read it
+    const int failed = call_->table->parallel_for(call_, total, batches, run, &loop);
+    if (!was_looping) is_looping_ = false;
+    internal::Check(failed);
     if (loop.exception != nullptr) std::rethrow_exception(loop.exception);
   }
 
@@ -230,6 +241,9 @@ class Context {
     });
   }
 
+  /// Whether it is the body of a parallel loop that asks.
+  bool is_looping() const { return is_looping_; }
+
   /// Writes to the runtime's log, where it is set to such messages.
   void Log(Severity severity, std::string_view message) {
     const OpgraftText text = {message.data(), message.size()};
@@ -239,6 +253,7 @@ class Context {
  private:
   const internal::NodeState& state_;
   OpgraftCall* const call_;
+  bool is_looping_ = false;
 };
 
 namespace internal {

@@ -44,12 +44,13 @@ def load(pack: str | os.PathLike[str]) -> Pack:
 
 
 def load_preferred(prefer: Iterable[str]) -> list[str]:
-    """The entries of `prefer`; where there are some, the packs are loaded that come with Opgraft.
+    """The entries of `prefer`; where packs lack one, those are loaded that come with Opgraft.
 
-    Not before: they have kernels for what ONNX Runtime has its own for.
+    Not before: they have kernels for what ONNX Runtime has its own for, and a pack of the program's
+    own may have operators of the same names.
     """
     entries = names(prefer, "prefer", 'names such as ["com.microsoft::Gelu"]')
-    if entries:
+    if entries and not {one.full_name for one in operators()}.issuperset(entries):
         for pack in shipped_packs():
             load(pack)
     return entries

@@ -1,6 +1,7 @@
 // The C interface behind opgraft/host.h.
 #include "opgraft/host.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -39,9 +40,21 @@ Status Load(const char* path) {
   });
 }
 
-/// The packs that come with Opgraft are loaded when a session prefers an operator.
+/// Whether packs that are loaded have every operator of the list. Of a domain it cannot be told.
+bool IsLoaded(std::string_view prefer) {
+  while (!prefer.empty()) {
+    const std::size_t comma = std::min(prefer.find(','), prefer.size());
+    const std::string_view entry = prefer.substr(0, comma);
+    prefer.remove_prefix(std::min(comma + 1, prefer.size()));
+    if (!entry.empty() && Packs::OfThisProcess().OwnerOf(entry).empty()) return false;
+  }
+  return true;
+}
+
+/// The packs that come with Opgraft are loaded when a session prefers an operator that no pack has
+/// yet: a program's own pack may have operators of the same names.
 Status LoadPreferred(std::string_view prefer) {
-  if (prefer.empty()) return Status();
+  if (IsLoaded(prefer)) return Status();
   static const char anchor = 0;
   const std::filesystem::path library = platform::PathOf(&anchor);
   const std::filesystem::path pack =

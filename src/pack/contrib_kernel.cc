@@ -96,7 +96,8 @@ bool OpKernelInfo::TryGetConstantInput(int index, const Tensor** value) const {
   return true;
 }
 
-/// The runtime's memory on the thread of the call, the heap's on others and after the call.
+/// The runtime's memory on the thread of the call, the heap's in loops, on others and after the
+/// call.
 class OpKernelContext::CallAllocator final : public IAllocator {
  public:
   explicit CallAllocator(opgraft::Context* context) : context_(context) {}
@@ -106,7 +107,7 @@ class OpKernelContext::CallAllocator final : public IAllocator {
   ORT_DISALLOW_COPY_ASSIGNMENT_AND_MOVE(CallAllocator);
 
   void* Alloc(std::size_t size) override {
-    if (owner_ == std::this_thread::get_id() && context_ != nullptr) {
+    if (owner_ == std::this_thread::get_id() && context_ != nullptr && !context_->is_looping()) {
       return context_->Scratch<std::byte>(size).data();
     }
     const std::lock_guard lock(mutex_);

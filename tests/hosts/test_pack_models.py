@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 import opgraft
 from conftest import run_model
+from packs import build_once, operator_source
 
 X = np.float32([1, 2])
 
@@ -59,6 +62,13 @@ def test_an_import_below_the_oldest_version() -> None:
 def test_what_an_older_version_does_not_have() -> None:
     with pytest.raises(opgraft.ModelError, match="node 'name', operator test.packs::Step.*'more'"):
         opgraft.prepare(one_node("test.packs.Step <more = 2.0> (x)", '"test.packs": 3'))
+
+
+def test_whole_numbers_stand_for_floats() -> None:
+    """As they do where the pack is a plain library."""
+    given = one_node("test.packs.Scale <factor = 3> (x)")
+    assert given.graph.node[0].attribute[0].type == onnx.AttributeProto.INT
+    np.testing.assert_array_equal(run_model(given, X)[0], X * 3)
 
 
 # Places.
@@ -165,6 +175,20 @@ def test_ours_where_it_is_preferred(prefer: str, imports: str) -> None:
     given = one_node(QUICK_GELU, imports)
     np.testing.assert_array_equal(run_model(given, X, prefer=[prefer])[0], X + 100)
     np.testing.assert_array_equal(run_model(given, X, prefer=prefer)[0], X + 100)
+
+
+def test_a_programs_own_pack_is_preferred_to_ours(tmp_path: Path) -> None:
+    """In a process of its own: the packs that come with Opgraft have the operator too."""
+    library = build_once("own_gelu", operator_source("Gelu", "x[i] + 7", "com.microsoft"))
+    model = tmp_path / "model.onnx"
+    onnx.save(one_node("com.microsoft.Gelu (x)", MICROSOFT), model)
+    program = f"""
+import numpy, opgraft
+opgraft.load({str(library)!r})
+session = opgraft.InferenceSession({str(model)!r}, prefer=["com.microsoft::Gelu"])
+print(session.run(None, {{"x": numpy.float32([1])}})[0])
+"""
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[8.]\n"
 
 
 def test_what_is_preferred_stays_so_when_saved(runtimes_pack: opgraft.Pack) -> None:

@@ -260,6 +260,16 @@ def test_parallel_ranges(grain: int, size: int) -> None:
     assert ranges.item() <= 256
 
 
+def test_scratch_memory_in_a_parallel_loop_is_refused() -> None:
+    """It would be asked for by several threads at once."""
+    session = open_session(node_model("ScratchInLoop", [floats(10_000)]), threads=4)
+    for _ in range(3):
+        with pytest.raises(
+            Exception, match="node 'the node', operator .*ScratchInLoop: .*call it before the loop"
+        ):
+            session.run(None, {"x0": floats(10_000)})
+
+
 def test_an_exception_in_a_parallel_loop() -> None:
     session = open_session(node_model("ThrowInLoop", [floats(100)]), threads=2)
     with pytest.raises(

@@ -93,6 +93,18 @@ OPGRAFT_OP("test.pack::ThrowInLoop")
       });
     });
 
+OPGRAFT_OP("test.pack::ScratchInLoop")
+    .Input<float>("x")
+    .Output<float>("y")
+    .Shape(opgraft::SameAs("x"))
+    .Cpu([](opgraft::Context& context, opgraft::Tensor<const float> x, opgraft::Tensor<float> y) {
+      context.ParallelFor(x.size(), [&](std::size_t i) {
+        const std::span<float> own = context.Scratch<float>(16);
+        own[0] = x[i];
+        y[i] = own[0];
+      });
+    });
+
 OPGRAFT_OP("test.pack::Increment")
     .Doc("Adds one, in place if it may, and tells whether it did.")
     .Input<float>("x")

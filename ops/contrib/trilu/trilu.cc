@@ -18,9 +18,9 @@ Status ComputeTrilu(Context& context, Tensor<const T> x,
   const std::int64_t diagonal = k ? (*k)[0] : 0;
   const std::int64_t rows = x.dimension(-2);
   const std::int64_t columns = x.dimension(-1);
+  if (x.size() == 0) return Status();  // the other sizes may have any product then
   const std::size_t matrix = static_cast<std::size_t>(rows * columns);
-  const std::size_t grain =
-      matrix > 0 ? std::max<std::size_t>(1, kGrain / (matrix * sizeof(T))) : 1;
+  const std::size_t grain = std::max<std::size_t>(1, kGrain / (matrix * sizeof(T)));
   context.ParallelRanges(CountMatrices(x.shape()), grain, [&](std::size_t first, std::size_t last) {
     Trilu<sizeof(T)>(x.data() + first * matrix, y.data() + first * matrix,
                      {static_cast<std::int64_t>(last - first), rows, columns}, diagonal,

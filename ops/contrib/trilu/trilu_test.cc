@@ -58,6 +58,15 @@ TEST(TriluContribOpTest, Empty) {
   test.Run();
 }
 
+TEST(TriluContribOpTest, NoneOfManyLargeMatrices) {
+  // So many bytes of one matrix are 0 in 64 bits.
+  const std::int64_t size = std::int64_t{1} << 31;
+  OpTester test = Trilu();
+  test.AddInput<float>("X", {0, size, size}, {});
+  test.AddOutput<float>("Y", {0, size, size}, {});
+  test.Run();
+}
+
 TEST(TriluContribOpTest, WhatIsNoMatrixOrNoDiagonalIsRefused) {
   OpTester vector = Trilu();
   vector.AddInput<float>("X", {2}, {1, 2});
