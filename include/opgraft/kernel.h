@@ -222,8 +222,8 @@ class Context {
     if (loop.exception != nullptr) std::rethrow_exception(loop.exception);
   }
 
-  /// As ParallelFor, over ranges: calls `body(first, last)` for parts of at least `grain` of what
-  /// is below `total`; at once and here where that is one part.
+  /// As ParallelFor, over ranges: calls `body(first, last)` for parts of about `grain` or more of
+  /// what is below `total`; at once and here where that is one part.
   template <class Body>
   void ParallelRanges(std::size_t total, std::size_t grain, const Body& body) {
     const std::size_t most = grain > 0 ? (total + grain - 1) / grain : total;

@@ -19,7 +19,6 @@ enum Kind : int {
   kInts = 7,
   kStrings = 8
 };
-constexpr int kTextType = 8;
 
 const char* KindName(int kind) {
   switch (kind) {

@@ -65,15 +65,21 @@ Status FindDomains(const ort::Runtime& runtime, const std::vector<Domain>** doma
   static std::mutex mutex;
   static auto* const made = new std::map<ort::Runtime, std::vector<Domain>>;
   const std::lock_guard lock(mutex);
-  std::vector<Domain>& found = (*made)[runtime];
-  *domains = &found;
-  return found.empty() ? MakeDomains(runtime, &found) : Status();
+  auto found = made->find(runtime);
+  if (found == made->end()) {
+    std::vector<Domain> fresh;
+    if (Status status = MakeDomains(runtime, &fresh); !status.ok()) return status;
+    found = made->emplace(runtime, std::move(fresh)).first;
+  }
+  *domains = &found->second;
+  return Status();
 }
 
 Status Register(const OrtApiBase* base, OrtSessionOptions* options, ort::Runtime* runtime) {
   if (Status status = ort::Runtime::Find(base, runtime); !status.ok()) return status;
   const std::vector<Domain>* domains = nullptr;
   Status status = FindDomains(*runtime, &domains);
+  if (!status.ok()) return status;
   for (const Domain& domain : *domains) {
     if (!status.ok()) break;
     status = ort::FromRuntime(runtime->api,
