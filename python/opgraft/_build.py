@@ -128,6 +128,10 @@ def build_pack(sources: Sequence[Path], output: Path, settings: Settings) -> Non
             os.replace(library, output)
 
 
+#: Files that are compiled without a word; more take a while.
+_FEW = 3
+
+
 def compile_sources(
     sources: Sequence[Path], settings: Settings, scratch: Path, *shared: Objects
 ) -> list[Path]:
@@ -140,7 +144,7 @@ def compile_sources(
     ]
     for one in shared:
         missing = list(one.missing())
-        if missing:
+        if len(missing) > _FEW:
             print(
                 f"opgraft: compiling what every {one.purpose} holds, this once: "
                 f"{len(missing)} files",
