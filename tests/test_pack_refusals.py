@@ -24,7 +24,7 @@ WRONG = {
     "attributes forgotten": (
         f'{DECLARED}.Attribute<float>("a", 1){RULE}'
         ".Cpu([]<class E>(opgraft::Tensor<const E>, opgraft::Tensor<E>) {});",
-        "then the attributes, each in the order declared",
+        "then the attributes, each by value and in the order declared",
     ),
     "an optional input taken as one that is there": (
         'OPGRAFT_OP("my::A").OptionalInput<float>("x").Output<float>("y")'
@@ -33,7 +33,7 @@ WRONG = {
     ),
     "an input that is written to": (
         f"{DECLARED}{RULE}.Cpu([]<class E>(opgraft::Tensor<E>, opgraft::Tensor<E>) {{}});",
-        "the inputs as opgraft::Tensor<const T>",
+        "the inputs as opgraft::Tensor<const E>",
     ),
     "a type without a kernel": (
         f"{DECLARED}{RULE}.Cpu([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}});",

@@ -1,5 +1,6 @@
 // Declares com.microsoft Inverse.
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 #include "ops/contrib/inverse/inverse_cpu.h"
@@ -29,14 +30,18 @@ Status ComputeInverse(Context& context, Tensor<const T> x, Tensor<T> y) {
       std::max(n > kLanes ? std::size_t{1} : grain, (count + kMostParts - 1) / kMostParts);
   const std::size_t parts = (count + size - 1) / size;
   const std::size_t scratch_bytes = InvertScratchBytes<Plain<T>>(n);
-  const std::span<std::byte> scratch = context.Scratch<std::byte>(scratch_bytes * parts);
+  // A visit to the runtime's allocator costs more than a small matrix does.
+  alignas(64) std::array<std::byte, 1 << 15> few;
+  std::byte* const scratch = scratch_bytes * parts <= few.size()
+                                 ? few.data()
+                                 : context.Scratch<std::byte>(scratch_bytes * parts).data();
 
   std::mutex mutex;
   SingularMatrix singular;
   const auto invert = [&](std::size_t part) {
-    const SingularMatrix found = Invert(
-        reinterpret_cast<const Plain<T>*>(x.data()), reinterpret_cast<Plain<T>*>(y.data()), n,
-        part * size, std::min(count, (part + 1) * size), scratch.data() + part * scratch_bytes);
+    const SingularMatrix found =
+        Invert(reinterpret_cast<const Plain<T>*>(x.data()), reinterpret_cast<Plain<T>*>(y.data()),
+               n, part * size, std::min(count, (part + 1) * size), scratch + part * scratch_bytes);
     if (!found) return;
     const std::lock_guard lock(mutex);
     if (!singular || found.matrix < singular.matrix) singular = found;
