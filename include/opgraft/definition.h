@@ -75,6 +75,14 @@ struct OperatorDefinition {
   /// The place of one of `parameters`, or their number where none is called so.
   static std::size_t IndexOf(const std::vector<ParameterDefinition>& parameters,
                              std::string_view name);
+  /// The parameter of value `index`: the last one where there are more values than parameters.
+  static const ParameterDefinition& At(const std::vector<ParameterDefinition>& parameters,
+                                       std::size_t index) {
+    return parameters[index < parameters.size() ? index : parameters.size() - 1];
+  }
+  /// The element type of an output: the only one, or that of the first input that has it, by the
+  /// types of the inputs (0: absent, or not known); 0 where nobody can tell.
+  std::int32_t OutputType(std::size_t index, const std::vector<std::int32_t>& input_types) const;
   /// The place of a type; it is added where it is not there yet.
   std::uint32_t TypeIndex(const TypeDefinition& type);
 };

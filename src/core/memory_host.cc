@@ -230,11 +230,6 @@ constinit const OpgraftInferenceTable MemoryInference::kTable = {
       return 0;
     }};
 
-Status ErrorOf(const std::string& who, const Status& status) {
-  if (status.ok()) return Status::Error(who + ": it failed, and did not say why");
-  return {status.kind(), who + ": " + status.message()};
-}
-
 Status CheckCounts(const Schema& schema, const std::string& who, std::size_t inputs,
                    std::size_t outputs) {
   if (!Schema::TakesCount(schema.inputs, inputs)) {
@@ -295,11 +290,11 @@ Status RunNative(const Schema& schema, std::span<const OpgraftTensor> inputs, st
 
   MemoryNode node(schema.name, inputs, outputs, attributes);
   void* state = nullptr;
-  if (kernel->create(kernel, &node, &state) != 0) return ErrorOf(who, node.status());
+  if (kernel->create(kernel, &node, &state) != 0) return ErrorOfPack(who, node.status());
   MemoryCall call(inputs, outputs, output_types, receiver);
   const int failed = kernel->compute(state, &call);
   kernel->destroy(state);
-  return failed == 0 ? Status() : ErrorOf(who, call.status());
+  return failed == 0 ? Status() : ErrorOfPack(who, call.status());
 }
 
 Status InferNative(const Schema& schema, const std::vector<KnownValue>& inputs, std::size_t outputs,
@@ -322,7 +317,7 @@ Status InferNative(const Schema& schema, const std::vector<KnownValue>& inputs, 
   if (declaration.infer == nullptr) return Status();
   MemoryInference inference(inputs, outputs, attributes, inferred);
   if (declaration.infer(&declaration, &inference) == 0) return Status();
-  return ErrorOf(who, inference.status());
+  return ErrorOfPack(who, inference.status());
 }
 
 }  // namespace opgraft

@@ -15,4 +15,10 @@ inline Status ToStatus(const OpgraftError& error) {
           std::string(error.text.data, error.text.size)};
 }
 
+/// What a pack's function that failed left behind, after the name of who asked it.
+inline Status ErrorOfPack(const std::string& who, const Status& status) {
+  if (status.ok()) return Status::Error(who + ": it failed, and did not say why");
+  return {status.kind(), who + ": " + status.message()};
+}
+
 }  // namespace opgraft

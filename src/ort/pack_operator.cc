@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/element_type.h"
+#include "core/pack_error.h"
 #include "ort/calls.h"
 #include "ort/pack_call.h"
 #include "ort/pack_inference.h"
@@ -32,16 +33,10 @@ struct PackKernel {
     if (state != nullptr) kernel->destroy(state);
   }
 
-  /// An error of a pack, or a word where it gave none.
-  static Status Error(const std::string& who, const Status& status) {
-    if (status.ok()) return Status::Error(who + ": it failed, and did not say why");
-    return {status.kind(), who + ": " + status.message()};
-  }
-
   Status Compute(OrtKernelContext* context) const {
     PackCall call(runtime, context, output_types);
     if (kernel->compute(state, &call) == 0) return Status();
-    return Error(who, call.status());
+    return ErrorOfPack(who, call.status());
   }
 };
 
@@ -197,7 +192,7 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
   }
   if (kernel_.create(&kernel_, &node, &kernel->state) != 0) {
     kernel->state = nullptr;
-    return PackKernel::Error(kernel->who, node.status());
+    return ErrorOfPack(kernel->who, node.status());
   }
   *made = kernel.release();
   return Status();
@@ -208,7 +203,7 @@ Status PackOperator::Infer(OrtShapeInferContext* context) const {
   PackInference inference(runtime_, context, declaration_.name);
   if (Status status = inference.Read(); !status.ok()) return status;
   if (declaration_.infer(&declaration_, &inference) == 0) return Status();
-  return PackKernel::Error(declaration_.name, inference.status());
+  return ErrorOfPack(declaration_.name, inference.status());
 }
 
 void AddKernels(const Runtime& runtime, const OpgraftOperator& declaration, const std::string& name,

@@ -11,12 +11,7 @@ namespace onnxruntime {
 namespace {
 
 using opgraft::internal::Check;
-using opgraft::internal::ParameterDefinition;
-
-const ParameterDefinition& ParameterOf(const std::vector<ParameterDefinition>& parameters,
-                                       std::size_t index) {
-  return parameters[std::min(index, parameters.size() - 1)];
-}
+using opgraft::internal::OperatorDefinition;
 
 /// A view of a tensor of the host's; one of strings has the strings.
 Tensor ToTensor(const OpgraftTensor& tensor) {
@@ -40,7 +35,8 @@ Node::Node(const opgraft::internal::NodeState& state, OpgraftNode* host) : state
     std::int32_t type = 0;
     Check(host->table->input_type(host, i, &type));
     const bool is_declared = !state.definition->inputs.empty();
-    const std::string name = is_declared ? ParameterOf(state.definition->inputs, i).name : "";
+    const std::string name =
+        is_declared ? OperatorDefinition::At(state.definition->inputs, i).name : "";
     inputs_.push_back(&arguments_.emplace_back(name, type != 0));
   }
 }
@@ -50,7 +46,7 @@ contrib_internal::KernelNode::KernelNode(const opgraft::internal::OperatorDefini
     : state(definition, of), kernel_types(types), host(of), node(state, of) {
   // Types that differ from input to input: the runtime has checked the others.
   for (std::size_t i = 0; i < state.input_count && !definition.inputs.empty(); ++i) {
-    const auto& variable = definition.types[ParameterOf(definition.inputs, i).type];
+    const auto& variable = definition.types[OperatorDefinition::At(definition.inputs, i).type];
     std::int32_t type = 0;
     Check(of->table->input_type(of, i, &type));
     const auto& allowed = variable.allowed;
@@ -173,7 +169,7 @@ Tensor* OpKernelContext::Output(int index, const TensorShape& shape) {
   }
   ORT_ENFORCE(shape.Size() >= 0, "output ", index, " is asked for with the shape ", shape);
   is_asked_[place] = true;
-  const auto& parameter = ParameterOf(node_.state.definition->outputs, place);
+  const auto& parameter = OperatorDefinition::At(node_.state.definition->outputs, place);
   const MLDataType type = DataTypeImpl::Find(node_.kernel_types[parameter.type]);
   if (type == DataTypeImpl::GetType<std::string>()) {
     std::vector<std::string> strings(static_cast<std::size_t>(shape.Size()));
@@ -195,7 +191,7 @@ Status OpKernelContext::GetTempSpaceAllocator(AllocatorPtr* allocator) const {
 
 void OpKernelContext::Finish() {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    const auto& parameter = ParameterOf(node_.state.definition->outputs, i);
+    const auto& parameter = OperatorDefinition::At(node_.state.definition->outputs, i);
     if (!is_asked_[i] && parameter.occurrence != OPGRAFT_OPTIONAL) {
       ORT_THROW("the kernel has not made output ", i, ", '", parameter.name, "': ctx->Output(", i,
                 ", shape)");

@@ -1,7 +1,6 @@
 // From the contract of a pack to what inference functions of schemas ask, and back.
 #include "pack/contrib_node.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -47,11 +46,6 @@ TensorProto ToProto(const OpgraftTensor& tensor) {
   }
   const std::string bytes(static_cast<const char*>(tensor.data), size * type->Size());
   return {tensor.element_type, std::move(dims), bytes, {}};
-}
-
-const ParameterDefinition& ParameterOf(const std::vector<ParameterDefinition>& parameters,
-                                       std::size_t index) {
-  return parameters[std::min(index, parameters.size() - 1)];
 }
 
 }  // namespace
@@ -128,18 +122,13 @@ TypeProto* InferredNode::getOutputType(std::size_t index) {
   return &outputs_[index];
 }
 
-/// For a function that has told the shape alone: the only type, or that of an input that has it.
+/// For a function that has told the shape alone.
 std::int32_t InferredNode::TypeOf(std::size_t output) const {
-  const std::uint32_t type = ParameterOf(definition_.outputs, output).type;
-  const std::vector<std::int32_t>& allowed = definition_.types[type].allowed;
-  if (allowed.size() == 1) return allowed[0];
-  for (std::size_t i = 0; i < inputs_.size() && !definition_.inputs.empty(); ++i) {
-    const std::optional<TypeProto>& input = inputs_[i];
-    if (input && ParameterOf(definition_.inputs, i).type == type) {
-      return input->tensor_type().elem_type();
-    }
+  std::vector<std::int32_t> types;
+  for (const std::optional<TypeProto>& input : inputs_) {
+    types.push_back(input ? input->tensor_type().elem_type() : 0);
   }
-  return 0;
+  return definition_.OutputType(output, types);
 }
 
 void InferredNode::Tell(OpgraftInference* host) const {

@@ -84,7 +84,7 @@ void CheckOutput(const OperatorDefinition& definition, std::size_t index) {
 /// "output 'y'"
 std::string OutputName(const NodeState& state, std::size_t index) {
   const std::vector<ParameterDefinition>& outputs = state.definition->outputs;
-  std::string name = "output '" + outputs[std::min(index, outputs.size() - 1)].name + "'";
+  std::string name = "output '" + OperatorDefinition::At(outputs, index).name + "'";
   if (index >= outputs.size()) name += " (" + std::to_string(index) + ")";
   return name;
 }
@@ -205,19 +205,10 @@ class InferredShapes final : public ShapeContext {
     Check(host_->table->input(host_, index, &known));
     return known;
   }
-  /// The element type of an output: the only one, or that of the first input that has it.
   std::int32_t TypeOf(std::size_t index) const {
-    const auto at = [](const std::vector<ParameterDefinition>& parameters, std::size_t place) {
-      return parameters[std::min(place, parameters.size() - 1)].type;
-    };
-    const std::uint32_t type = at(definition_.outputs, index);
-    const TypeDefinition& variable = definition_.types[type];
-    if (variable.allowed.size() == 1) return variable.allowed[0];
-    for (std::size_t i = 0; i < input_count(); ++i) {
-      if (at(definition_.inputs, i) != type) continue;
-      if (const std::int32_t known = Read(i).element_type; known != 0) return known;
-    }
-    return 0;
+    std::vector<std::int32_t> types;
+    for (std::size_t i = 0; i < input_count(); ++i) types.push_back(Read(i).element_type);
+    return definition_.OutputType(index, types);
   }
 
   const OperatorDefinition& definition_;
@@ -360,6 +351,17 @@ std::size_t OperatorDefinition::IndexOf(const std::vector<ParameterDefinition>& 
   const auto found = std::find_if(parameters.begin(), parameters.end(),
                                   [&](const auto& one) { return one.name == name; });
   return static_cast<std::size_t>(found - parameters.begin());
+}
+
+std::int32_t OperatorDefinition::OutputType(std::size_t index,
+                                            const std::vector<std::int32_t>& input_types) const {
+  const std::uint32_t type = At(outputs, index).type;
+  const std::vector<std::int32_t>& allowed = types[type].allowed;
+  if (allowed.size() == 1) return allowed[0];
+  for (std::size_t i = 0; i < input_types.size() && !inputs.empty(); ++i) {
+    if (input_types[i] != 0 && At(inputs, i).type == type) return input_types[i];
+  }
+  return 0;
 }
 
 std::uint32_t OperatorDefinition::TypeIndex(const TypeDefinition& type) {
