@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
 TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions ml_dtypes pytest
-BENCH_PACKAGES := onnxruntime-extensions torch==2.13.0
+# The build of torch that needs no CUDA.
+TORCH_PACKAGES := torch==2.13.0 onnxscript
 LINT_PACKAGES := ruff mypy clang-format clang-tidy
 
 SOURCES := $(shell find include ops src python cmake -type f -not -name '*.pyc') \
@@ -22,29 +23,29 @@ endif
 demo: $(VENV)/.installed
 	@$(BIN)/python examples/pyop/demo.py
 
-test: $(VENV)/.installed
+test: $(VENV)/.installed $(VENV)/.torch
 	@echo "== C++ tests"
 	@ctest --test-dir build --output-on-failure --progress
 	@echo "== Python tests"
 	@$(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-test-matrix: $(VENV)/.installed
+test-matrix: $(VENV)/.installed $(VENV)/.torch
 	@$(BIN)/python tests/matrix.py
 
 # Both in builds of their own, build/asan and build/tsan.
-test-asan: $(VENV)/.installed
+test-asan: $(VENV)/.installed $(VENV)/.torch
 	@$(BIN)/python tests/sanitize.py address $(PYTEST_OPTIONS)
 
-test-tsan: $(VENV)/.installed
+test-tsan: $(VENV)/.installed $(VENV)/.torch
 	@$(BIN)/python tests/sanitize.py thread $(PYTEST_OPTIONS)
 
 fuzz: $(VENV)/.clang
 	@$(BIN)/python tests/fuzz.py
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.installed $(VENV)/.torch
 	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
-lint: $(VENV)/.lint $(VENV)/.installed
+lint: $(VENV)/.lint $(VENV)/.installed $(VENV)/.torch
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
@@ -110,8 +111,8 @@ $(VENV)/.clang: $(VENV)/.packages
 	fi
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.installed
-	@$(BIN)/python -m pip install -q $(BENCH_PACKAGES)
+$(VENV)/.torch: $(VENV)/.packages
+	@$(BIN)/python -m pip install -q $(TORCH_PACKAGES)
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.packages

@@ -1,0 +1,3 @@
+"""Opgraft for PyTorch: operators in eager mode, and exports that no missing operator stops."""
+
+from __future__ import annotations
