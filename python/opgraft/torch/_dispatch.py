@@ -29,6 +29,18 @@ class Choice:
     graft: Graft | None
     #: Why not the translation that torch has: it raised, or gave a wrong result.
     because: str = ""
+    #: The arguments that the translation got, and the value or values that it gave.
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    outputs: Any = None
+
+    def recording(self, translation: _private.Translate) -> _private.Translate:
+        def translate(*args: Any, **kwargs: Any) -> Any:
+            self.args, self.kwargs = args, kwargs
+            self.outputs = translation(*args, **kwargs)
+            return self.outputs
+
+        return translate
 
 
 @dataclass
@@ -175,14 +187,16 @@ class _Attempt:
         translation = self._dispatcher.translation(node, place)
         if translation is not None:
             kind = USER if self._dispatcher.is_users(node) else STANDARD
-            self.choices[node] = Choice(node, place, kind, None, because)
-            return translation
+            return self._chosen(Choice(node, place, kind, None, because), translation)
         graft = self._dispatcher.graft(node, place)
         if graft is None:
             self.choices.pop(node, None)
             raise self._dispatcher.missing(node, place)
-        self.choices[node] = Choice(node, place, graft.kind, graft, because)
-        return graft.build
+        return self._chosen(Choice(node, place, graft.kind, graft, because), graft.build)
+
+    def _chosen(self, choice: Choice, translation: _private.Translate) -> _private.Translate:
+        self.choices[choice.node] = choice
+        return choice.recording(translation)
 
     def may_retry(self, error: Exception) -> bool:
         """Bars the choice that raised; False where that does not help."""

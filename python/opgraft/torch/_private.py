@@ -6,7 +6,7 @@ import functools
 import importlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -263,3 +263,103 @@ def recorder() -> Any:
 def new_value() -> Any:
     """A value of the ONNX graph that translations can compute with."""
     return exporter("_tensors", "SymbolicTensor")(recorder().opset)
+
+
+# Python nodes
+
+
+def find_operator(name: str, overload: str) -> Any:
+    """`torch.ops.<namespace>.<name>.<overload>`, or None."""
+    namespace, _, rest = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), rest, None)
+    return getattr(packet, overload or "default", None)
+
+
+def is_defined_in_python(overload: OpOverload) -> bool:
+    return definition_file(overload).endswith(".py")
+
+
+def definition_file(overload: OpOverload) -> str:
+    """The source that defines an operator, as its registration has it."""
+    dump = str(private("torch._C", "_dispatch_dump")(overload_name(overload)))
+    line = next((line for line in dump.splitlines() if line.startswith("debug: ")), "")
+    return line.removeprefix("debug: registered at ").rpartition(":")[0]
+
+
+def defining_module(overload: OpOverload) -> str:
+    """The Python module that defines an operator; empty where that cannot be told."""
+    definition = private("torch._library.custom_ops", "OPDEFS").get(overload_name(overload))
+    if definition is not None:
+        return str(getattr(getattr(definition, "_init_fn", None), "__module__", ""))
+    file = definition_file(overload)
+    found = (name for name, one in sys.modules.items() if getattr(one, "__file__", None) == file)
+    return next(found, "")
+
+
+# Arguments and results as trees
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """The leaves of nested lists, tuples, dicts and such; None is one."""
+    leaves, shape = private("torch.utils._pytree", "tree_flatten")(tree)
+    return leaves, shape
+
+
+def unflatten(leaves: Sequence[Any], shape: Any) -> Any:
+    return private("torch.utils._pytree", "tree_unflatten")(list(leaves), shape)
+
+
+def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
+    return private("torch.utils._pytree", "tree_map")(function, tree)
+
+
+def hint(size: torch.SymInt) -> int | None:
+    """The size that a symbol has in the example it was traced with."""
+    found = getattr(size.node, "hint", None)
+    return None if found is None else int(found)
+
+
+def flatten_call(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments of a call as the program has them: named ones in its own order."""
+    leaves, shape = flatten((tuple(args), dict(kwargs)))
+    expected = program.call_spec.in_spec
+    if kwargs and shape != expected:
+        order = expected.children_specs[1].context
+        named = {name: kwargs[name] for name in order if name in kwargs}
+        leaves, shape = flatten((tuple(args), named))
+    return leaves
+
+
+def add_translation(registry: Any, target: Any, translation: Translate) -> None:
+    """Places a translation ahead of torch's own."""
+    if isinstance(translation, Sequence):
+        raise TypeError("custom_translation_table: expected one function for each operator")
+    registry.register_op(target, translation, is_complex=False)
+
+
+def split_arguments(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """As in torch.onnx.export, a dict at the end of the arguments is the named ones."""
+    if not kwargs and args and isinstance(args[-1], dict):
+        return tuple(args[:-1]), args[-1]
+    return tuple(args), kwargs
+
+
+def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
+    """The shapes for torch.export, which takes no names of dimensions; whether there were any."""
+    shapes, is_named = exporter("_dynamic_shapes", "convert_str_to_export_dim")(dynamic_shapes)
+    return shapes, bool(is_named)
+
+
+def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None:
+    """Gives inputs, outputs and dimensions the names that the user wants."""
+    if inputs:
+        exporter("_ir_passes", "rename_inputs")(program.model, list(inputs))
+    if outputs:
+        exporter("_ir_passes", "rename_outputs")(program.model, list(outputs))
+    if dynamic_shapes is not None:
+        names = exporter("_dynamic_shapes", "create_rename_mapping")(
+            program.model.graph.inputs, dynamic_shapes
+        )
+        program.rename_axes(names)

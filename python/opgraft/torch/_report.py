@@ -1,0 +1,153 @@
+"""The report of an export: what each torch operator became, and what would make it portable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from opgraft.torch._dispatch import STANDARD, USER, Choice, Translated
+from opgraft.torch._graph import operator_name
+from opgraft.torch._ladder import KINDS
+
+_ORDER = (USER, STANDARD, *KINDS)
+#: What a kind is called in the table.
+_NAMES = {
+    USER: "yours",
+    STANDARD: "ONNX",
+    "function": "ONNX (Opgraft)",
+    "pack": "pack",
+    "aten": "ATen node",
+    "python": "Python node",
+}
+
+
+@dataclass
+class Row:
+    """One torch operator, and one thing that it became."""
+
+    operator: str
+    count: int
+    #: "standard", "user", "function", "pack", "aten" or "python".
+    kind: str
+    #: The operators of ONNX, the pack's, or the module.
+    became: str
+    #: What would make it portable; empty where it is.
+    advice: str = ""
+    #: Why the translation that torch has was not taken.
+    because: str = ""
+
+
+@dataclass
+class Report:
+    """What an export did; `print(report)` shows it as a table, `to_dict` and `to_json` give it to
+    programs.
+
+    >>> [row.operator for row in program.report.rows if row.kind == "aten"]
+    ['aten::linalg_svd']
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    #: How the model was captured: "non-strict", "strict", "draft", or "given".
+    captured: str = ""
+    #: Where the capture holds for the example alone.
+    specialised: list[str] = field(default_factory=list)
+    #: What was compared with torch; empty where verification was not asked for.
+    verified: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    #: What a session must allow and import to run the model.
+    allow: list[str] = field(default_factory=list)
+    imports: list[str] = field(default_factory=list)
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether plain ONNX Runtime runs the model, with nothing else installed."""
+        return all(row.kind in (STANDARD, "function") for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "is_portable": self.is_portable}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1)
+
+    def __str__(self) -> str:
+        lines = _table(
+            ["torch operator", "count", "became", ""],
+            [[one.operator, str(one.count), _became(one), _remark(one)] for one in self.rows],
+        )
+        lines.append("")
+        lines.append(f"captured: {self.captured}")
+        for note in self.specialised:
+            lines.append(f"specialised: it holds for the example alone: {_first_line(note)}")
+        lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
+        lines += [f"note: {note}" for note in self.notes]
+        needs = [
+            f"{name}={modules!r}"
+            for name, modules in (("allow", self.allow), ("imports", self.imports))
+            if modules
+        ]
+        if needs:
+            lines.append(f"to run it: opgraft.InferenceSession(model, {', '.join(needs)})")
+        elif not self.is_portable:
+            lines.append("to run it: opgraft.InferenceSession(model)")
+        else:
+            lines.append("to run it: any ONNX Runtime")
+        return "\n".join(lines)
+
+
+def rows_of(translated: Translated) -> list[Row]:
+    """One row for each operator and each thing it became; what is not portable comes last."""
+    made: dict[Any, list[str]] = {}
+    for node in translated.onnx.model.graph.all_nodes():
+        made.setdefault(node.meta.get("node"), []).append(
+            f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        )
+    rows: dict[tuple[str, str, str], Row] = {}
+    for choice in translated.choices.values():
+        row = _row(choice, made.get(choice.node, []))
+        known = rows.setdefault((row.operator, row.kind, row.became), row)
+        known.count += 1
+        known.because = known.because or row.because
+    return sorted(rows.values(), key=lambda row: (_ORDER.index(row.kind), row.operator))
+
+
+def _row(choice: Choice, made: Iterable[str]) -> Row:
+    name = operator_name(choice.node.target)
+    names = ", ".join(dict.fromkeys(one for one in made if one != "Constant"))
+    if choice.graft is None:
+        return Row(name, 0, choice.kind, names, because=choice.because)
+    became = names if choice.kind == "function" else choice.graft.became
+    return Row(name, 0, choice.kind, became, choice.graft.advice, choice.because)
+
+
+def _became(row: Row) -> str:
+    name = _NAMES[row.kind]
+    if row.kind in ("function", STANDARD, USER):
+        shown = row.became if len(row.became) <= 40 else row.became[:37] + "..."
+        return f"{name}: {shown}" if shown else name
+    return name if row.became in ("", "ATen") else f"{name}: {row.became}"
+
+
+def _remark(row: Row) -> str:
+    because = f"torch's own was not taken: {row.because}" if row.because else ""
+    advice = f"portable with: {row.advice}" if row.advice else ""
+    return "; ".join(filter(None, (because, advice)))
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    cells = [head, *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+
+    def line(row: list[str]) -> str:
+        aligned = [
+            cell.rjust(width) if head[i] == "count" else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        return "  ".join(aligned).rstrip()
+
+    return [line(head), "  ".join("-" * width for width in widths if width), *map(line, rows)]
