@@ -13,6 +13,7 @@ import torch
 
 from opgraft._errors import ModelError
 from opgraft.torch import _private
+from opgraft.torch._fakes import fakes
 
 
 @dataclass
@@ -47,7 +48,7 @@ def capture(
     errors: list[tuple[str, Exception]] = []
     ways = dict(zip(("non-strict", "strict", "draft"), _private.capture_strategies(), strict=True))
     for way, strategy in ways.items():
-        with _quiet():
+        with _quiet(), fakes():
             result = strategy(verbose=False)(model, args, dict(kwargs), dynamic_shapes)
         if result.exported_program is not None:
             specialised = [str(result.exception)] if result.exception is not None else []

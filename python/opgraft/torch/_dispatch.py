@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 
 from opgraft._errors import UnavailableError
 from opgraft.torch import _graph, _ladder, _private
+from opgraft.torch._fakes import fakes, has_fake
 from opgraft.torch._graph import Place, operator_name
 from opgraft.torch._ladder import Graft
 
@@ -65,7 +66,9 @@ class Dispatcher:
         self._registry = registry
         self._kinds = frozenset(kinds)
         self._origins = {node.name: node.target for _, node in _graph.calls(captured)}
-        self._kept: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {
+            operator_name(target): target for target in self._origins.values() if has_fake(target)
+        }
         self._barred: dict[Place, dict[str, str]] = {}
         self._decomposed: torch.export.ExportedProgram | None = None
 
@@ -129,10 +132,11 @@ class Dispatcher:
         if self._decomposed is not None:
             return self._decomposed
         for _ in range(_MOST_ROUNDS):
-            registry = _private.copy_registry(self._registry)
-            for target in self._kept.values():
-                _private.keep_whole(registry, target)
-            program = _private.decompose(self._captured, registry)
+            try:
+                program = self._decompose_but(self._kept)
+            except Exception as error:
+                self._keep_undecomposable(error)
+                continue
             wanted = [
                 target
                 for node, place in _graph.places(program).items()
@@ -144,6 +148,43 @@ class Dispatcher:
                 self._keep(target)
         self._decomposed = program
         return program
+
+    def _decompose_but(self, kept: Mapping[str, Any]) -> torch.export.ExportedProgram:
+        registry = _private.copy_registry(self._registry)
+        for target in kept.values():
+            _private.keep_whole(registry, target)
+        with fakes():
+            program: torch.export.ExportedProgram = _private.decompose(self._captured, registry)
+        return program
+
+    def _keep_undecomposable(self, error: Exception) -> None:
+        """Keeps whole what torch cannot decompose, and no more than that."""
+        suspects = {
+            operator_name(node.target): node.target
+            for _, node in _graph.calls(self._captured)
+            if _is_whole(node.target)
+            and operator_name(node.target) not in self._kept
+            and _private.find_translation(node, self._registry) is None
+            and _ladder.can_graft(node.target, self._kinds)
+        }
+        guilty = dict(suspects)
+        if not guilty or self._cannot_decompose({**self._kept, **guilty}):
+            raise UnavailableError(
+                f"torch cannot decompose the captured program: {_innermost(error)}"
+            ) from error
+        for name in suspects:
+            others = {one: target for one, target in guilty.items() if one != name}
+            if not self._cannot_decompose({**self._kept, **others}):
+                guilty = others
+        for target in guilty.values():
+            self._keep(target)
+
+    def _cannot_decompose(self, kept: Mapping[str, Any]) -> bool:
+        try:
+            self._decompose_but(kept)
+        except Exception:
+            return True
+        return False
 
     def _keep(self, target: Any) -> None:
         self._kept[operator_name(target)] = target

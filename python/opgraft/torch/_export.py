@@ -13,7 +13,7 @@ from opgraft._errors import Error
 from opgraft.torch import _ladder, _private
 from opgraft.torch._capture import Called, Captured, capture
 from opgraft.torch._dispatch import Dispatcher, Translated
-from opgraft.torch._graph import is_in_training, operator_name
+from opgraft.torch._graph import calls, is_in_training, is_uninitialised, operator_name
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, rows_of
@@ -220,12 +220,18 @@ class _Export:
                 continue
             break
         if verdict.problem:
-            note = f"{verdict.problem}; but each operator alone is right: rounding adds up"
+            note = f"{verdict.problem}; but each operator alone is right: {_why(translated)}"
             program.report.notes.append(note)
             warnings.warn(f"the exported program differs from the model: {note}", stacklevel=4)
         program.report.verified = [one.what for one in verifier.examples]
         program.report.notes += verifier.notes
         return program
+
+
+def _why(translated: Translated) -> str:
+    if any(is_uninitialised(node.target) for _, node in calls(translated.decomposed)):
+        return "the result may depend on memory that is not initialised"
+    return "rounding adds up"
 
 
 def _unmended(node: torch.fx.Node, reason: str) -> Error:

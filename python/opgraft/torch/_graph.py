@@ -53,10 +53,14 @@ def operator_name(target: Any) -> str:
 
 
 def is_random(target: Any) -> bool:
-    """Whether an operator need not give the same twice: it is random, or leaves memory as it is."""
-    if not isinstance(target, _private.OpOverload):
-        return False
-    return torch.Tag.nondeterministic_seeded in target.tags or "empty" in operator_name(target)
+    return (
+        isinstance(target, _private.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
+    )
+
+
+def is_uninitialised(target: Any) -> bool:
+    """Whether an operator gives memory as it finds it."""
+    return "empty" in operator_name(target).partition("::")[2]
 
 
 def all_inputs(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> list[Any]:

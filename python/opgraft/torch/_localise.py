@@ -93,7 +93,8 @@ class _Trial(torch.fx.Interpreter):
             return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}"
         got = [one for array in arrays for one in _tensors(array)]
         wanted = [_compare.plain(one) for value in wanted for one in _listed(value)]
-        if _graph.is_random(choice.node.target):
+        target = choice.node.target
+        if _graph.is_random(target) or _graph.is_uninitialised(target):
             wanted, got = [_blank(one) for one in wanted], [_blank(one) for one in got]
         reason = _compare.difference(wanted, got, lambda: self._disturbed(choice))
         return f"its result is wrong: {reason}" if reason else ""

@@ -363,3 +363,36 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None
             program.model.graph.inputs, dynamic_shapes
         )
         program.rename_axes(names)
+
+
+# Capture
+
+
+@contextmanager
+def fake_functions(functions: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+    """Makes torch use these functions for operators on fake tensors, where it has none itself."""
+    composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
+    known = private("torch._subclasses.fake_impls", "op_implementations_dict")
+    added = [one for one in functions if one not in known]
+    before = {one: dict(one.py_kernels) for one in added}
+    for target in added:
+        if target.has_kernel_for_dispatch_key(composite):
+            target.py_kernels[composite] = functions[target]  # else it would be taken apart first
+        known[target] = _as_fake(functions[target])
+        target._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for target in added:
+            known.pop(target, None)
+            target.py_kernels.clear()
+            target.py_kernels.update(before[target])
+            target._dispatch_cache.clear()
+
+
+def _as_fake(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(mode: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+        with mode:
+            return function(*args, **kwargs)
+
+    return run

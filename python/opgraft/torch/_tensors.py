@@ -21,7 +21,8 @@ _NAMES = {dtype: name for name, (dtype, _) in _BY_BITS.items()}
 def from_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
     """The tensor that shares the array's memory."""
     if array.dtype.name not in _BY_BITS:
-        return torch.from_numpy(array)
+        # NumPy has two types of one name for each integer of 64 bits, torch knows one of them.
+        return torch.from_numpy(array.view(array.dtype.name) if array.dtype.kind in "iu" else array)
     dtype, bits = _BY_BITS[array.dtype.name]
     return torch.from_numpy(array.view(str(bits).removeprefix("torch."))).view(dtype)
 
