@@ -396,3 +396,8 @@ def _as_fake(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
     return run
+
+
+def onnx_type(dtype: torch.dtype) -> int:
+    """The number of ONNX's type."""
+    return int(exporter("_core", "torch_dtype_to_onnx_dtype")(dtype))
