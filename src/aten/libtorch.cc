@@ -95,6 +95,7 @@ Status LoadLibtorch(const std::string& path, Libtorch* libtorch) {
   find("aoti_torch_create_tensor_from_blob", &made.create_tensor_from_blob);
   find("aoti_torch_new_tensor_handle", &made.new_tensor_handle);
   find("aoti_torch_delete_tensor_object", &made.delete_tensor_object);
+  find("aoti_torch_clone", &made.clone);
   find("aoti_torch_get_data_ptr", &made.get_data_ptr);
   find("aoti_torch_get_dim", &made.get_dim);
   find("aoti_torch_get_sizes", &made.get_sizes);

@@ -50,6 +50,7 @@ struct Libtorch {
                                      std::int32_t device_index, Tensor* tensor);
   Failure (*new_tensor_handle)(Tensor original, Tensor* tensor);
   Failure (*delete_tensor_object)(Tensor tensor);
+  Failure (*clone)(Tensor tensor, Tensor* copy);
   Failure (*get_data_ptr)(Tensor tensor, void** data);
   Failure (*get_dim)(Tensor tensor, std::int64_t* rank);
   Failure (*get_sizes)(Tensor tensor, std::int64_t** sizes);
