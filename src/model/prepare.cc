@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "model/aten_node.h"
 #include "model/declared_values.h"
 #include "model/fields.h"
 #include "model/functions.h"
@@ -85,6 +86,8 @@ class Preparer {
   Status RewriteAttribute(std::string_view attribute, const DeclaredValues& outer, int depth,
                           Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
+  Status NoteAten(std::string_view node, const NodeHead& head, Declarations* declared,
+                  bool* changed);
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
   void NoteExternalData(std::string_view tensor);
   void Report(pyop::Spec spec);
@@ -313,11 +316,32 @@ Status Preparer::RewriteNative(std::string_view node, const NodeHead& head, cons
   return WriteNative(node, head, schema, declared, limits_, out, changed);
 }
 
+/// The node stays as it is; its domain is imported, and the types of its outputs are declared.
+Status Preparer::NoteAten(std::string_view node, const NodeHead& head, Declarations* declared,
+                          bool* changed) {
+  AtenNode read;
+  Status status = ReadAten(node, head, &read);
+  if (!status.ok()) return status;
+  needed_[kAtenDomain] = 1;
+  for (std::size_t i = 0; i < read.outputs.size() && i < read.said.size(); ++i) {
+    const std::string_view output = read.outputs[i];
+    if (output.empty() || declared->values.TypeOf(output) != 0) continue;
+    declared->Add(output, {read.said[i].element_type, std::nullopt});
+    *changed = true;
+  }
+  prepared_->aten_operators.insert(std::move(read.operator_name));
+  return Status();
+}
+
 Status Preparer::RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
                              bool* changed) {
   const NodeHead head = ReadHead(node);
   if (const Schema* const native = ours_.FindNative(head)) {
     return RewriteNative(node, head, *native, declared->values, out, changed);
+  }
+  if (IsAten(head)) {
+    out->Borrow(node);
+    return NoteAten(node, head, declared, changed);
   }
   if (ours_.Has(head)) return RewriteOurs(node, head, declared, out, changed);
   lowering_.NoteNode(node, head);
