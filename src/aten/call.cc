@@ -190,12 +190,14 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
 Status Call::ReadOutputs(const NodeText& text, const Operator& op, std::size_t outputs) {
   Status status = ReadResults(text.outputs, who_, &results_);
   if (!status.ok()) return status;
-  const std::vector<Type>& types = op.schema.results;
-  bool fits = types.size() == results_.size();
-  for (std::size_t i = 0; fits && i < types.size(); ++i) fits = Fits(types[i], results_[i].form);
+  const std::vector<Result>& given = op.schema.results;
+  bool fits = given.size() == results_.size();
+  for (std::size_t i = 0; fits && i < given.size(); ++i) {
+    fits = Fits(given[i].type, results_[i].form);
+  }
   if (!fits) {
     std::string gives;
-    for (const Type& type : types) gives += (gives.empty() ? "" : ", ") + type.Text();
+    for (const Result& one : given) gives += (gives.empty() ? "" : ", ") + one.type.Text();
     return Status::Model(who_ + ": it gives (" + gives + "), the node's attribute 'results' says " +
                          Readable(text.outputs.substr(0, 200)));
   }

@@ -118,14 +118,13 @@ bool ReadParameters(Reader* reader, std::vector<Parameter>* parameters) {
   return true;
 }
 
-bool ReadResults(Reader* reader, std::vector<Type>* results) {
+bool ReadResults(Reader* reader, std::vector<Result>* results) {
   const bool is_tuple = reader->Take("(");
   if (is_tuple && reader->Take(")")) return true;
   do {
-    Type type;
-    if (!ReadType(reader, &type)) return false;
-    results->push_back(type);
-    if (is_tuple && reader->Take(" ")) reader->TakeName();
+    Result& result = results->emplace_back();
+    if (!ReadType(reader, &result.type)) return false;
+    if (is_tuple && reader->Take(" ")) result.name = reader->TakeName();
   } while (is_tuple && reader->Take(", "));
   return !is_tuple || reader->Take(")");
 }

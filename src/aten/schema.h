@@ -43,12 +43,17 @@ struct Parameter {
   std::string_view default_text;  ///< "" where there is none; as docs/aten.md writes values
 };
 
+struct Result {
+  std::string_view name;  ///< "" where it has none
+  Type type;
+};
+
 /// Views of the text that it was read from.
 struct Schema {
   std::string_view name;  ///< without a namespace
   std::string_view overload;
   std::vector<Parameter> parameters;
-  std::vector<Type> results;
+  std::vector<Result> results;
 
   std::string FullName() const;  ///< "aten::median.dim"
 };

@@ -6,6 +6,15 @@
 
 namespace opgraft::model {
 
+bool IsLegacyAten(std::string_view node, const NodeHead& head) {
+  if (head.op_type != kAtenOpType) return true;
+  for (FieldReader reader(node); reader.Next();) {
+    if (reader.field().tag() != tag::kNodeAttribute) continue;
+    if (ReadAttributeHead(reader.field().Bytes()).name == "encoding") return false;
+  }
+  return true;
+}
+
 Status ReadAten(std::string_view node, const NodeHead& head, AtenNode* read) {
   std::string_view name;
   std::string_view overload;

@@ -17,6 +17,9 @@ inline constexpr char kAtenOpType[] = "ATen";
 /// A node of the domain, of torch's legacy exporter too, which may name the operator by its type.
 inline bool IsAten(const NodeHead& head) { return head.domain == kAtenDomain; }
 
+/// Whether it is in the form of torch's legacy exporter, not in our encoding.
+bool IsLegacyAten(std::string_view node, const NodeHead& head);
+
 /// What preparing has to know of an ATen node. Views of its bytes.
 struct AtenNode {
   std::string operator_name;  ///< "aten::median.dim", for the report
