@@ -132,6 +132,7 @@ def examine(op: Any, which: str, *, cpp: bool) -> dict[str, Any]:
     blind = is_random(entry)
     wanted = arrays(entry(*clones(entry)))
     program = opgraft.torch.export(entry, tuple(clones(entry)), progress=False)
+    blind = blind or program.report.is_random  # some samples set the seed themselves
     kinds = [row.kind for row in program.report.rows]
     kind = max(kinds, key=KINDS.index, default="standard")
     found = {
@@ -156,7 +157,8 @@ def examine(op: Any, which: str, *, cpp: bool) -> dict[str, Any]:
         if wrong:
             return {**found, "outcome": "wrong", "reason": wrong}
         if cpp and kind == "aten":
-            found["cpp"] = run_in_cpp(path, feed, wanted, folder, blind=blind)
+            names = [one.name for one in program.model.graph.outputs]
+            found["cpp"] = run_in_cpp(path, feed, names, wanted, folder, blind=blind)
     return {**found, "outcome": "right"}
 
 
@@ -176,17 +178,25 @@ def run(path: str, feed: dict[str, Any], report: Any, kind: str) -> list[Any]:
 
 
 def run_in_cpp(
-    path: str, feed: dict[str, Any], wanted: list[Any], folder: str, *, blind: bool
+    path: str,
+    feed: dict[str, Any],
+    outputs: list[str],
+    wanted: list[Any],
+    folder: str,
+    *,
+    blind: bool,
 ) -> str:
     """ "right", or what is wrong, with the model in a process without Python."""
-    command = [sys.executable, "-m", "opgraft", "run", path, "--host", "cpp", "--output", folder]
+    command = [sys.executable, "-m", "opgraft", "run", path, "--host", "cpp"]
+    for i, name in enumerate(outputs):
+        command += ["--output", f"{name}={folder}/output_{i}.npy"]
     for i, (name, value) in enumerate(feed.items()):
         np.save(f"{folder}/input_{i}.npy", value)
         command += ["--input", f"{name}={folder}/input_{i}.npy"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return (done.stderr.strip().splitlines() or ["failed"])[-1]
-    got = [np.load(one) for one in sorted(Path(folder).glob("output_*.npy"))]
+    got = [np.load(f"{folder}/output_{i}.npy") for i in range(len(outputs))]
     return compare(wanted, got, blind=blind) or "right"
 
 

@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     r"|(?P<number>-?(?:\d[\w.]*(?:(?<=[eE])[+-]\d+)?|inf\b|nan\b))"
     r"|(?P<name>[A-Za-z_][\w.]*)|(?P<mark>[][(),=]))"
 )
+_NUMBERS, _LISTS = ("int", "float", "bool"), ("ints", "floats", "bools")
 _CONSTANTS = {"null": None, "true": True, "false": False}
 
 
@@ -31,7 +32,7 @@ class _Input:
             return tensor
         if self.kind == "complex":
             return torch.view_as_complex(tensor.contiguous())
-        return tensor.item()
+        return tensor.tolist() if self.kind in _LISTS else tensor.item()
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class _Reader:
     def _call(self, name: str) -> Any:
         """`int(%0)`, `complex(1.0, 2.0)`, `device("cpu")`."""
         first = self._value()
-        if isinstance(first, _Input) and name in ("complex", "int", "float", "bool"):
+        if isinstance(first, _Input) and name in ("complex", *_NUMBERS, *_LISTS):
             self._expect(")")
             return _Input(first.place, name)
         if name == "device" and isinstance(first, str):

@@ -205,7 +205,7 @@ class Dispatcher:
         """What the node could be a part of: best the operator that the model calls."""
         own = node.target
         of_torch = operator_name(own).startswith("prims::")
-        candidates = [self._origins.get(place.origin), node.meta.get("original_aten")]
+        candidates = [self._origins.get(place.origin), _private.original(node)]
         candidates.insert(2 if of_torch else 1, own)
         for target in candidates:
             if _is_whole(target) and _ladder.can_graft(target, self._kinds):

@@ -13,7 +13,13 @@ from opgraft._errors import Error
 from opgraft.torch import _ladder, _private
 from opgraft.torch._capture import Called, Captured, capture
 from opgraft.torch._dispatch import Dispatcher, Translated
-from opgraft.torch._graph import calls, is_in_training, is_uninitialised, operator_name
+from opgraft.torch._graph import (
+    calls,
+    is_in_training,
+    is_random,
+    is_uninitialised,
+    operator_name,
+)
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, rows_of
@@ -178,6 +184,7 @@ class _Export:
         report = Report(
             rows_of(translated), captured=captured.way, specialised=list(captured.specialised)
         )
+        report.is_random = any(is_random(node.target) for node in translated.choices)
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
         report.allow = sorted({module for graft in grafts for module in graft.allow})
         report.imports = sorted({module for graft in grafts for module in graft.imports})

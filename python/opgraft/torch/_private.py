@@ -227,6 +227,13 @@ def origin(node: torch.fx.Node) -> str:
     return str(name)
 
 
+def original(node: torch.fx.Node) -> Any:
+    """The ATen operator that a node was last decomposed from. torch may have a copy of it, which is
+    not equal to the one that it decomposes by."""
+    found = node.meta.get("original_aten")
+    return find_operator(*name_of(found)) if isinstance(found, OpOverload) else found
+
+
 def overload_name(overload: OpOverload) -> str:
     return ".".join(filter(None, name_of(overload)))
 

@@ -53,6 +53,8 @@ class Report:
     captured: str = ""
     #: Where the capture holds for the example alone.
     specialised: list[str] = field(default_factory=list)
+    #: Whether operators of the model are random. What these give is compared by type and shape.
+    is_random: bool = False
     #: What was compared with torch; empty where verification was not asked for.
     verified: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

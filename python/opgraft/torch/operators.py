@@ -17,7 +17,7 @@ from opgraft.torch._tensors import from_array, to_array
 
 
 class TorchOperator:
-    """Runs `torch.ops.<operator>.<overload_name>`; `arguments` and `outputs` are written as those
+    """Runs `torch.ops.<operator>.<overload_name>`; `arguments` and `results` are written as those
     of an ATen node (docs/aten.md). `defined_in` is the module to import first.
 
     Operators that torch has in C++ are refused: what of them a model may run is a matter of ATen
@@ -32,12 +32,12 @@ class TorchOperator:
         self,
         operator: str,
         arguments: str,
-        outputs: str,
+        results: str,
         overload_name: str = "",
         defined_in: str = "",
         encoding: int = 1,
     ) -> None:
-        del outputs  # 'output_types' of the node tells the runtime the same
+        del results  # 'output_types' of the node tells the runtime the same
         if encoding != 1:
             raise UnavailableError(
                 f"{operator}: its arguments are written in encoding {encoding}; this opgraft reads "

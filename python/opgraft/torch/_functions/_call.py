@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import onnxscript
 import torch
 
 from opgraft.torch import _nodes, _private
 
 #: A value of the ONNX graph.
 Value = Any
+
+
+@functools.cache
+def _opset() -> Any:
+    return onnxscript.values.Opset("", _private.lowest_opset())
 
 
 class Call:
@@ -23,8 +30,9 @@ class Call:
 
     @property
     def op(self) -> Any:
-        """Makes nodes: `op.Add(x, y)` adds one and gives the value of its output."""
-        return _private.recorder().opset
+        """Makes nodes: `op.Add(x, y)` adds one and gives the value of its output. They are those of
+        the opset that torch's own translations are written in; the finished model is converted."""
+        return _opset()
 
     @property
     def result(self) -> Any:

@@ -17,7 +17,7 @@ def cumprod(call: Call, x: Value, dim: int, dtype: Any = None) -> Value:
     the same."""
     op = call.op
     shape = call.example(0).shape
-    if not shape or 0 in shape:
+    if not shape or any(isinstance(size, int) and size == 0 for size in shape):
         return call.as_result(x)
     axis = dim % len(shape)
     wide = torch.float64 if call.result.dtype.is_floating_point else torch.int64
