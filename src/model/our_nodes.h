@@ -19,7 +19,7 @@
 namespace opgraft::model {
 
 /// A key among a model's metadata begins so, then comes "domain::Name"; its value is the Python
-/// module that declares the operator.
+/// module that declares the operator. It goes before what a node says (kNodeModuleKey).
 inline constexpr std::string_view kModuleKey = "opgraft.module.";
 
 /// By "domain::Name": the Python modules that declare operators. Views into the model's bytes.

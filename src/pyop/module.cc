@@ -12,6 +12,7 @@
 
 #include "core/packs.h"
 #include "core/text.h"
+#include "eager/kernel.h"
 #include "model/pack_operators.h"
 #include "model/prepare.h"
 #include "model/prepare_file.h"
@@ -164,6 +165,7 @@ NB_MODULE(_pyop, module) {
              "function that raises once it is another)");
   DefineSurvey(module);
   DefinePacks(module);
+  opgraft::eager::DefineKernel(module);
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
              nb::arg("has_shape_rule"));

@@ -408,3 +408,25 @@ def _as_fake(function: Callable[..., Any]) -> Callable[..., Any]:
 def onnx_type(dtype: torch.dtype) -> int:
     """The number of ONNX's type."""
     return int(exporter("_core", "torch_dtype_to_onnx_dtype")(dtype))
+
+
+# Operators of ours in torch (torch.library)
+
+
+def destroy(library: torch.library.Library) -> None:
+    """Takes back all that was defined by a library, so that it can be defined anew."""
+    if not hasattr(library, "_destroy"):
+        raise moved("torch.library.Library._destroy")
+    library._destroy()  # type: ignore[no-untyped-call]
+
+
+def below_autograd() -> Any:
+    """A context in which operators run as if nothing wanted a gradient: their kernels, or what is
+    on below autograd, such as the tensors and modes that trace a program."""
+    return private("torch._C", "_AutoDispatchBelowAutograd")()
+
+
+def count_modes() -> Callable[[], int]:
+    """A function of C that tells how many modes see every operator of this thread."""
+    found: Callable[[], int] = private("torch._C", "_len_torch_dispatch_stack")
+    return found
