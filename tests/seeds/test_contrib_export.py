@@ -1,4 +1,4 @@
-"""The Python of document 003 as it stands there: an operator registered, exported, run, compared."""
+"""The Python of document 003 as it stands there: an operator is registered, exported and run."""
 
 from __future__ import annotations
 

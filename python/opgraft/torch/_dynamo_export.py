@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 import warnings
@@ -37,8 +38,9 @@ class ONNXFakeContext:
 class ExportOptions:
     """What dynamo_export is to do.
 
-    `dynamic_shapes=True` leaves all sizes of the inputs open, those aside that the model itself
-    fixes; otherwise they are those of the example. `fake_context` comes from enable_fake_mode.
+    `dynamic_shapes=True` leaves all sizes of the inputs open, those aside that are 0 or 1 or that
+    the model itself fixes; otherwise they are those of the example. `fake_context` comes from
+    enable_fake_mode.
     """
 
     def __init__(
@@ -134,15 +136,26 @@ def _as_module(model: Any) -> Any:
             "dynamo_export: a torch.nn.Module, a function or a torch.export.ExportedProgram is "
             f"needed, not {model!r}"
         )
-    module = torch.nn.Module().eval()
-    module.forward = model
+    module = _Function(model).eval()
+    with contextlib.suppress(ValueError):  # of what is built in, which has no signature
+        inspect.signature(model)
+        setattr(module, "forward", model)  # noqa: B010 (so that the inputs have its names)
     return module
+
+
+class _Function(torch.nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
 
 
 def _open_shapes(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], wanted: bool | None
 ) -> dict[str, Any] | None:
-    """For each argument by its name, that each size may be any."""
+    """For each argument by its name, that each size beyond 1 may be any."""
     if not wanted:
         return None
     if isinstance(model, torch.export.ExportedProgram):
@@ -154,7 +167,8 @@ def _open_shapes(
 
     def open_sizes(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO)
+            # What is 1 is broadcast, which a size that may be any is not.
+            return {i: torch.export.Dim.AUTO for i, size in enumerate(value.shape) if size > 1}
         return None
 
     shapes: dict[str, Any] = _private.tree_map(open_sizes, dict(given))

@@ -43,8 +43,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self, *model_args: Any, model_with_state_dict: Any = None, **model_kwargs: Any
     ) -> tuple[Any, ...]:
         """The inputs of the ONNX model, in its order, for arguments of the torch model: out of
-        their lists and dictionaries, without None and what the export has fixed, complex numbers
-        as pairs.
+        their lists and dictionaries, without None and the numbers that the export has fixed,
+        complex tensors as pairs.
 
         >>> program.adapt_torch_inputs_to_onnx({"a": x}, (y, None))
         (tensor(...), tensor(...))
@@ -59,11 +59,18 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 "adapt_torch_inputs_to_onnx: these arguments are not built as those that the model "
                 f"was exported with: {program.call_spec.in_spec}"
             )
-        return tuple(
-            _as_real(value)
-            for value, spec in zip(given, specs, strict=True)
-            if not isinstance(spec.arg, ConstantArgument)
-        )
+        inputs = []
+        for value, spec in zip(given, specs, strict=True):
+            if not isinstance(spec.arg, ConstantArgument):
+                inputs.append(_as_real(value))
+            elif value is not spec.arg.value and (
+                isinstance(value, torch.Tensor) or value != spec.arg.value
+            ):
+                raise Error(
+                    f"adapt_torch_inputs_to_onnx: the export has fixed '{spec.arg.name}' as "
+                    f"{spec.arg.value!r}; it cannot be {value!r} now"
+                )
+        return tuple(inputs)
 
     def adapt_torch_outputs_to_onnx(
         self, model_outputs: Any, model_with_state_dict: Any = None

@@ -127,8 +127,15 @@ class ScriptGraph:
     def __init__(self, opset_version: int) -> None:
         #: Whether the function gave a tuple or list.
         self.gave_several = False
+        #: The functions of onnxscript that it has used.
+        self.functions: list[Any] = []
         self._opset = opset_version
         self._graph = private("torch._C", "Graph")()
+        # Shapes and constants are remembered by the names of values, across graphs: a stale one
+        # crashes torch. Inference over a whole graph, even an empty one, begins by forgetting them.
+        private("torch._C", "_jit_pass_onnx_graph_shape_type_inference")(
+            self._graph, {}, opset_version
+        )
         self._context = private(f"{_SCRIPT}.jit_utils", "GraphContext")(
             graph=self._graph,
             block=self._graph.block(),
@@ -166,11 +173,24 @@ class ScriptGraph:
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
         """Runs the function; the values that it gives, with None for those that it leaves out."""
-        with self._settings():
-            given = function(self._context, *arguments)
+        before = registered_symbolics()
+        try:
+            with self._settings():
+                given = function(self._context, *arguments)
+        finally:
+            self._take_functions(before)
         self._name_types_of_lists()
         self.gave_several = isinstance(given, (list, tuple))
         return list(given) if self.gave_several else [given]
+
+    def _take_functions(self, before: dict[str, dict[int, Callable[..., Any]]]) -> None:
+        """g.onnxscript_op registers functions with torch, for good; they are wanted here alone."""
+        for name, functions in registered_symbolics().items():
+            known = before.get(name, {})
+            for opset, function in functions.items():
+                if known.get(opset) is not function:
+                    self.functions.append(function)
+                    register_with_torch(name, known.get(opset), opset)
 
     def _name_types_of_lists(self) -> None:
         """A list without a type, which a symbolic function may make, would crash torch's passes."""
@@ -263,44 +283,52 @@ def find_target(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), operator, None), overload, None)
 
 
-def with_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which torch calls as one without outputs where it is of onnxscript and its
-    result has no type annotation, as one that has them."""
+def whole_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with what torch leaves out where it is one of onnxscript: the outputs, where
+    the result has no type annotation, and the functions that it calls."""
     import onnx_ir as ir
     import onnxscript
 
     if not isinstance(function, onnxscript.OnnxFunction):
         return function
-    domain = function.function_ir.domain
     signature = private(f"{_EXPORTER}._schemas", "op_signature_from_function")(
-        function, domain, function.name, since_version=function.opset.version
+        function,
+        function.function_ir.domain,
+        function.name,
+        since_version=function.opset.version,
     )
-    if signature.outputs:
-        return function
-    outputs = [
-        ir.schemas.Parameter(
-            name=f"output_{index}",
-            type_constraint=ir.schemas.TypeConstraintParam.any_value(f"T_output_{index}"),
-            required=True,
-            variadic=False,
+    if not signature.outputs:
+        outputs = [
+            ir.schemas.Parameter(
+                name=f"output_{index}",
+                type_constraint=ir.schemas.TypeConstraintParam.any_value(f"T_output_{index}"),
+                required=True,
+                variadic=False,
+            )
+            for index, _ in enumerate(function.function_ir.outputs)
+        ]
+        signature = ir.schemas.OpSignature(
+            domain=signature.domain,
+            name=signature.name,
+            overload=signature.overload,
+            params=signature.params,
+            outputs=outputs,
+            since_version=signature.since_version,
         )
-        for index, _ in enumerate(function.function_ir.outputs)
-    ]
-    whole = ir.schemas.OpSignature(
-        domain=domain,
-        name=function.name,
-        overload="",
-        params=signature.params,
-        outputs=outputs,
-        since_version=signature.since_version,
-    )
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        function._pt_onnx_signature = whole  # type: ignore[attr-defined]
+        function._pt_onnx_signature = signature  # type: ignore[attr-defined]
+        recorder().functions.update(called_functions(function))
         return function(*args, **kwargs)
 
     call.__name__ = function.name
     return call
+
+
+def called_functions(function: Any) -> dict[tuple[str, str, str], Any]:
+    """A function of onnxscript and all that it calls, by the identifiers that models have."""
+    called = function.function_ir.get_called_functions().values()
+    return {(one.function_ir.domain, one.name, ""): one for one in (*called, function)}
 
 
 @contextmanager

@@ -93,7 +93,7 @@ class OnnxRegistry:
                         stacklevel=3,
                     )
                 else:
-                    table[target] = _private.with_outputs(function.onnx_function)
+                    table[target] = _private.whole_function(function.onnx_function)
         return table
 
 

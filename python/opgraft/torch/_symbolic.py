@@ -100,7 +100,8 @@ def register_custom_op_symbolic(
             f"register_custom_op_symbolic('{symbolic_name}', …): a function of g and the "
             f"operator's arguments is needed, not {symbolic_fn!r}"
         )
-    _registered.setdefault(_full_name(symbolic_name), {})[_opset(opset_version)] = symbolic_fn
+    name, opset = _full_name(symbolic_name), _opset(opset_version)
+    _registered.setdefault(name, {})[opset] = symbolic_fn
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
 import onnx_ir as ir
-import onnxscript
 import torch
 
 from opgraft._errors import Error
@@ -39,7 +38,7 @@ def translation(symbolic: Callable[..., Any], overload: Any) -> Callable[..., An
         outputs = call.run(symbolic, _fitting(symbolic, overload, arguments), overload)
         nodes, values = call.nodes(outputs)
         recorder.nodes.extend(nodes)
-        recorder.functions.update(_functions(nodes))
+        recorder.functions.update(call.functions)
         single = len(outputs) == 1 and not call.gave_several
         return values[0] if single else values
 
@@ -97,6 +96,8 @@ class _Call:
         self._inputs: list[ir.Value] = []
         self._seen: dict[ir.Value, Any] = {}
         self.gave_several = False
+        #: The functions of onnxscript that the nodes call, by their identifiers.
+        self.functions: dict[tuple[str, str, str], Any] = {}
 
     def arguments(
         self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -112,6 +113,8 @@ class _Call:
 
     def run(self, symbolic: Callable[..., Any], arguments: list[Any], overload: Any) -> list[Any]:
         outputs = self._graph.call(symbolic, arguments)
+        for function in self._graph.functions:
+            self.functions.update(_private.called_functions(function))
         self.gave_several = self._graph.gave_several
         for output in outputs:
             if output is not None and not self._graph.is_value(output):
@@ -224,14 +227,3 @@ def _shape(value: ir.Value) -> list[int | None] | None:
     if value.shape is None:
         return None
     return [size if isinstance(size, int) else None for size in value.shape]
-
-
-def _functions(nodes: Iterable[ir.Node]) -> dict[tuple[str, str, str], Any]:
-    """The functions of onnxscript among the nodes, which g.onnxscript_op has registered."""
-    found = {}
-    registered = _private.registered_symbolics()
-    for node in nodes:
-        for function in registered.get(f"{node.domain}::{node.op_type}", {}).values():
-            if isinstance(function, onnxscript.OnnxFunction):
-                found[(node.domain, node.op_type, "")] = function
-    return found
