@@ -171,9 +171,7 @@ def run(path: str, feed: dict[str, Any], report: Any, kind: str) -> list[Any]:
     if kind in ("standard", "function"):
         session = onnxruntime.InferenceSession(path, options)
     else:
-        session = opgraft.InferenceSession(
-            path, options, allow=report.allow, imports=report.imports
-        )
+        session = opgraft.InferenceSession(path, options, allow=report.allow)
     return list(session.run(None, feed))
 
 

@@ -23,6 +23,8 @@ from opgraft.torch._graph import (
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, rows_of
+from opgraft.torch._symbolic import translations as symbolic_translations
+from opgraft.torch._translation import MODULE_ENTRY, own_translations
 from opgraft.torch._verify import Verifier
 
 
@@ -163,7 +165,7 @@ class _Export:
             warnings.warn(_TRAINING, stacklevel=4)
         bar.step("translate")
         registry = _private.new_registry(max(self._opset, _private.lowest_opset()))
-        for target, translation in _translations(self._table).items():
+        for target, translation in _translations(self._table, self._opset).items():
             _private.add_translation(registry, target, translation)
         dispatcher = Dispatcher(captured.program, registry, self._kinds)
         translated = dispatcher.translate()
@@ -187,7 +189,8 @@ class _Export:
         report.is_random = any(is_random(node.target) for node in translated.choices)
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
         report.allow = sorted({module for graft in grafts for module in graft.allow})
-        report.imports = sorted({module for graft in grafts for module in graft.imports})
+        report.allow = sorted({*report.allow, *_declaring_modules(translated)})
+        report.packs = sorted({pack for graft in grafts for pack in graft.packs})
         program = Program(model, translated.decomposed, report)
         if self._optimize and not plain:
             program.optimize()
@@ -248,6 +251,18 @@ def _unmended(node: torch.fx.Node, reason: str) -> Error:
     )
 
 
-def _translations(table: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
-    """All that the user has said of operators: declared ones first, the table given last."""
-    return dict(table)
+def _translations(
+    table: Mapping[Any, Callable[..., Any]], opset: int
+) -> dict[Any, Callable[..., Any]]:
+    """All that the user has said of operators; of two for the same operator the later counts:
+    operators of theirs are their own nodes, symbolic functions that were registered, the table that
+    is given."""
+    return {**own_translations(), **symbolic_translations(opset), **table}
+
+
+def _declaring_modules(translated: Translated) -> set[str]:
+    """The Python modules that other processes need for operators that are declared by them."""
+    nodes = translated.onnx.model.graph.all_nodes()
+    return {
+        node.metadata_props[MODULE_ENTRY] for node in nodes if MODULE_ENTRY in node.metadata_props
+    }

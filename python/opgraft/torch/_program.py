@@ -54,9 +54,7 @@ class Program(torch.onnx.ONNXProgram):
         """A session for the model, or for a part of it, with all that it may run allowed."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # errors are raised, which is enough
-        return opgraft.InferenceSession(
-            model, options, allow=self.report.allow, imports=self.report.imports
-        )
+        return opgraft.InferenceSession(model, options, allow=self.report.allow)
 
     def release(self) -> None:
         self._session = None

@@ -14,7 +14,8 @@ from opgraft.torch._ladder import KINDS
 _ORDER = (USER, STANDARD, *KINDS)
 #: What a kind is called in the table.
 _NAMES = {
-    USER: "yours",
+    USER: "your translation",
+    "operator": "your operator",
     STANDARD: "ONNX",
     "function": "ONNX (Opgraft)",
     "pack": "pack",
@@ -29,7 +30,8 @@ class Row:
 
     operator: str
     count: int
-    #: "standard", "user", "function", "pack", "aten" or "python".
+    #: "standard", "user" (by a translation of yours), "operator" (of yours), "function", "pack",
+    #: "aten" or "python".
     kind: str
     #: The operators of ONNX, the pack's, or the module.
     became: str
@@ -37,6 +39,11 @@ class Row:
     advice: str = ""
     #: Why the translation that torch has was not taken.
     because: str = ""
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether plain ONNX Runtime runs it, with nothing else installed."""
+        return self.kind in (STANDARD, USER, "function") or self.became.endswith("ONNX Runtime)")
 
 
 @dataclass
@@ -58,14 +65,14 @@ class Report:
     #: What was compared with torch; empty where verification was not asked for.
     verified: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    #: What a session must allow and import to run the model.
+    #: What a session must allow to run the model, and the packs that must be loaded.
     allow: list[str] = field(default_factory=list)
-    imports: list[str] = field(default_factory=list)
+    packs: list[str] = field(default_factory=list)
 
     @property
     def is_portable(self) -> bool:
         """Whether plain ONNX Runtime runs the model, with nothing else installed."""
-        return all(row.kind in (STANDARD, "function") for row in self.rows)
+        return not self.allow and not self.packs and all(row.is_portable for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "is_portable": self.is_portable}
@@ -84,17 +91,13 @@ class Report:
             lines.append(f"specialised: it holds for the example alone: {_first_line(note)}")
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
         lines += [f"note: {note}" for note in self.notes]
-        needs = [
-            f"{name}={modules!r}"
-            for name, modules in (("allow", self.allow), ("imports", self.imports))
-            if modules
-        ]
-        if needs:
-            lines.append(f"to run it: opgraft.InferenceSession(model, {', '.join(needs)})")
-        elif not self.is_portable:
-            lines.append("to run it: opgraft.InferenceSession(model)")
-        else:
+        lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
+        if self.allow:
+            lines.append(f"to run it: opgraft.InferenceSession(model, allow={self.allow!r})")
+        elif self.is_portable:
             lines.append("to run it: any ONNX Runtime")
+        else:
+            lines.append("to run it: opgraft.InferenceSession(model)")
         return "\n".join(lines)
 
 
