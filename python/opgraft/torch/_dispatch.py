@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from opgraft._errors import UnavailableError
+from opgraft._errors import Error, UnavailableError
 from opgraft.torch import _graph, _ladder, _private
 from opgraft.torch._fakes import fakes, has_fake
 from opgraft.torch._graph import Place, operator_name
@@ -28,7 +28,9 @@ class Choice:
     place: Place
     kind: str
     graft: Graft | None
-    #: Why not the translation that torch has: it raised, or gave a wrong result.
+    #: The operator that the model calls, of which the node is a part.
+    origin: str
+    #: Why it does not stand on a better rung: what it had there raised, or gave a wrong result.
     because: str = ""
     #: The arguments that the translation got, and the value or values that it gave.
     args: tuple[Any, ...] = ()
@@ -81,7 +83,8 @@ class Dispatcher:
                 onnx = _private.translate(program, self._registry, attempt.choose)
             except Exception as error:
                 if not attempt.may_retry(error):
-                    raise attempt.failure(error) from error
+                    ours = _ours(error)
+                    raise (ours or attempt.failure(error)) from (None if ours else error)
                 continue
             return Translated(onnx, program, attempt.choices)
 
@@ -105,6 +108,17 @@ class Dispatcher:
     def barred(self, place: Place) -> dict[str, str]:
         return self._barred.get(place, {})
 
+    def origin(self, node: torch.fx.Node, place: Place) -> str:
+        """The name of the operator that the model calls, of which a node is a part."""
+        return operator_name(self._origins.get(place.origin, node.target))
+
+    def why(self, place: Place) -> str:
+        """Why a node does not stand on a better rung."""
+        return "; ".join(
+            f"{'torch' if kind == STANDARD else kind}: {why}"
+            for kind, why in self.barred(place).items()
+        )
+
     def graft(self, node: torch.fx.Node, place: Place) -> Graft | None:
         return _ladder.find(node, self._kinds - self.barred(place).keys())
 
@@ -117,7 +131,7 @@ class Dispatcher:
         return _private.is_custom(node, self._registry)
 
     def missing(self, node: torch.fx.Node, place: Place) -> UnavailableError:
-        because = "; ".join(self.barred(place).values())
+        because = self.why(place)
         allowed = ", ".join(kind for kind in _ladder.KINDS if kind in self._kinds) or "none"
         return UnavailableError(
             f"operator {operator_name(node.target)} (node '{node.name}'{_where(node)}) has no "
@@ -224,16 +238,17 @@ class _Attempt:
     def choose(self, node: torch.fx.Node) -> _private.Translate:
         self._now = node
         place = self._places[node]
-        because = "; ".join(self._dispatcher.barred(place).values())
+        because = self._dispatcher.why(place)
+        origin = self._dispatcher.origin(node, place)
         translation = self._dispatcher.translation(node, place)
         if translation is not None:
             kind = USER if self._dispatcher.is_users(node) else STANDARD
-            return self._chosen(Choice(node, place, kind, None, because), translation)
+            return self._chosen(Choice(node, place, kind, None, origin, because), translation)
         graft = self._dispatcher.graft(node, place)
         if graft is None:
             self.choices.pop(node, None)
             raise self._dispatcher.missing(node, place)
-        return self._chosen(Choice(node, place, graft.kind, graft, because), graft.build)
+        return self._chosen(Choice(node, place, graft.kind, graft, origin, because), graft.build)
 
     def _chosen(self, choice: Choice, translation: _private.Translate) -> _private.Translate:
         self.choices[choice.node] = choice
@@ -246,15 +261,16 @@ class _Attempt:
             return False
         return self._dispatcher.bar(choice, f"its translation raised {_innermost(error)}")
 
-    def failure(self, error: Exception) -> Exception:
-        """Our own error, where it was one; else torch's."""
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, UnavailableError):
-            cause = cause.__cause__
-        if cause is not None:
-            return UnavailableError(str(cause))
+    def failure(self, error: Exception) -> Error:
         where = "" if self._now is None else f" at {self._now.format_node()}"
         return UnavailableError(f"the translation to ONNX raised{where}: {_innermost(error)}")
+
+
+def _ours(error: BaseException | None) -> Error | None:
+    """The error of ours that torch's own are about."""
+    while error is not None and not isinstance(error, Error):
+        error = error.__cause__
+    return error
 
 
 def _is_call(node: torch.fx.Node) -> bool:

@@ -127,17 +127,11 @@ def _other_sizes(
     sizes: Mapping[Any, int], program: torch.export.ExportedProgram
 ) -> Iterator[dict[Any, int]]:
     """Fewer first, since a part of good data is good data."""
-    for change in (
-        lambda size: size - 1,
-        lambda size: size + 1,
-        lambda size: 2 * size,
-        lambda size: size - 2,
-        lambda size: 3 * size,
-    ):
+    for times, plus in ((1, -1), (1, 1), (2, 0), (1, -2), (3, 0)):
         changed = {}
         for symbol, size in sizes.items():
             bounds = program.range_constraints.get(symbol)
-            other = max(change(size), 2)
+            other = max(times * size + plus, 2)
             if bounds is not None:
                 other = max(min(other, _bound(bounds.upper)), _bound(bounds.lower))
             changed[symbol] = other

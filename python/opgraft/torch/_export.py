@@ -160,8 +160,7 @@ class _Export:
         bar.step("capture")
         shapes, self._is_named = _private.nameless_dimensions(self._shapes)
         captured = capture(self._model, self._args, self._kwargs, shapes)
-        is_module = isinstance(self._model, torch.nn.Module)
-        if is_module and self._model.training and is_in_training(captured.program):
+        if getattr(self._model, "training", False) and is_in_training(captured.program):
             warnings.warn(_TRAINING, stacklevel=4)
         bar.step("translate")
         registry = _private.new_registry(max(self._opset, _private.lowest_opset()))
@@ -233,7 +232,8 @@ class _Export:
             note = f"{verdict.problem}; but each operator alone is right: {_why(translated)}"
             program.report.notes.append(note)
             warnings.warn(f"the exported program differs from the model: {note}", stacklevel=4)
-        program.report.verified = [one.what for one in verifier.examples]
+        how = ", operator by operator, since some are random" if program.report.is_random else ""
+        program.report.verified = [one.what + how for one in verifier.examples]
         program.report.notes += verifier.notes
         return program
 

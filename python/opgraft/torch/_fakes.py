@@ -65,7 +65,8 @@ def _lstsq(
     *batch, rows, columns = self.shape
     is_vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and tuple(b.shape) == (*batch, rows))
     right = () if is_vector else (b.shape[-1],)
-    batch = list(torch.broadcast_shapes(tuple(batch), b.shape[: b.ndim - 1 - (not is_vector)]))
+    rows_of_b = b.shape[: b.ndim - 1 - (not is_vector)]
+    batch = list(torch.broadcast_shapes(batch, rows_of_b))  # type: ignore[no-untyped-call]
     real = self.real.dtype if self.dtype.is_complex else self.dtype
     driver = driver or "gelsy"  # the default on the CPU
     has_residuals = rows > columns and driver != "gelsy"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -110,7 +111,13 @@ def new_registry(opset_version: int) -> Any:
     key = opset_version, "torchvision" in sys.modules
     made = exporter("_registration", "ONNXRegistry")
     if key not in _registries:
-        _registries[key] = made.from_torchlib(opset_version=opset_version)
+        logger = logging.getLogger(made.__module__)
+        level = logger.level
+        logger.setLevel(logging.ERROR)  # it warns where torchvision is not installed
+        try:
+            _registries[key] = made.from_torchlib(opset_version=opset_version)
+        finally:
+            logger.setLevel(level)
     return copy_registry(_registries[key])
 
 
@@ -169,8 +176,20 @@ def find_translation(node: torch.fx.Node, registry: Any) -> Translate | None:
 
 def translate(program: Any, registry: Any, choose: Callable[[torch.fx.Node], Translate]) -> Any:
     """torch's translation of a decomposed program to ONNX; `choose` says how for each node."""
-    with _choosing(choose):
+    with _choosing(choose), _without_constants(program):
         return exporter("_core", "_exported_program_to_onnx_program")(program, registry=registry)
+
+
+@contextmanager
+def _without_constants(program: Any) -> Iterator[None]:
+    """Leaves out results that are Python's own numbers, at which torch's translation stumbles."""
+    output = next(node for node in program.graph.nodes if node.op == "output")
+    before = output.args
+    output.args = (tuple(one for one in before[0] if isinstance(one, torch.fx.Node)),)
+    try:
+        yield
+    finally:
+        output.args = before
 
 
 @contextmanager
@@ -373,6 +392,22 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None
 
 
 # Capture
+
+
+def specialisations(program: Any) -> list[str]:
+    """Where a draft of an export took the example's way: "file, line 3: code: x is True"."""
+    report = getattr(program, "_report", None)
+    found = []
+    for failure in getattr(report, "failures", ()):
+        data = failure.data
+        stack = data.get("user_stack") or [{}]
+        file = report.str_to_filename.get(stack[-1].get("filename"), "")
+        where = f"{file}, line {stack[-1].get('line')}: {stack[-1].get('loc')}: " if file else ""
+        what = data.get("expr") or data.get("op") or data.get("reason") or ""
+        taken = f" is {data['result']}" if "result" in data else ""
+        kind = str(getattr(failure.failure_type, "name", failure.failure_type))
+        found.append(f"{where}{kind.lower().replace('_', ' ')}: {what}{taken}")
+    return found
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from opgraft.torch._ladder import Graft
 
 DOMAIN = "ai.opgraft.torch"
 MODULE, CLASS = "opgraft.torch.operators", "TorchOperator"
-_ADVICE = "a translation (custom_translation_table), or an operator of a pack"
+_ADVICE = "a translation, an operator of yours or of a pack"
 
 
 def takes(target: Any) -> bool:

@@ -35,9 +35,11 @@ class Row:
     kind: str
     #: The operators of ONNX, the pack's, or the module.
     became: str
+    #: What the model calls, where the operator is a part of that.
+    part_of: str = ""
     #: What would make it portable; empty where it is.
     advice: str = ""
-    #: Why the translation that torch has was not taken.
+    #: Why it does not stand on a better rung: what it had there raised, or gave a wrong result.
     because: str = ""
 
     @property
@@ -83,12 +85,13 @@ class Report:
     def __str__(self) -> str:
         lines = _table(
             ["torch operator", "count", "became", ""],
-            [[one.operator, str(one.count), _became(one), _remark(one)] for one in self.rows],
+            [[_title(one), str(one.count), _became(one), _remark(one)] for one in self.rows],
         )
         lines.append("")
         lines.append(f"captured: {self.captured}")
-        for note in self.specialised:
-            lines.append(f"specialised: it holds for the example alone: {_first_line(note)}")
+        if self.specialised:
+            lines.append("specialised: it holds where these are as in the example")
+            lines += [f"  {note}" for note in self.specialised]
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
@@ -120,10 +123,16 @@ def rows_of(translated: Translated) -> list[Row]:
 def _row(choice: Choice, made: Iterable[str]) -> Row:
     name = operator_name(choice.node.target)
     names = ", ".join(dict.fromkeys(one for one in made if one != "Constant"))
+    part_of = "" if choice.origin == name else choice.origin
     if choice.graft is None:
-        return Row(name, 0, choice.kind, names, because=choice.because)
+        return Row(name, 0, choice.kind, names, part_of, because=choice.because)
     became = names if choice.kind == "function" else choice.graft.became
-    return Row(name, 0, choice.kind, became, choice.graft.advice, choice.because)
+    return Row(name, 0, choice.kind, became, part_of, choice.graft.advice, choice.because)
+
+
+def _title(row: Row) -> str:
+    is_worth_it = row.part_of and row.kind not in (STANDARD, USER)
+    return f"{row.operator} (of {row.part_of})" if is_worth_it else row.operator
 
 
 def _became(row: Row) -> str:
@@ -135,13 +144,9 @@ def _became(row: Row) -> str:
 
 
 def _remark(row: Row) -> str:
-    because = f"torch's own was not taken: {row.because}" if row.because else ""
+    because = f"since {row.because}" if row.because else ""
     advice = f"portable with: {row.advice}" if row.advice else ""
     return "; ".join(filter(None, (because, advice)))
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
