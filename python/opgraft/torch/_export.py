@@ -169,19 +169,33 @@ class _Export:
         dispatcher = Dispatcher(captured.program, registry, self._kinds)
         translated = dispatcher.translate()
         bar.step("optimise")
-        program = self._finish(captured, translated)
+        program = self._finish(captured, translated, is_last=not verify)
         if verify:
             bar.step("verify")
             program = self._verified(captured, dispatcher, translated, program, bar)
         return program
 
     def _finish(
-        self, captured: Captured, translated: Translated, *, plain: bool = False
+        self,
+        captured: Captured,
+        translated: Translated,
+        *,
+        is_last: bool = False,
+        is_plain: bool = False,
     ) -> Program:
-        """The program as the user gets it. The translation stays as it is, to be looked into."""
-        model = translated.onnx.model.clone()
+        """The program as the user gets it. Unless it is the last, the translation stays as it is,
+        to be looked into."""
+        report = self._report(captured, translated)
+        model = translated.onnx.model if is_last else translated.onnx.model.clone()
         model.opset_imports.setdefault("", self._opset)
         model = _private.convert_version(model, self._opset)
+        program = Program(model, translated.decomposed, report)
+        if self._optimize and not is_plain:
+            program.optimize()
+        _private.rename(program, *self._names, self._shapes if self._is_named else None)
+        return program
+
+    def _report(self, captured: Captured, translated: Translated) -> Report:
         report = Report(
             rows_of(translated), captured=captured.way, specialised=list(captured.specialised)
         )
@@ -190,11 +204,7 @@ class _Export:
         report.allow = sorted({module for graft in grafts for module in graft.allow})
         report.allow = sorted({*report.allow, *_declaring_modules(translated)})
         report.packs = sorted({pack for graft in grafts for pack in graft.packs})
-        program = Program(model, translated.decomposed, report)
-        if self._optimize and not plain:
-            program.optimize()
-        _private.rename(program, *self._names, self._shapes if self._is_named else None)
-        return program
+        return report
 
     def _verified(
         self,
@@ -212,26 +222,25 @@ class _Export:
                 return program
             args, kwargs = self._model.example_inputs
         verifier = Verifier(self._model, captured.program, args, kwargs)
-        while True:
-            verdict = verifier.verify(program, translated, bar.share)
-            if verdict.guilt is not None:
-                guilty, reason = verdict.guilt.choice, verdict.guilt.reason
-                if not dispatcher.bar(guilty, reason):
-                    raise _unmended(guilty.node, reason)
-                translated = dispatcher.translate()
-                program = self._finish(captured, translated)
-                continue
-            if verdict.problem and self._optimize:
-                # Each operator alone is right: then what was made of them together is not.
-                self._optimize = False
-                program = self._finish(captured, translated)
-                program.report.notes.append(f"not optimised, since then {verdict.problem}")
-                continue
-            break
+        while (verdict := verifier.verify(program, translated, bar.share)).guilt is not None:
+            guilty, reason = verdict.guilt.choice, verdict.guilt.reason
+            if not dispatcher.bar(guilty, reason):
+                raise _unmended(guilty.node, reason)
+            translated = dispatcher.translate()
+            program = self._finish(captured, translated)
         if verdict.problem:
-            note = f"{verdict.problem}; but each operator alone is right: {_why(translated)}"
-            program.report.notes.append(note)
-            warnings.warn(f"the exported program differs from the model: {note}", stacklevel=4)
+            # Each operator alone is right. It may be that what the optimiser made of them is not.
+            plain = self._finish(captured, translated, is_plain=True)
+            again = verifier.verify(plain, translated, bar.share)
+            if not again.problem:
+                program = plain
+                program.report.notes.append(f"not optimised: optimised, {verdict.problem}")
+            elif verdict.fails:
+                raise Error(f"the exported program cannot be used: {verdict.problem}")
+            else:
+                note = f"{verdict.problem}; but each operator alone is right: {_why(translated)}"
+                program.report.notes.append(note)
+                warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
         program.report.verified = [one.what + how for one in verifier.examples]
         program.report.notes += verifier.notes

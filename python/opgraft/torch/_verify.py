@@ -21,6 +21,8 @@ class Verdict:
 
     #: What went wrong, in words; empty where all is well.
     problem: str = ""
+    #: Whether the program does not run at all.
+    fails: bool = False
     guilt: Guilt | None = None
 
 
@@ -53,26 +55,27 @@ class Verifier:
             _graph.is_random(node.target) for _, node in _graph.calls(translated.decomposed)
         )
         for example in self.examples:
-            problem = self._problem(program, example, blind=is_random)
+            problem, fails = self._problem(program, example, blind=is_random)
             if not problem and not is_random:
                 continue
             # What is random agrees in no two runs; each operator alone can be compared.
             guilt = find_guilty(translated, example.leaves, program.open_session, progress)
             if guilt is not None or problem:
-                return Verdict(problem and f"with {example.what}, {problem}", guilt)
+                return Verdict(problem and f"with {example.what}, {problem}", fails, guilt)
         return Verdict()
 
-    def _problem(self, program: Program, example: Example, *, blind: bool) -> str:
+    def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, bool]:
+        """What is wrong with a run, in words, and whether it failed."""
         args, kwargs = _private.unflatten(example.leaves, example.tree)
         try:
             got = program(*args, **kwargs)
         except Exception as error:
             lines = str(error).strip().splitlines()
-            return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}"
+            return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}", True
         if blind:
             wanted = [torch.zeros_like(_compare.plain(one)) for one in example.wanted]
-            return _compare.difference(wanted, [torch.zeros_like(one) for one in got])
-        return _compare.difference(example.wanted, got, lambda: self._disturbed(example))
+            return _compare.difference(wanted, [torch.zeros_like(one) for one in got]), False
+        return _compare.difference(example.wanted, got, lambda: self._disturbed(example)), False
 
     def _disturbed(self, example: Example) -> list[Any]:
         leaves = [_compare.disturb(leaf) for leaf in example.leaves]
