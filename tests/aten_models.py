@@ -34,7 +34,8 @@ def of_call(
 ) -> Case:
     """The model of `overload` called so; every tensor is an input, and the numbers at these places.
 
-    Without `is_typed` the graph says nothing of its outputs: the node must.
+    With `results`, which the node then says, torch is not called. Without `is_typed` the graph says
+    nothing of shapes.
     """
     values: dict[int, tuple[str, Any]] = {}
 
@@ -57,9 +58,8 @@ def of_call(
         _dense(given),
     )
     feed = {name: to_numpy(value) for name, value in values.values()}
-    return Case(
-        model_of(node, feed, is_typed=is_typed), feed, [to_numpy(one) for one in _flat(given)]
-    )
+    expected = [to_numpy(one) for one in _flat(given)] if results is None else []
+    return Case(model_of(node, feed, is_typed=is_typed), feed, expected)
 
 
 def model_of(

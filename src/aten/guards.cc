@@ -58,8 +58,20 @@ std::string CheckStatistics(const NamedArguments& arguments) {
   const bool is_training = arguments.FindInteger("training").value_or(0) != 0;
   const bool has_statistics = arguments.FindTensor("running_mean") != nullptr &&
                               arguments.FindTensor("running_var") != nullptr;
-  if (is_training || has_statistics) return "";
-  return "expected training=true, or running_mean and running_var, came neither";
+  if (!is_training && !has_statistics) {
+    return "expected training=true, or running_mean and running_var, came neither";
+  }
+  const InputTensor* const input = arguments.FindTensor("input");
+  if (input == nullptr) return "";
+  const std::int64_t channels = input->shape.size() < 2 ? -1 : input->shape[1];
+  for (const char* const name : {"weight", "bias", "running_mean", "running_var"}) {
+    const InputTensor* const tensor = arguments.FindTensor(name);
+    if (tensor == nullptr) continue;
+    if (tensor->shape.size() != 1 || tensor->shape[0] != channels) {
+      return "expected " + std::string(name) + " to have one number for each channel of the input";
+    }
+  }
+  return "";
 }
 
 std::string CheckNotSmallest(const NamedArguments& arguments) {
@@ -86,7 +98,22 @@ std::string CheckSwaps(const InputTensor* matrix, const InputTensor* pivots) {
          " for each matrix";
 }
 
+/// Whether there is one row of pivots for each matrix.
+bool IsRowForEach(const InputTensor& matrix, const InputTensor& pivots) {
+  return matrix.shape.size() >= 2 && pivots.shape.size() + 1 == matrix.shape.size() &&
+         std::equal(pivots.shape.begin(), pivots.shape.end() - 1, matrix.shape.begin());
+}
+
 std::string CheckFactorsOfUnpack(const NamedArguments& arguments) {
+  const InputTensor* const matrix = arguments.FindTensor("LU_data");
+  const InputTensor* const pivots = arguments.FindTensor("LU_pivots");
+  if (matrix != nullptr && pivots != nullptr && !IsRowForEach(*matrix, *pivots)) {
+    return "expected one row of pivots for each matrix";
+  }
+  return CheckSwaps(matrix, pivots);
+}
+
+std::string CheckFactorsOfOldSolve(const NamedArguments& arguments) {
   return CheckSwaps(arguments.FindTensor("LU_data"), arguments.FindTensor("LU_pivots"));
 }
 
@@ -100,7 +127,8 @@ std::string CheckBlocks(const NamedArguments& arguments) {
   const InputTensor* const matrix = arguments.FindTensor("LD");
   if (pivots == nullptr || matrix == nullptr || pivots->element_type != 6) return "";
   const std::int64_t rows = SizeFromEnd(*matrix, 1);
-  bool is_good = SizeFromEnd(*pivots, 1) == rows && LieWithin(*pivots, -rows, rows);
+  bool is_good = IsRowForEach(*matrix, *pivots) && SizeFromEnd(*pivots, 1) == rows &&
+                 LieWithin(*pivots, -rows, rows);
   const std::size_t count = Count(pivots->shape);
   for (std::size_t i = 0; is_good && i < count; ++i) {
     const auto pivot = At<std::int32_t>(*pivots, i);
@@ -169,10 +197,11 @@ constexpr std::pair<std::string_view, Guard> kGuards[] = {
     {"batch_norm", CheckStatistics},
     {"native_batch_norm", CheckStatistics},
     {"_native_batch_norm_legit", CheckStatistics},
+    {"_native_batch_norm_legit_functional", CheckStatistics},
     {"gcd", CheckNotSmallest},
     {"lcm", CheckNotSmallest},
     {"lu_unpack", CheckFactorsOfUnpack},
-    {"lu_solve", CheckFactorsOfUnpack},
+    {"lu_solve", CheckFactorsOfOldSolve},
     {"linalg_lu_solve", CheckFactorsOfSolve},
     {"linalg_ldl_solve", CheckBlocks},
     {"segment_reduce", CheckSegments},
