@@ -129,6 +129,7 @@ Status Call::Make(const Libtorch& libtorch, const NodeText& text, const Operator
   made->keeps_first_ = op.is_uninitialized && op.schema.name.starts_with("resize");
   made->is_uninitialized_ = op.is_uninitialized;
   made->may_be_lazy_ = op.schema.name == "_neg_view";
+  made->guard_ = FindGuard(op.schema.name);
   Status status = made->ReadArguments(text, op, inputs);
   if (status.ok()) status = made->ReadOutputs(text, op, outputs);
   if (status.ok()) *call = std::move(made);
@@ -183,6 +184,12 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
                            "'s C interface does not take");
     }
     may_be_lazy_ |= slot.IsComplex();
+    if (IsSize(parameter.name) && !slot.LimitSize()) {
+      return Status::Model(slot_names_.back() + ": expected a number below 2^31");
+    }
+    if (guard_ == nullptr) continue;
+    guarded_names_.emplace_back(parameter.name);
+    guarded_values_.push_back(written);
   }
   return Status();
 }
@@ -244,6 +251,10 @@ Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack) const {
 }
 
 Status Call::Run(std::span<const InputTensor> inputs, Outputs& outputs) const {
+  if (guard_ != nullptr) {
+    const std::string wrong = guard_(NamedArguments(guarded_names_, guarded_values_, inputs));
+    if (!wrong.empty()) return Status::Error(who_ + ": " + wrong);
+  }
   Value stack[kStack] = {};
   if (Status status = Invoke(inputs, stack); !status.ok()) return status;
   const Results results(libtorch_, results_, stack);

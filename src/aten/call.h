@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aten/encoding.h"
+#include "aten/guards.h"
 #include "aten/libtorch.h"
 #include "aten/operators.h"
 #include "aten/values.h"
@@ -78,6 +79,9 @@ class Call {
   std::string overload_;
   std::vector<Slot> slots_;
   std::vector<std::string> slot_names_;  // what messages call the arguments
+  Guard guard_ = nullptr;
+  std::vector<std::string> guarded_names_;  // for the guard, where there is one
+  std::vector<Written> guarded_values_;
   std::vector<WrittenResult> results_;
   std::vector<NodeOutput> node_outputs_;
   std::vector<std::string> output_names_;  // what messages call them

@@ -32,6 +32,15 @@ std::vector<Operator> FindOperators(std::string_view name) {
   return found;
 }
 
+std::optional<bool> IsListed(std::string_view full_name) {
+  const std::string_view name = WithoutNamespace(full_name);
+  const std::size_t dot = std::min(name.find('.'), name.size());
+  for (const Operator& one : FindOperators(name.substr(0, dot))) {
+    if (one.schema.overload == name.substr(std::min(dot + 1, name.size()))) return one.is_listed;
+  }
+  return std::nullopt;
+}
+
 std::string_view WithoutNamespace(std::string_view name) {
   const std::size_t colons = name.find("::");
   if (colons == name.npos) return name;

@@ -38,20 +38,6 @@ double FromHalf(std::uint16_t bits) {
   return (bits & 0x8000) != 0 ? -value : value;
 }
 
-std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index) {
-  switch (input.element_type) {
-    case 2: return Read<std::uint8_t>(input.data, index);
-    case 3: return Read<std::int8_t>(input.data, index);
-    case 4: return Read<std::uint16_t>(input.data, index);
-    case 5: return Read<std::int16_t>(input.data, index);
-    case 6: return Read<std::int32_t>(input.data, index);
-    case 7: return Read<std::int64_t>(input.data, index);
-    case 9: return Read<std::uint8_t>(input.data, index) != 0 ? 1 : 0;
-    case 12: return Read<std::uint32_t>(input.data, index);
-    default: return std::nullopt;
-  }
-}
-
 std::optional<double> ReadReal(const InputTensor& input, std::size_t index) {
   switch (input.element_type) {
     case 1: return Read<float>(input.data, index);
@@ -67,14 +53,20 @@ std::optional<double> ReadReal(const InputTensor& input, std::size_t index) {
   return integer ? std::optional(static_cast<double>(*integer)) : std::nullopt;
 }
 
+bool IsSmall(std::int64_t integer) {
+  return integer >= std::numeric_limits<std::int32_t>::min() &&
+         integer <= std::numeric_limits<std::int32_t>::max();
+}
+
 /// Number `index` of an input, as an argument of this kind; nullopt where it is no such number.
-std::optional<Value> ReadNumber(const InputTensor& input, std::size_t index, Kind kind) {
+std::optional<Value> ReadNumber(const InputTensor& input, std::size_t index, Kind kind,
+                                bool is_size) {
   if (kind == Kind::kFloat) {
     const std::optional<double> real = ReadReal(input, index);
     return real ? std::optional(FromNumber(*real)) : std::nullopt;
   }
   const std::optional<std::int64_t> integer = ReadInteger(input, index);
-  if (!integer) return std::nullopt;
+  if (!integer || (is_size && !IsSmall(*integer))) return std::nullopt;
   return kind == Kind::kBool ? Value{*integer != 0} : FromInteger(*integer);
 }
 
@@ -102,6 +94,20 @@ std::string Describe(const Written& written) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index) {
+  switch (input.element_type) {
+    case 2: return Read<std::uint8_t>(input.data, index);
+    case 3: return Read<std::int8_t>(input.data, index);
+    case 4: return Read<std::uint16_t>(input.data, index);
+    case 5: return Read<std::int16_t>(input.data, index);
+    case 6: return Read<std::int32_t>(input.data, index);
+    case 7: return Read<std::int64_t>(input.data, index);
+    case 9: return Read<std::uint8_t>(input.data, index) != 0 ? 1 : 0;
+    case 12: return Read<std::uint32_t>(input.data, index);
+    default: return std::nullopt;
+  }
+}
 
 std::size_t Count(std::span<const std::int64_t> shape) {
   std::size_t count = 1;
@@ -255,6 +261,14 @@ bool Slot::IsScalar() const {
   return form_ == SlotForm::kNumber && kind_ == Kind::kScalar;
 }
 
+bool Slot::LimitSize() {
+  is_size_ = kind_ == Kind::kInt;
+  bool is_good =
+      !is_size_ || form_ != SlotForm::kConstant || IsSmall(static_cast<std::int64_t>(constant_));
+  for (Slot& item : items_) is_good &= item.LimitSize();
+  return is_good;
+}
+
 Status Slot::MakeValue(const Libtorch& libtorch, const DtypeNumbers& dtypes,
                        std::span<const InputTensor> inputs, const std::string& who,
                        Value* value) const {
@@ -291,12 +305,12 @@ Status Slot::MakeContent(const Libtorch& libtorch, const DtypeNumbers& dtypes,
   }
   const InputTensor& input = inputs[place_];
   const std::optional<Value> number =
-      Count(input.shape) == 1 ? ReadNumber(input, 0, kind_) : std::nullopt;
+      Count(input.shape) == 1 ? ReadNumber(input, 0, kind_, is_size_) : std::nullopt;
   if (!number) {
     return Status::Model(who + ": input %" + std::to_string(place_) + " stands for one " +
-                         std::string(NameOf(kind_)) + ", but is " +
-                         ElementTypeName(input.element_type) + "[" + DimensionsText(input.shape) +
-                         "]");
+                         std::string(NameOf(kind_)) + (is_size_ ? " below 2^31" : "") +
+                         ", but is " + ElementTypeName(input.element_type) + "[" +
+                         DimensionsText(input.shape) + "]");
   }
   *value = *number;
   return Status();
@@ -359,23 +373,24 @@ Status Slot::MakeList(const Libtorch& libtorch, const DtypeNumbers& dtypes,
 
 Status Slot::MakeNumbers(const Libtorch& libtorch, const InputTensor& input, const std::string& who,
                          Value* value) const {
-  const bool is_row = input.shape.size() == 1;
-  if (!is_row || (input.shape[0] != 0 && !ReadNumber(input, 0, kind_))) {
-    return Status::Model(who + ": input %" + std::to_string(place_) + " stands for a list of " +
-                         std::string(NameOf(kind_)) + ", but is " +
-                         ElementTypeName(input.element_type) + "[" + DimensionsText(input.shape) +
-                         "]");
-  }
   List list = nullptr;
   const std::size_t count = Count(input.shape);
   if (libtorch.new_list_reserve_size(count, &list) != 0) {
     return Status::Error(who + ": " + libtorch.TakeErrorText());
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    (void)libtorch.list_push_back(list, *ReadNumber(input, i, kind_));
+  bool is_good = input.shape.size() == 1;
+  for (std::size_t i = 0; is_good && i < count; ++i) {
+    const std::optional<Value> number = ReadNumber(input, i, kind_, is_size_);
+    is_good = number.has_value();
+    if (is_good) (void)libtorch.list_push_back(list, *number);
   }
   *value = reinterpret_cast<Value>(list);
-  return Status();
+  if (is_good) return Status();
+  FreeContent(libtorch, *value);
+  return Status::Model(who + ": input %" + std::to_string(place_) + " stands for a list of " +
+                       std::string(NameOf(kind_)) + (is_size_ ? " below 2^31" : "") + ", but is " +
+                       ElementTypeName(input.element_type) + "[" + DimensionsText(input.shape) +
+                       "]");
 }
 
 void Slot::FreeContent(const Libtorch& libtorch, Value value) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct InputTensor {
 
 /// The number of elements of a shape.
 std::size_t Count(std::span<const std::int64_t> shape);
+
+/// Element `index` of a tensor of integers or truths; nullopt for another.
+std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index);
 
 /// The numbers by which a libtorch knows the types of tensors.
 class DtypeNumbers {
@@ -64,6 +68,9 @@ class Slot {
   /// Whether it is a Scalar, which the dispatcher does not take.
   bool IsScalar() const;
 
+  /// Its integers must fit into 31 bits. Returns whether those that are known do.
+  bool LimitSize();
+
   /// Of the input that it is.
   std::size_t place() const { return place_; }
 
@@ -92,6 +99,7 @@ class Slot {
   bool is_boxed_ = false;
   bool is_complex_ = false;
   bool is_copied_ = false;
+  bool is_size_ = false;
   Value constant_ = 0;
   std::size_t place_ = 0;
   std::string text_;

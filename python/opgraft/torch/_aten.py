@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 
+from opgraft import _pyop
 from opgraft._errors import ModelError
 from opgraft.torch import _private
 
@@ -128,6 +129,16 @@ def aten_node(
     ('aten::cumprod', '(%0, 0, dtype=null)', 'float32[2,3]')
     """
     return _Writer(overload).write(args, kwargs, results)
+
+
+def is_listed(overload: _private.OpOverload) -> bool | None:
+    """Whether sessions run an ATen node of `overload` without an allowance; None: not at all.
+
+    >>> is_listed(torch.ops.aten.lgamma.default), is_listed(torch.ops.aten.from_file.default)
+    (True, False)
+    """
+    name, overload_name = _private.name_of(overload)
+    return _pyop.aten_is_listed(f"{name}.{overload_name}" if overload_name else name)
 
 
 class _Writer:
