@@ -36,6 +36,7 @@ class Called(torch.nn.Module):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
+        self.eval()
         self._function = function
         with contextlib.suppress(ValueError, TypeError):  # of what is built in
             inspect.signature(function)

@@ -7,6 +7,7 @@ import importlib
 import logging
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,7 +87,8 @@ def private(module: str, name: str = "") -> Any:
 
 _EXPORTER = "torch.onnx._internal.exporter"
 _registries: dict[tuple[int, bool], Any] = {}
-_translating = threading.RLock()
+#: torch.export is for one thread at a time.
+_exporting = threading.RLock()
 
 #: Of a node of the graph, what translates it to ONNX.
 Translate = Callable[..., Any]
@@ -157,7 +159,9 @@ def capture_strategies() -> list[type[Any]]:
 def decompose(program: Any, registry: Any) -> Any:
     """The program in terms of what the registry has, with explicit conversions of types."""
     forget_fresh_symbols(program)
-    return exporter("_core", "_prepare_exported_program_for_export")(program, registry=registry)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of its own ways
+        return exporter("_core", "_prepare_exported_program_for_export")(program, registry=registry)
 
 
 def forget_fresh_symbols(program: Any) -> None:
@@ -196,36 +200,36 @@ def _without_constants(program: Any) -> Iterator[None]:
 def _choosing(choose: Callable[[torch.fx.Node], Translate]) -> Iterator[None]:
     """Puts `choose` in the place of torch's own dispatcher, for this thread alone."""
     dispatching = private(f"{_EXPORTER}._dispatching")
-    with _translating:
-        original = exporter("_dispatching", "dispatch")
-        before = dispatching.dispatch
-        owner = threading.get_ident()
+    original = exporter("_dispatching", "dispatch")
+    before = dispatching.dispatch
+    owner = threading.get_ident()
 
-        def dispatch(node: torch.fx.Node, registry: Any) -> tuple[Translate | None, str]:
-            if threading.get_ident() != owner:
-                found: tuple[Translate | None, str] = original(node, registry)
-                return found
-            return choose(node), "chosen by Opgraft"
+    def dispatch(node: torch.fx.Node, registry: Any) -> tuple[Translate | None, str]:
+        if threading.get_ident() != owner:  # who exports without us
+            found: tuple[Translate | None, str] = original(node, registry)
+            return found
+        return choose(node), "chosen by Opgraft"
 
-        dispatching.dispatch = dispatch
-        try:
-            yield
-        finally:
-            dispatching.dispatch = before
+    dispatching.dispatch = dispatch
+    try:
+        yield
+    finally:
+        dispatching.dispatch = before
 
 
 @contextmanager
 def exporting() -> Iterator[None]:
-    """Lets torch.onnx.is_in_onnx_export() say yes."""
+    """Has this thread alone export, and lets torch.onnx.is_in_onnx_export() say yes."""
     flags = private(f"{_EXPORTER}._flags")
-    before = getattr(flags, "_is_onnx_exporting", None)
-    if before is None:
-        raise moved(f"{_EXPORTER}._flags._is_onnx_exporting")
-    flags._is_onnx_exporting = True
-    try:
-        yield
-    finally:
-        flags._is_onnx_exporting = before
+    with _exporting:
+        before = getattr(flags, "_is_onnx_exporting", None)
+        if before is None:
+            raise moved(f"{_EXPORTER}._flags._is_onnx_exporting")
+        flags._is_onnx_exporting = True
+        try:
+            yield
+        finally:
+            flags._is_onnx_exporting = before
 
 
 def convert_version(model: Any, opset_version: int) -> Any:
@@ -345,17 +349,6 @@ def hint(size: torch.SymInt) -> int | None:
     return None if found is None else int(found)
 
 
-def flatten_call(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments of a call as the program has them: named ones in its own order."""
-    leaves, shape = flatten((tuple(args), dict(kwargs)))
-    expected = program.call_spec.in_spec
-    if kwargs and shape != expected:
-        order = expected.children_specs[1].context
-        named = {name: kwargs[name] for name in order if name in kwargs}
-        leaves, shape = flatten((tuple(args), named))
-    return leaves
-
-
 def add_translation(registry: Any, target: Any, translation: Translate) -> None:
     """Places a translation ahead of torch's own."""
     if isinstance(translation, Sequence):
@@ -396,7 +389,7 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None
 
 def specialisations(program: Any) -> list[str]:
     """Where a draft of an export took the example's way: "file, line 3: code: x is True"."""
-    report = getattr(program, "_report", None)
+    report: Any = getattr(program, "_report", None)
     found = []
     for failure in getattr(report, "failures", ()):
         data = failure.data

@@ -37,7 +37,9 @@ class Program(torch.onnx.ONNXProgram):
         """Runs the model in ONNX Runtime, with the arguments that it takes in torch. Complex
         results have a last dimension of 2, real and imaginary part."""
         assert self.exported_program is not None
-        leaves = _private.flatten_call(self.exported_program, args, kwargs)
+        leaves = _private.flat_arguments(self.exported_program, args, kwargs)
+        if leaves is None:
+            raise TypeError("the arguments are not built as those that the model was exported with")
         values = input_values(self.exported_program, leaves)
         names = [str(one.name) for one in self.model.graph.inputs]
         feed = dict(zip(names, map(to_array, values), strict=True))
