@@ -302,11 +302,22 @@ def find_operator(name: str, overload: str) -> Any:
     """`torch.ops.<namespace>.<name>.<overload>`, or None."""
     namespace, _, rest = name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), rest, None)
-    return getattr(packet, overload or "default", None)
+    found = getattr(packet, overload or "default", None)
+    return found if isinstance(found, OpOverload) else None
 
 
-def is_defined_in_python(overload: OpOverload) -> bool:
-    return definition_file(overload).endswith(".py")
+#: The namespaces of what torch itself defines in C++. `prim` is TorchScript's.
+_OWN = frozenset(
+    """_c10d_functional _c10d_functional_autograd _dtensor _quantized _test aten c10d inductor
+    inductor_prims mkl mkldnn mkldnn_prepacked onednn prim profiler quantization quantized sparse
+    static_runtime symm_mem""".split()
+)
+
+
+def is_torchs_own(overload: OpOverload) -> bool:
+    """Whether it is one of torch's own operators in C++."""
+    is_python = definition_file(overload).endswith(".py")
+    return namespace_of(overload) in _OWN and not is_python
 
 
 def definition_file(overload: OpOverload) -> str:
@@ -378,9 +389,12 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None
     if outputs:
         exporter("_ir_passes", "rename_outputs")(program.model, list(outputs))
     if dynamic_shapes is not None:
-        names = exporter("_dynamic_shapes", "create_rename_mapping")(
-            program.model.graph.inputs, dynamic_shapes
-        )
+        with warnings.catch_warnings():
+            same = r"# The axis name: (\w+) will not be used.* axis: \1\."
+            warnings.filterwarnings("ignore", same)  # one name for one size is as it should be
+            names = exporter("_dynamic_shapes", "create_rename_mapping")(
+                program.model.graph.inputs, dynamic_shapes
+            )
         program.rename_axes(names)
 
 

@@ -1,4 +1,4 @@
-"""The rung of Python nodes: operators that torch knows from Python alone, run by Python."""
+"""The rung of Python nodes: operators that are not torch's own, run by torch in Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ADVICE = "a translation, an operator of yours or of a pack"
 
 
 def takes(target: Any) -> bool:
-    return isinstance(target, _private.OpOverload) and _private.is_defined_in_python(target)
+    return isinstance(target, _private.OpOverload) and not _private.is_torchs_own(target)
 
 
 def graft(node: torch.fx.Node) -> Graft | None:

@@ -1,4 +1,5 @@
-"""What Python nodes of exported models run: operators that torch knows from Python alone.
+"""What Python nodes of exported models run: operators that are registered with torch from Python,
+or from a library that Python loads.
 
 A session that runs such a model allows this module, and the one that defines the operator.
 """
@@ -20,8 +21,8 @@ class TorchOperator:
     """Runs `torch.ops.<operator>.<overload_name>`; `arguments` and `results` are written as those
     of an ATen node (docs/aten.md). `defined_in` is the module to import first.
 
-    Operators that torch has in C++ are refused: what of them a model may run is a matter of ATen
-    nodes.
+    Operators that torch itself has in C++ are refused: which of them a model may run is said for
+    ATen nodes.
     """
 
     #: Opgraft's bridge asks the host's policy for the module that this argument names.
@@ -57,8 +58,10 @@ class TorchOperator:
                     'InferenceSession(..., imports=["..."])'
                 )
             )
-        if not _private.is_defined_in_python(self._operator):
-            raise PolicyError(f"{operator} is defined in C++: a Python node does not run it")
+        if _private.is_torchs_own(self._operator):
+            raise PolicyError(
+                f"{operator} is an operator of torch's own in C++, which a Python node does not run"
+            )
         self._arguments = read_arguments(arguments)
 
     def compute(self, *inputs: Any) -> Any:

@@ -27,6 +27,9 @@ def cumprod(call: Call, x: Value, dim: int, dtype: Any = None) -> Value:
     sizes = op.Gather(op.Shape(x), call.constant(others, np.int64))
     one = ir.tensor(np.array([1], np.float64 if wide == torch.float64 else np.int64))
     ones = op.ConstantOfShape(sizes, value=one)
+    is_open = not isinstance(shape[axis], int)
+    if is_open:  # ONNX Runtime's Scan does not take what is empty
+        x = op.Concat(op.Unsqueeze(ones, call.constant([axis], np.int64)), x, axis=axis)
     _, products = call.append(
         "Scan",
         [ones, x],
@@ -36,6 +39,10 @@ def cumprod(call: Call, x: Value, dim: int, dtype: Any = None) -> Value:
         scan_input_axes=[axis],
         scan_output_axes=[axis],
     )
+    if is_open:
+        first, last, place = ([1], [np.iinfo(np.int64).max], [axis])
+        bounds = (call.constant(one, np.int64) for one in (first, last, place))
+        products = op.Slice(products, *bounds)
     return call.as_result(products)
 
 
