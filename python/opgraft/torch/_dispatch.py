@@ -148,6 +148,8 @@ class Dispatcher:
         for _ in range(_MOST_ROUNDS):
             try:
                 program = self._decompose_but(self._kept)
+            except _private.Moved:
+                raise
             except Exception as error:
                 self._keep_undecomposable(error)
                 continue
@@ -257,7 +259,7 @@ class _Attempt:
     def may_retry(self, error: Exception) -> bool:
         """Bars the choice that raised; False where that does not help."""
         choice = self.choices.get(self._now) if self._now is not None else None
-        if choice is None:
+        if choice is None or isinstance(_ours(error), _private.Moved):
             return False
         return self._dispatcher.bar(choice, f"its translation raised {_innermost(error)}")
 

@@ -18,9 +18,13 @@ import torch
 from opgraft._errors import UnavailableError
 
 
-def moved(name: str) -> UnavailableError:
+class Moved(UnavailableError):
+    """A private name of torch is not where it was."""
+
+
+def moved(name: str) -> Moved:
     """The error for a private name that this version of torch does not have."""
-    return UnavailableError(
+    return Moved(
         f"torch {torch.__version__} has no {name}, which opgraft.torch needs; "
         "use torch 2.13, with which it is tested, or a newer Opgraft"
     )
@@ -401,15 +405,25 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None
 # Capture
 
 
+def _interned() -> dict[str, int]:
+    """The names of files that torch's traces have as numbers; where it keeps them."""
+    try:
+        return dict(private("torch._logging.structured", "INTERN_TABLE"))
+    except Moved:  # the report does without
+        return {}
+
+
 def specialisations(program: Any) -> list[str]:
     """Where a draft of an export took the example's way: "file, line 3: code: x is True"."""
     report: Any = getattr(program, "_report", None)
+    files = {number: name for name, number in _interned().items()}
     found = []
     for failure in getattr(report, "failures", ()):
         data = failure.data
         stack = data.get("user_stack") or [{}]
-        file = report.str_to_filename.get(stack[-1].get("filename"), "")
-        where = f"{file}, line {stack[-1].get('line')}: {stack[-1].get('loc')}: " if file else ""
+        last = stack[-1]
+        file = f"{files[last['filename']]}, " if last.get("filename") in files else ""
+        where = f"{file}line {last['line']}: {last.get('loc')}: " if "line" in last else ""
         what = data.get("expr") or data.get("op") or data.get("reason") or ""
         taken = f" is {data['result']}" if "result" in data else ""
         kind = str(getattr(failure.failure_type, "name", failure.failure_type))

@@ -8,7 +8,7 @@ from types import TracebackType
 
 _WIDTH = 24
 #: How much of the time each step takes, roughly.
-_STEPS = {"capture": 35, "translate": 35, "optimise": 10, "verify": 20}
+STEPS = {"capture": 35, "translate": 35, "optimise": 10, "verify": 20}
 _PAUSE = 0.1  # seconds between two drawings
 
 
@@ -43,13 +43,17 @@ class Progress:
         if time.monotonic() - self._drawn >= _PAUSE:
             self._draw(share)
 
+    def done(self, share: float) -> float:
+        """How much of all is done, where this much of the step is."""
+        names = list(STEPS)
+        before = sum(STEPS[name] for name in names[: names.index(self._step)])
+        return (before + share * STEPS[self._step]) / sum(STEPS.values())
+
     def _draw(self, share: float) -> None:
         if not self._is_shown:
             return
         self._drawn = time.monotonic()
-        names = list(_STEPS)
-        done = sum(_STEPS[name] for name in names[: names.index(self._step)])
-        part = (done + share * _STEPS[self._step]) / sum(_STEPS.values())
+        part = self.done(share)
         bar = "#" * round(part * _WIDTH)
         sys.stderr.write(f"\r\x1b[K{self._name} [{bar:<{_WIDTH}}] {part:4.0%} {self._step}")
         sys.stderr.flush()
