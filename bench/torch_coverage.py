@@ -189,7 +189,7 @@ def run_in_cpp(
     for i, name in enumerate(outputs):
         command += ["--output", f"{name}={folder}/output_{i}.npy"]
     for i, (name, value) in enumerate(feed.items()):
-        np.save(f"{folder}/input_{i}.npy", value)
+        np.save(f"{folder}/input_{i}.npy", np.ascontiguousarray(value))
         command += ["--input", f"{name}={folder}/input_{i}.npy"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

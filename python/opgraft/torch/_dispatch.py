@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,7 +128,7 @@ class Dispatcher:
         return _private.find_translation(node, self._registry)
 
     def is_users(self, node: torch.fx.Node) -> bool:
-        return _private.is_custom(node, self._registry)
+        return _private.find_added(node, self._registry) is not None
 
     def missing(self, node: torch.fx.Node, place: Place) -> UnavailableError:
         because = self.why(place)
@@ -175,7 +175,29 @@ class Dispatcher:
 
     def _keep_undecomposable(self, error: Exception) -> None:
         """Keeps whole what torch cannot decompose, and no more than that."""
-        suspects = {
+        guilty = self._suspects()
+        if not guilty or self._cannot_decompose({**self._kept, **guilty}):
+            raise UnavailableError(
+                f"torch cannot decompose the captured program: {_innermost(error)}"
+            ) from error
+        self._keep_fewest(guilty, self._cannot_decompose)
+
+    def keep_misdecomposed(self, is_right: Callable[[torch.export.ExportedProgram], bool]) -> bool:
+        """Keeps whole what torch decomposes wrongly, and no more than that; False where that does
+        not help."""
+
+        def is_wrong(kept: Mapping[str, Any]) -> bool:
+            return not is_right(self._decompose_but(kept))
+
+        suspects = self._suspects()
+        if not suspects or is_wrong({**self._kept, **suspects}):
+            return False
+        self._keep_fewest(suspects, is_wrong)
+        return True
+
+    def _suspects(self) -> dict[str, Any]:
+        """The operators of the model that are decomposed, and need not be."""
+        return {
             operator_name(node.target): node.target
             for _, node in _graph.calls(self._captured)
             if _is_whole(node.target)
@@ -183,14 +205,13 @@ class Dispatcher:
             and _private.find_translation(node, self._registry) is None
             and _ladder.can_graft(node.target, self._kinds)
         }
-        guilty = dict(suspects)
-        if not guilty or self._cannot_decompose({**self._kept, **guilty}):
-            raise UnavailableError(
-                f"torch cannot decompose the captured program: {_innermost(error)}"
-            ) from error
-        for name in suspects:
+
+    def _keep_fewest(
+        self, guilty: dict[str, Any], is_wrong: Callable[[Mapping[str, Any]], bool]
+    ) -> None:
+        for name in list(guilty):
             others = {one: target for one, target in guilty.items() if one != name}
-            if not self._cannot_decompose({**self._kept, **others}):
+            if not is_wrong({**self._kept, **others}):
                 guilty = others
         for target in guilty.values():
             self._keep(target)

@@ -25,7 +25,7 @@ from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, rows_of
 from opgraft.torch._symbolic import translations as symbolic_translations
 from opgraft.torch._translation import MODULE_ENTRY, own_translations
-from opgraft.torch._verify import Verifier
+from opgraft.torch._verify import Verdict, Verifier
 
 
 def export(
@@ -222,10 +222,13 @@ class _Export:
                 return program
             args, kwargs = self._model.example_inputs
         verifier = Verifier(self._model, captured.program, args, kwargs)
-        while (verdict := verifier.verify(program, translated, bar.share)).guilt is not None:
-            guilty, reason = verdict.guilt.choice, verdict.guilt.reason
-            if not dispatcher.bar(guilty, reason):
-                raise _unmended(guilty.node, reason)
+        while self._is_mended(
+            verdict := verifier.verify(program, translated, bar.share),
+            verifier,
+            captured.program,
+            translated.decomposed,
+            dispatcher,
+        ):
             translated = dispatcher.translate()
             program = self._finish(captured, translated)
         if verdict.problem:
@@ -245,6 +248,34 @@ class _Export:
         program.report.verified = [one.what + how for one in verifier.examples]
         program.report.notes += verifier.notes
         return program
+
+    def _is_mended(
+        self,
+        verdict: Verdict,
+        verifier: Verifier,
+        captured: torch.export.ExportedProgram,
+        decomposed: torch.export.ExportedProgram,
+        dispatcher: Dispatcher,
+    ) -> bool:
+        """Whether something was found to blame, and will be done otherwise."""
+        if verdict.guilt is not None:
+            guilty, reason = verdict.guilt.choice, verdict.guilt.reason
+            if not dispatcher.bar(guilty, reason):
+                raise _unmended(guilty.node, reason)
+            return True
+        example = verdict.example
+        if not verdict.problem or verdict.fails or example is None:
+            return False
+        # ONNX does what torch's graph does. Then either that does not what the model does...
+        if not verifier.is_right(captured, example):
+            raise Error(
+                f"torch.export captured something else than the model does: {verdict.problem}. To "
+                "export it all the same: verify=False"
+            )
+        # ... or torch took it apart wrongly; or rounding adds up.
+        return not verifier.is_right(decomposed, example) and dispatcher.keep_misdecomposed(
+            lambda program: verifier.is_right(program, example)
+        )
 
 
 def _why(translated: Translated) -> str:

@@ -10,9 +10,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
+from torch.export.graph_signature import OutputKind
 
 from opgraft.torch import _compare, _graph, _private
 from opgraft.torch._dispatch import Choice, Translated
+from opgraft.torch._examples import output_values
 from opgraft.torch._tensors import from_array, to_array
 
 #: Opens a session for a model.
@@ -42,6 +44,19 @@ def find_guilty(
     with torch.no_grad(), torch.random.fork_rng():
         trial.run(*_graph.all_inputs(translated.decomposed, leaves))
     return trial.guilt
+
+
+def run_in_torch(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
+    """What a program gives in torch, as far as ONNX has it too."""
+    with torch.no_grad(), torch.random.fork_rng():
+        results = torch.fx.Interpreter(program.graph_module).run(
+            *_graph.all_inputs(program, leaves)
+        )
+    specs = program.graph_signature.output_specs
+    users = [
+        one for one, spec in zip(results, specs, strict=True) if spec.kind is OutputKind.USER_OUTPUT
+    ]
+    return output_values(program, users)
 
 
 class _Found(Exception):

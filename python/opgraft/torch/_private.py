@@ -178,8 +178,23 @@ def forget_fresh_symbols(program: Any) -> None:
 
 
 def find_translation(node: torch.fx.Node, registry: Any) -> Translate | None:
-    translation: Translate | None = exporter("_dispatching", "dispatch")(node, registry)[0]
+    added = find_added(node, registry)
+    translation: Translate | None = (
+        exporter("_dispatching", "dispatch")(node, registry)[0] if added is None else added
+    )
     return translation
+
+
+def find_added(node: torch.fx.Node, registry: Any) -> Translate | None:
+    """The translation of a node that was added to the registry."""
+    known = registry.get_decomps(node.target)
+    if not known or not known[0].is_custom:
+        return None
+    values = [one.meta.get("val") for one in node.all_input_nodes]
+    if any(isinstance(one, torch.Tensor) and one.is_complex() for one in values):
+        return None  # as in torch.onnx.export, they are for real numbers
+    added: Translate = known[0].onnx_function
+    return added
 
 
 def translate(program: Any, registry: Any, choose: Callable[[torch.fx.Node], Translate]) -> Any:
@@ -274,12 +289,6 @@ def is_builtin(target: Any) -> bool:
     return not isinstance(target, (OpOverload, private("torch._ops", "HigherOrderOperator")))
 
 
-def is_custom(node: torch.fx.Node, registry: Any) -> bool:
-    """Whether the translation that the registry finds for a node was added to it."""
-    known = registry.get_decomps(node.target)
-    return bool(known) and bool(known[0].is_custom)
-
-
 def namespace_of(overload: OpOverload) -> str:
     return str(overload.namespace)
 
@@ -312,9 +321,9 @@ def find_operator(name: str, overload: str) -> Any:
 
 #: The namespaces of what torch itself defines in C++. `prim` is TorchScript's.
 _OWN = frozenset(
-    """_c10d_functional _c10d_functional_autograd _dtensor _quantized _test aten c10d inductor
-    inductor_prims mkl mkldnn mkldnn_prepacked onednn prim profiler quantization quantized sparse
-    static_runtime symm_mem""".split()
+    """_c10d_functional _c10d_functional_autograd _dtensor _native_aot _quantized _test aten c10d
+    fsdp inductor inductor_prims mkl mkldnn mkldnn_prepacked onednn prepacked prim profiler
+    quantization quantized sparse static_runtime symm_mem""".split()
 )
 
 
@@ -399,7 +408,7 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None
             names = exporter("_dynamic_shapes", "create_rename_mapping")(
                 program.model.graph.inputs, dynamic_shapes
             )
-        program.rename_axes(names)
+        exporter("_ir_passes", "rename_axis")(program.model, names)
 
 
 # Capture

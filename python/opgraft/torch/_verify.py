@@ -11,7 +11,7 @@ import torch
 from opgraft.torch import _compare, _graph, _private
 from opgraft.torch._dispatch import Translated
 from opgraft.torch._examples import Example, Model, examples
-from opgraft.torch._localise import Guilt, find_guilty
+from opgraft.torch._localise import Guilt, find_guilty, run_in_torch
 from opgraft.torch._program import Program
 
 
@@ -24,6 +24,8 @@ class Verdict:
     #: Whether the program does not run at all.
     fails: bool = False
     guilt: Guilt | None = None
+    #: With which arguments.
+    example: Example | None = None
 
 
 @dataclass
@@ -61,8 +63,14 @@ class Verifier:
             # What is random agrees in no two runs; each operator alone can be compared.
             guilt = find_guilty(translated, example.leaves, program.open_session, progress)
             if guilt is not None or problem:
-                return Verdict(problem and f"with {example.what}, {problem}", fails, guilt)
+                problem = problem and f"with {example.what}, {problem}"
+                return Verdict(problem, fails, guilt, example)
         return Verdict()
+
+    def is_right(self, program: torch.export.ExportedProgram, example: Example) -> bool:
+        """Whether a program of torch.export gives what the model gives."""
+        got = run_in_torch(program, example.leaves)
+        return not _compare.difference(example.wanted, got, lambda: self._disturbed(example))
 
     def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, bool]:
         """What is wrong with a run, in words, and whether it failed."""
