@@ -9,7 +9,7 @@ import onnx
 import pytest
 from symbolic_exports import LIBRARY, X, assert_same, declare, export, node_names, torch
 
-from opgraft.torch import _private, _symbolic, register_custom_op_symbolic
+from opgraft.torch import _private, _symbolic, _symbolic_call, register_custom_op_symbolic
 
 # isort: split
 import onnxscript
@@ -52,9 +52,9 @@ def test_attributes_inputs_and_outputs() -> None:
 
     register_custom_op_symbolic("symbolic_test::two", symbolic, 9)
     program = export(
-        lambda x: sum(two(x, k=5, s="b", sizes=[4, 6], dtype=torch.float64)), X, optimize=False
+        lambda x: sum(two(x, k=5, s="b", sizes=[4, 6], dtype=torch.int32)), X, optimize=False
     )
-    assert seen == [(True, 5, 0.5, "b", [4, 6], True, 7)]  # 7 is what TorchScript calls float64
+    assert seen == [(True, 5, 0.5, "b", [4, 6], True, 3)]  # 3 is what TorchScript calls int32
     (node,) = [node for node in program.model_proto.graph.node if node.domain == "my"]
     given = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
     tensor = onnx.numpy_helper.to_array(given.pop("tensor"))
@@ -249,3 +249,23 @@ def test_what_a_function_raises_comes_through() -> None:
     with pytest.raises(torch.onnx.OnnxExporterError) as failure:
         export(lambda x: torch.nn.functional.gelu(x), X)
     assert "mine" in causes(failure.value)
+
+
+def test_types_of_values() -> None:
+    """As torch has them the other way round, and as TorchScript takes them."""
+    to_onnx = _private.private("torch.onnx._internal.exporter._core", "torch_dtype_to_onnx_dtype")
+    for number, dtype in _symbolic_call.DTYPES.items():
+        assert to_onnx(dtype) == number
+        graph = _private.ScriptGraph(20)
+        assert _private.dtype_of_value(graph.input(dtype, [2])) is dtype
+        assert _private.dtype_of_value(graph.input(None, None)) is None
+
+
+def test_types_that_symbolic_functions_do_not_know() -> None:
+    flag = declare("flag(Tensor x, ScalarType? dtype) -> Tensor", lambda x, dtype: x.clone())
+    register_custom_op_symbolic("symbolic_test::flag", lambda g, x, _: g.op("my::Flag", x), 9)
+    program = export(lambda x: flag(x.to(torch.uint16), None), X)
+    assert node_names(program) == ["::Cast", "my::Flag"]
+    with pytest.raises(torch.onnx.OnnxExporterError) as failure:
+        export(lambda x: flag(x, torch.uint16), X)
+    assert "symbolic functions know no type UINT16" in causes(failure.value)

@@ -99,16 +99,6 @@ def schema_text(overload: Any) -> str:
     return str(overload._schema)
 
 
-def dtype_of_onnx(number: int) -> torch.dtype | None:
-    """torch's type for one of ONNX's, None where symbolic functions know none."""
-    kinds = private(f"{_SCRIPT}._type_utils", "JitScalarType")
-    try:
-        dtype: torch.dtype = kinds.from_onnx_type(number).dtype()
-    except torch.onnx.OnnxExporterError:
-        return None
-    return dtype
-
-
 def dtype_of_value(value: Any) -> torch.dtype | None:
     """The type of a value in a script graph, where it is known."""
     kinds = private(f"{_SCRIPT}._type_utils", "JitScalarType")

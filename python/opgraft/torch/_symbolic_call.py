@@ -14,6 +14,21 @@ import torch
 from opgraft._errors import Error
 from opgraft.torch import _private
 
+#: torch's types that symbolic functions know, by ONNX's.
+DTYPES = {
+    ir.DataType.BFLOAT16: torch.bfloat16,
+    ir.DataType.BOOL: torch.bool,
+    ir.DataType.COMPLEX128: torch.complex128,
+    ir.DataType.COMPLEX64: torch.complex64,
+    ir.DataType.DOUBLE: torch.float64,
+    ir.DataType.FLOAT: torch.float32,
+    ir.DataType.FLOAT16: torch.float16,
+    ir.DataType.INT16: torch.int16,
+    ir.DataType.INT32: torch.int32,
+    ir.DataType.INT64: torch.int64,
+    ir.DataType.INT8: torch.int8,
+    ir.DataType.UINT8: torch.uint8,
+}
 _MEMORY_FORMATS = [
     "torch.contiguous_format",
     "torch.preserve_format",
@@ -146,7 +161,7 @@ class _Call:
 
     def _input(self, given: ir.Value) -> Any:
         if given not in self._seen:
-            dtype = None if given.dtype is None else _private.dtype_of_onnx(int(given.dtype))
+            dtype = None if given.dtype is None else DTYPES.get(given.dtype)
             self._seen[given] = self._graph.input(dtype, _shape(given))
             self._inputs.append(given)
         return self._seen[given]
@@ -186,8 +201,11 @@ class _Call:
 def _as_script_has_it(given: Any, kind: str) -> Any:
     """An argument with torch's numbers for types and memory formats, which ONNX has others for."""
     if "ScalarType" in kind and given is not None:
-        dtype = None if given == -1 else _private.dtype_of_onnx(int(given))
-        return None if dtype is None else _private.number_in_script(dtype)
+        if given == -1:
+            return None
+        if given not in DTYPES:
+            raise Error(f"symbolic functions know no type {ir.DataType(given).name}")
+        return _private.number_in_script(DTYPES[given])
     if "MemoryFormat" in kind and given is not None:
         return _MEMORY_FORMATS.index(given)
     if "Device" in kind or "Layout" in kind:

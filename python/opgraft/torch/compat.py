@@ -44,16 +44,17 @@ _FUNCTIONS: dict[str, Any] = {
 _MARK = "_opgraft_original"
 
 
-def _install() -> None:
+def install(onnx: Any) -> None:
+    """Puts into torch.onnx what it lacks; to be called once or often."""
     needed = ("OnnxRegistry", "ExportOptions", "dynamo_export")
-    if not all(hasattr(torch.onnx, name) for name in needed):
+    if not all(hasattr(onnx, name) for name in needed):
         for name, value in _FAMILY.items():
-            setattr(torch.onnx, name, value)
+            setattr(onnx, name, value)
     for name, value in _FUNCTIONS.items():
-        if not hasattr(torch.onnx, name):
-            setattr(torch.onnx, name, value)
-    if not hasattr(torch.onnx.export, _MARK):
-        torch.onnx.export = _honouring(torch.onnx.export)
+        if not hasattr(onnx, name):
+            setattr(onnx, name, value)
+    if not hasattr(onnx.export, _MARK):
+        onnx.export = _honouring(onnx.export)
 
 
 def _honouring(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,4 +118,4 @@ def _save(program: Any, destination: Any, options: Mapping[str, Any]) -> None:
         )
 
 
-_install()
+install(torch.onnx)
