@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from read_once import functions_read_once  # noqa: F401
 from symbolic_exports import LIBRARY, X, assert_same, declare, export, node_names, torch
 
 from opgraft.torch import _private, _symbolic, _symbolic_call, register_custom_op_symbolic
@@ -137,6 +138,18 @@ def test_a_sequence_as_input() -> None:
     assert_same(export(function, X, optimize=False), function, X)
 
 
+def test_a_list_that_the_function_makes() -> None:
+    """It has no type, which would crash torch."""
+    tops = declare("tops(Tensor x) -> Tensor", lambda x: x.clone())
+
+    def symbolic(g, x):
+        values = g.op("prim::ListConstruct", x, x)
+        return g.op("SequenceAt", values, g.op("Constant", value_t=torch.tensor(1)))
+
+    register_custom_op_symbolic("symbolic_test::tops", symbolic, 9)
+    assert_same(export(tops, X, optimize=False), tops, X)
+
+
 def test_graphs_within_nodes() -> None:
     """Two calls with an If each: what is in the branches must not get into each other's way."""
     either = declare("either(Tensor x) -> Tensor", lambda x: x + 1 if x.sum() > 0 else x - 1)
@@ -259,6 +272,18 @@ def test_types_of_values() -> None:
         graph = _private.ScriptGraph(20)
         assert _private.dtype_of_value(graph.input(dtype, [2])) is dtype
         assert _private.dtype_of_value(graph.input(None, None)) is None
+
+
+def test_torch_knows_types_best() -> None:
+    """What the function says of its output does not count."""
+    wide = declare("wide(Tensor x) -> Tensor", lambda x: x.clone())
+    register_custom_op_symbolic(
+        "symbolic_test::wide",
+        lambda g, x: g.op("my::Wide", x).setType(x.type().with_dtype(torch.float64)),
+        9,
+    )
+    (value,) = export(wide, X).model_proto.graph.output
+    assert value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
 
 
 def test_types_that_symbolic_functions_do_not_know() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from read_once import functions_read_once  # noqa: F401
 from symbolic_exports import X, assert_same, declare, export, node_names, torch
 
 import opgraft

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from read_once import functions_read_once  # noqa: F401
 from symbolic_exports import export, node_names, torch
 
 import opgraft

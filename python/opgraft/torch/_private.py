@@ -111,6 +111,22 @@ def number_in_script(dtype: torch.dtype) -> int:
     return int(private(f"{_SCRIPT}._type_utils", "JitScalarType").from_dtype(dtype))
 
 
+@functools.cache
+def _context_class() -> type[Any]:
+    """Of the `g` that symbolic functions get."""
+    base: type[Any] = private(f"{_SCRIPT}.jit_utils", "GraphContext")
+
+    class Context(base):  # type: ignore[misc]
+        def op(self, opname: str, *args: Any, **kwargs: Any) -> Any:
+            made = super().op(opname, *args, **kwargs)
+            if opname == "prim::ListConstruct":
+                # A list without a type crashes torch when it is used.
+                made.setType(private("torch._C", "ListType").ofTensors())
+            return made
+
+    return Context
+
+
 class ScriptGraph:
     """A graph of TorchScript for one call of a symbolic function."""
 
@@ -126,7 +142,7 @@ class ScriptGraph:
         private("torch._C", "_jit_pass_onnx_graph_shape_type_inference")(
             self._graph, {}, opset_version
         )
-        self._context = private(f"{_SCRIPT}.jit_utils", "GraphContext")(
+        self._context = _context_class()(
             graph=self._graph,
             block=self._graph.block(),
             opset=opset_version,
@@ -169,7 +185,6 @@ class ScriptGraph:
                 given = function(self._context, *arguments)
         finally:
             self._take_functions(before)
-        self._name_types_of_lists()
         self.gave_several = isinstance(given, (list, tuple))
         return list(given) if self.gave_several else [given]
 
@@ -181,13 +196,6 @@ class ScriptGraph:
                 if known.get(opset) is not function:
                     self.functions.append(function)
                     register_with_torch(name, known.get(opset), opset)
-
-    def _name_types_of_lists(self) -> None:
-        """A list without a type, which a symbolic function may make, would crash torch's passes."""
-        list_type = private("torch._C", "ListType")
-        for node in self._graph.findAllNodes("prim::ListConstruct", recurse=True):
-            if not isinstance(node.output().type(), list_type):
-                node.output().setType(list_type.ofTensors())
 
     def is_value(self, given: Any) -> bool:
         return isinstance(given, private("torch._C", "Value"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +34,6 @@ _MEMORY_FORMATS = [
     "torch.channels_last",
     "torch.channels_last_3d",
 ]
-_numbers = itertools.count()
 
 
 def translation(symbolic: Callable[..., Any], overload: Any) -> Callable[..., Any]:
@@ -173,13 +171,11 @@ class _Call:
         graph = ir.serde.deserialize_model(model).graph
         results = list(graph.outputs)
         nodes = list(graph)
-        prefix = f"symbolic_{next(_numbers)}_"
-        for node in ir.traversal.RecursiveGraphIterator(graph):
-            for value in node.outputs:
-                # The names are made by the graph that they come into; inner ones stay apart.
-                value.name = None if node.graph is graph else f"{prefix}{value.name}"
-                value.type = value.shape = None
+        for node in nodes:
             node.name = None
+            for value in node.outputs:
+                # The graph that they come into has names and types for them.
+                value.name = value.type = value.shape = None
         replaced = dict(zip(graph.inputs, self._inputs, strict=True))
         graph.outputs.clear()
         for stand_in, value in replaced.items():
