@@ -18,14 +18,12 @@ from __future__ import annotations
 import functools
 import inspect
 import io
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torch.onnx
 
-from opgraft._errors import Error
 from opgraft.torch import _dynamo_export, _legacy_program, _registry, _symbolic
 
 # These go together: torch's own take torch's own.
@@ -76,7 +74,7 @@ def _honouring(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*call.args, **call.kwargs)
         destination = given.pop("f", None)
         program = original(*call.args, **call.kwargs)
-        set_versions(program.model, custom_opsets)
+        _symbolic.set_versions(program.model, custom_opsets)
         _save(program, destination, given)
         return program
 
@@ -89,20 +87,6 @@ def _uses_dynamo(signature: inspect.Signature, given: Mapping[str, Any]) -> bool
     if isinstance(given.get("model"), captured):
         return True
     return given.get("dynamo", signature.parameters["dynamo"].default) is True
-
-
-def set_versions(model: Any, custom_opsets: Mapping[str, int]) -> None:
-    """Has a model (of onnx_ir) import its domains in these versions."""
-    for domain, version in custom_opsets.items():
-        if domain in ("", "ai.onnx"):
-            raise Error(
-                f"custom_opsets: {domain!r} is ONNX's own domain; its version is opset_version"
-            )
-        if domain not in model.opset_imports:
-            warnings.warn(
-                f"custom_opsets: the model has no operator of the domain {domain!r}", stacklevel=3
-            )
-        model.opset_imports[domain] = version
 
 
 def _save(program: Any, destination: Any, options: Mapping[str, Any]) -> None:
