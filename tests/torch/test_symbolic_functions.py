@@ -224,6 +224,26 @@ def test_an_output_that_is_left_out() -> None:
     assert_same(export(function, X), function, X)
 
 
+def test_how_many_values_a_function_gives() -> None:
+    """One in a tuple is one, several for an operator that gives a list are its elements."""
+    one = declare("one(Tensor x) -> Tensor", lambda x: -x)
+    some = declare("some(Tensor x) -> Tensor[]", lambda x: [x + 1, -x])
+    register_custom_op_symbolic("symbolic_test::one", lambda g, x: (g.op("Neg", x),), 9)
+    register_custom_op_symbolic(
+        "symbolic_test::some", lambda g, x: [g.op("Add", x, torch.tensor(1.0)), g.op("Neg", x)], 9
+    )
+
+    def function(x: Any) -> Any:
+        first, second = some(one(x))
+        return first * second
+
+    assert_same(export(function, X), function, X)
+    register_custom_op_symbolic("symbolic_test::one", lambda g, x: (x, x), 9)
+    with pytest.raises(torch.onnx.OnnxExporterError) as failure:
+        export(one, X)
+    assert "gave 2 values, and the operator gives 1; None may stand" in causes(failure.value)
+
+
 def test_arguments_that_torch_has_added_since() -> None:
     """Document 003 is of a time when gelu had one argument."""
     register_custom_op_symbolic("::gelu", lambda g, x: g.op("com.microsoft::Gelu", x), 1)

@@ -95,6 +95,11 @@ def parameters_of(overload: Any) -> list[tuple[str, str, Any]]:
         raise moved("OpOverload._schema") from error
 
 
+def returns_of(overload: Any) -> list[str]:
+    """The types of what an operator gives."""
+    return [str(value.real_type) for value in overload._schema.returns]
+
+
 def schema_text(overload: Any) -> str:
     return str(overload._schema)
 

@@ -52,8 +52,8 @@ def translation(symbolic: Callable[..., Any], overload: Any) -> Callable[..., An
         nodes, values = call.nodes(outputs)
         recorder.nodes.extend(nodes)
         recorder.functions.update(call.functions)
-        single = len(outputs) == 1 and not call.gave_several
-        return values[0] if single else values
+        is_list = _private.returns_of(overload) == ["List[Tensor]"] and call.gave_several
+        return values if is_list or len(values) > 1 else values[0]
 
     translate.__name__ = str(overload).replace(".", "_")
     return translate
@@ -135,6 +135,14 @@ class _Call:
                     f"the symbolic function '{getattr(symbolic, '__name__', symbolic)}', which is "
                     f"registered for {overload}, gave {output!r}, not what g.op gives"
                 )
+        expected = len(_private.returns_of(overload))
+        is_list = _private.returns_of(overload) == ["List[Tensor]"]
+        if len(outputs) != expected and not is_list:
+            raise Error(
+                f"the symbolic function '{getattr(symbolic, '__name__', symbolic)}', which is "
+                f"registered for {overload}, gave {len(outputs)} values, and the operator gives "
+                f"{expected}; None may stand for one that is not used"
+            )
         return outputs
 
     def _value(self, given: Any) -> Any:
