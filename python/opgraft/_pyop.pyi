@@ -44,6 +44,8 @@ def set_torch(
     parameter: type,
     count_modes: Callable[[], int],
     is_grad_enabled: Callable[[], bool],
+    forward_mode: dict[str, Any],
+    parallel_for: int,
 ) -> None: ...
 
 class TorchKernel:

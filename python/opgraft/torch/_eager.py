@@ -26,6 +26,8 @@ def _set_torch() -> None:
         parameter=torch.nn.Parameter,
         count_modes=_private.count_modes(),
         is_grad_enabled=torch.is_grad_enabled,
+        forward_mode=_private.forward_mode(),
+        parallel_for=_private.parallel_for(),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -279,6 +281,22 @@ def below_autograd() -> Any:
     """A context in which operators run as if nothing wanted a gradient: their kernels, or what is
     on below autograd, such as the tensors and modes that trace a program."""
     return private("torch._C", "_AutoDispatchBelowAutograd")()
+
+
+def forward_mode() -> dict[str, Any]:
+    """The names of torch.autograd.forward_ad; `_current_level` is above -1 inside of its mode."""
+    private("torch.autograd.forward_ad", "_current_level")
+    return vars(private("torch.autograd.forward_ad"))
+
+
+def parallel_for() -> int:
+    """The address of libtorch's function for loops in several threads; 0 where it has none."""
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    try:
+        library = ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
+        return ctypes.cast(library.torch_parallel_for, ctypes.c_void_p).value or 0
+    except (OSError, AttributeError):
+        return 0
 
 
 def count_modes() -> Callable[[], int]:
