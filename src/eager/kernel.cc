@@ -281,16 +281,17 @@ Status Kernel::Unreadable(const Input& input, std::size_t index) const {
   const nb::handle tensor(input.object);
   const std::string who = schema_->FullName() + ": input " + std::to_string(index) + ", '" +
                           Schema::At(schema_->inputs, index).name + "', is ";
-  if (input.type != kUnreadable) {
+  const std::string layout = TextOf(tensor, "layout");
+  const std::string device = TextOf(tensor, "device");
+  const bool is_dense = layout == "torch.strided";
+  if (input.type != kUnreadable || (is_dense && device == "cpu")) {
     return Status::Error(who + TextOf(tensor, "dtype") +
                          ", which ONNX has no tensors of. To mend it: convert it, as in "
                          "x.to(torch.float32)");
   }
-  const std::string layout = TextOf(tensor, "layout");
-  return Status::Error(who + "a tensor of layout " + layout + " on the device " +
-                       TextOf(tensor, "device") +
+  return Status::Error(who + "a tensor of layout " + layout + " on the device " + device +
                        ", expected a dense one (torch.strided) in the CPU's memory. To mend it: " +
-                       (layout == "torch.strided" ? "x.cpu()" : "x.to_dense()"));
+                       (is_dense ? "x.cpu()" : "x.to_dense()"));
 }
 
 std::shared_ptr<Prepared> Kernel::FindPrepared(PyObject* keywords, const Inputs& inputs) {
