@@ -151,7 +151,7 @@ def op(
         raise Error(f"{name} cannot be declared: a node called PyOp names the class that it runs")
     if shape is not None and not callable(shape):
         raise Error(f"{name}: expected shape to be a function of the inputs' shapes, not {shape!r}")
-    torch_names = [torch] if isinstance(torch, str) else list(torch)
+    torch_names: list[Any] = list(torch) if isinstance(torch, (list, tuple)) else [torch]
     for one in torch_names:
         if not isinstance(one, str) or not _TORCH_NAME.fullmatch(one):
             raise Error(

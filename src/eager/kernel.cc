@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <span>
+#include <string>
 #include <utility>
 
 #include "core/element_type.h"
 #include "core/packs.h"
-#include "eager/tensors.h"
 #include "pyop/declarations.h"
 #include "pyop/failure.h"
 
@@ -23,49 +22,6 @@ namespace {
 
 /// Sets of attributes, and of types, that are kept ready; an operator seldom has more than a few.
 constexpr std::size_t kMostKept = 16;
-
-/// The type of a tensor that cannot be looked at.
-constexpr std::int64_t kUnreadable = -1;
-
-/// What is used of torch.
-struct Torch {
-  const dlpack::Exchange* exchange = nullptr;
-  PyObject* tensor = nullptr;  // the types of plain tensors
-  PyObject* parameter = nullptr;
-  PyObject* count_modes = nullptr;  // the dispatch modes that are on in this thread
-  PyObject* is_grad_enabled = nullptr;
-  PyObject* forward_mode = nullptr;   // the names of torch.autograd.forward_ad
-  PyObject* forward_level = nullptr;  // names
-  PyObject* requires_grad = nullptr;
-  PyObject* is_neg = nullptr;
-};
-
-Torch torch;
-
-void SetTorch(const nb::object& exchange, const nb::object& tensor, const nb::object& parameter,
-              const nb::object& count_modes, const nb::object& is_grad_enabled,
-              const nb::object& forward_mode, std::uintptr_t parallel_for) {
-  Torch found;
-  if (const Status status = FindExchange(exchange, &found.exchange); !status.ok()) {
-    pyop::Raise(status);
-  }
-  // For good, as torch itself.
-  found.tensor = nb::object(tensor).release().ptr();
-  found.parameter = nb::object(parameter).release().ptr();
-  found.count_modes = nb::object(count_modes).release().ptr();
-  found.is_grad_enabled = nb::object(is_grad_enabled).release().ptr();
-  found.requires_grad = PyUnicode_InternFromString("requires_grad");
-  found.is_neg = PyUnicode_InternFromString("is_neg");
-  found.forward_mode = nb::object(forward_mode).release().ptr();
-  found.forward_level = PyUnicode_InternFromString("_current_level");
-  SetParallelFor(parallel_for);
-  torch = found;
-}
-
-nb::object Checked(PyObject* result) {
-  if (result == nullptr) throw nb::python_error();
-  return nb::steal(result);
-}
 
 /// Whether two arguments that a schema gives are the same, to the bit.
 bool IsSame(PyObject* one, PyObject* other) {
@@ -103,18 +59,6 @@ bool HasSameItems(PyObject* one, PyObject* other) {
   return true;
 }
 
-std::size_t Elements(const dlpack::Tensor& tensor) {
-  std::size_t elements = 1;
-  for (const std::int64_t size : ShapeOf(tensor)) elements *= static_cast<std::size_t>(size);
-  return elements;
-}
-
-std::string TextOf(const nb::handle& object, const char* attribute) {
-  const nb::object value = nb::steal(PyObject_GetAttrString(object.ptr(), attribute));
-  if (!value.is_valid()) PyErr_Clear();
-  return value.is_valid() ? pyop::ToUtf8(nb::steal(PyObject_Str(value.ptr()))) : "?";
-}
-
 /// All outputs as torch takes them: one, a tuple of several, a list for those of a variadic one.
 nb::object Arrange(const Schema& schema, Outputs* outputs) {
   const std::size_t declared = schema.outputs.size();
@@ -135,7 +79,9 @@ nb::object Arrange(const Schema& schema, Outputs* outputs) {
 
 /// Raises what a call has come to, with the exception that the operator raised as its cause.
 [[noreturn]] void RaiseWithCause(const Status& status) {
-  const nb::object text = nb::str(status.ToString().c_str());
+  const std::string words = status.ToString();
+  const nb::object text =
+      Checked(PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace"));
   const nb::object error =
       nb::module_::import_("opgraft._errors")
           .attr("translate")(nb::steal(PyObject_CallOneArg(PyExc_Exception, text.ptr())));
@@ -145,15 +91,12 @@ nb::object Arrange(const Schema& schema, Outputs* outputs) {
 
 }  // namespace
 
-Kernel::Kernel(const std::string& full_name, bool is_native, nb::object read, nb::object otherwise)
-    : full_name_(full_name),
-      is_native_(is_native),
-      read_(std::move(read)),
-      otherwise_(std::move(otherwise)) {
+Callee::Callee(std::string full_name, bool is_native, nb::object read)
+    : full_name_(std::move(full_name)), is_native_(is_native), read_(std::move(read)) {
   Reload();
 }
 
-void Kernel::Reload() {
+void Callee::Reload() {
   std::shared_ptr<const Schema> found;
   Status status;
   if (is_native_) {
@@ -191,110 +134,25 @@ nb::object Kernel::Call(PyObject* arguments, PyObject* keywords) {
   std::array<std::byte, 1024> bytes;
   std::pmr::monotonic_buffer_resource memory(bytes.data(), bytes.size());
   Inputs inputs(&memory);
-  ReadInputs(arguments, &inputs);
+  ReadInputs(callee_->schema(), arguments, &inputs);
   if (!otherwise_.is_none()) {
     if (!IsPlain(inputs) || !View(&inputs)) {
       return Checked(PyObject_Call(otherwise_.ptr(), arguments, keywords));
     }
   } else if (!View(&inputs)) {
     for (std::size_t i = 0; i < inputs.all.size(); ++i) {
-      const Status status = Unreadable(inputs.all[i], i);
+      const Status status = CheckReadable(callee_->schema(), inputs.all[i], i);
       if (!status.ok()) pyop::Raise(status);
     }
   }
-  const std::shared_ptr<Prepared> prepared = FindPrepared(keywords, inputs);
+  const std::shared_ptr<Prepared> prepared = callee_->Find(keywords, inputs);
   Outputs outputs(&memory);
-  const Status status = prepared->Run(inputs, *torch.exchange, &outputs);
+  const Status status = prepared->Run(inputs, TorchExchange(), &outputs);
   if (!status.ok()) RaiseWithCause(status);
   return Arrange(prepared->schema(), &outputs);
 }
 
-void Kernel::ReadInputs(PyObject* arguments, Inputs* inputs) const {
-  const auto add = [&](PyObject* object) {
-    inputs->all.push_back({object == Py_None ? nullptr : object});
-  };
-  const auto given =
-      std::min(static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)), schema_->inputs.size());
-  inputs->all.reserve(given);
-  for (std::size_t i = 0; i < given; ++i) {
-    PyObject* const argument = PyTuple_GET_ITEM(arguments, static_cast<Py_ssize_t>(i));
-    if (schema_->inputs[i].occurrence != Occurrence::kVariadic) {
-      add(argument);
-      continue;
-    }
-    const nb::object list = Checked(PySequence_Fast(argument, "expected a list of tensors"));
-    for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(list.ptr()); ++j) {
-      add(PySequence_Fast_GET_ITEM(list.ptr(), j));
-    }
-    inputs->kept.push_back(list);
-  }
-  while (!inputs->all.empty() && inputs->all.back().object == nullptr) inputs->all.pop_back();
-}
-
-bool Kernel::IsPlain(const Inputs& inputs) const {
-  const nb::object modes = Checked(PyObject_CallNoArgs(torch.count_modes));
-  if (PyLong_AsLong(modes.ptr()) != 0) return false;
-  // Inside of one, a tensor may carry a derivative along.
-  PyObject* const level = PyDict_GetItem(torch.forward_mode, torch.forward_level);
-  if (level == nullptr || PyLong_AsLong(level) >= 0) return false;
-  bool requires_grad = false;
-  for (const Input& input : inputs.all) {
-    if (input.object == nullptr) continue;
-    auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(input.object));
-    if (type != torch.tensor && type != torch.parameter) return false;
-    requires_grad |= Checked(PyObject_GetAttr(input.object, torch.requires_grad)).ptr() == Py_True;
-    // A negated view shows other elements than lie in its memory.
-    PyObject* const self = input.object;
-    const nb::object is_neg = Checked(PyObject_VectorcallMethod(torch.is_neg, &self, 1, nullptr));
-    if (is_neg.ptr() != Py_False) return false;
-  }
-  if (!requires_grad) return true;
-  return Checked(PyObject_CallNoArgs(torch.is_grad_enabled)).ptr() == Py_False;
-}
-
-bool Kernel::View(Inputs* inputs) const {
-  bool can_be_read = true;
-  for (Input& input : inputs->all) {
-    if (input.object == nullptr) continue;
-    dlpack::Tensor& tensor = input.tensor;
-    input.type = kUnreadable;
-    if (torch.exchange->view_from_object(input.object, &tensor) != 0) {
-      PyErr_Clear();
-      can_be_read = false;
-      continue;
-    }
-    const bool is_here =
-        tensor.device.type == dlpack::kCpu || tensor.device.type == dlpack::kCudaHost;
-    // What wraps a tensor has elements, but no memory.
-    if (!is_here || (tensor.data == nullptr && Elements(tensor) != 0)) {
-      can_be_read = false;
-      continue;
-    }
-    input.type = ElementTypeOf(tensor.type);
-    can_be_read &= input.type != 0;
-  }
-  return can_be_read;
-}
-
-Status Kernel::Unreadable(const Input& input, std::size_t index) const {
-  if (input.object == nullptr || input.type > 0) return Status();
-  const nb::handle tensor(input.object);
-  const std::string who = schema_->FullName() + ": input " + std::to_string(index) + ", '" +
-                          Schema::At(schema_->inputs, index).name + "', is ";
-  const std::string layout = TextOf(tensor, "layout");
-  const std::string device = TextOf(tensor, "device");
-  const bool is_dense = layout == "torch.strided";
-  if (input.type != kUnreadable || (is_dense && device == "cpu")) {
-    return Status::Error(who + TextOf(tensor, "dtype") +
-                         ", which ONNX has no tensors of. To mend it: convert it, as in "
-                         "x.to(torch.float32)");
-  }
-  return Status::Error(who + "a tensor of layout " + layout + " on the device " + device +
-                       ", expected a dense one (torch.strided) in the CPU's memory. To mend it: " +
-                       (is_dense ? "x.cpu()" : "x.to_dense()"));
-}
-
-std::shared_ptr<Prepared> Kernel::FindPrepared(PyObject* keywords, const Inputs& inputs) {
+std::shared_ptr<Prepared> Callee::Find(PyObject* keywords, const Inputs& inputs) {
   const std::shared_ptr<Node>* known = nullptr;
   for (std::size_t i = 0; i < nodes_.size() && known == nullptr; ++i) {
     if (!HasSameItems(keywords, nodes_[i]->keywords.ptr())) continue;
@@ -323,7 +181,7 @@ std::shared_ptr<Prepared> Kernel::FindPrepared(PyObject* keywords, const Inputs&
   return made;
 }
 
-std::shared_ptr<Kernel::Node> Kernel::MakeNode(PyObject* keywords) {
+std::shared_ptr<Callee::Node> Callee::MakeNode(PyObject* keywords) {
   auto made = std::make_shared<Node>();
   made->keywords = Checked(keywords != nullptr ? PyDict_Copy(keywords) : PyDict_New());
   const nb::object read = read_(made->keywords);
@@ -342,7 +200,7 @@ std::shared_ptr<Kernel::Node> Kernel::MakeNode(PyObject* keywords) {
   return made;
 }
 
-Status Kernel::Check(const std::vector<std::int64_t>& types) const {
+Status Callee::Check(const std::vector<std::int64_t>& types) const {
   const std::string who = schema_->FullName();
   if (!Schema::TakesCount(schema_->inputs, types.size())) {
     return Status::Error(who + ": expected " + Schema::CountText(schema_->inputs, "input") +
@@ -371,7 +229,7 @@ Status Kernel::Check(const std::vector<std::int64_t>& types) const {
                                     : std::string("x.to(other.dtype)")));
 }
 
-std::vector<std::int64_t> Kernel::OutputTypes(const std::vector<std::int64_t>& types,
+std::vector<std::int64_t> Callee::OutputTypes(const std::vector<std::int64_t>& types,
                                               std::size_t outputs) const {
   if (const Status status = Check(types); !status.ok()) pyop::Raise(status);
   std::vector<std::int64_t> found = eager::OutputTypes(*schema_, types, outputs);
@@ -403,14 +261,23 @@ PyType_Slot kernel_slots[] = {{Py_tp_call, reinterpret_cast<void*>(&CallKernel)}
 }  // namespace
 
 void DefineKernel(nb::module_& module) {
-  module.def("set_torch", &SetTorch, nb::arg("exchange"), nb::arg("tensor"), nb::arg("parameter"),
-             nb::arg("count_modes"), nb::arg("is_grad_enabled"), nb::arg("forward_mode"),
-             nb::arg("parallel_for"));
+  DefineTorch(module);
   nb::class_<Kernel>(module, "TorchKernel", nb::type_slots(kernel_slots))
-      .def(nb::init<const std::string&, bool, nb::object, nb::object>(), nb::arg("full_name"),
-           nb::arg("is_native"), nb::arg("read"), nb::arg("otherwise").none())
-      .def("reload", &Kernel::Reload)
-      .def("output_types", &Kernel::OutputTypes, nb::arg("types"), nb::arg("outputs"));
+      .def(
+          "__init__",
+          [](Kernel* self, const std::string& full_name, bool is_native, nb::object read) {
+            new (self)
+                Kernel(std::make_shared<Callee>(full_name, is_native, std::move(read)), nb::none());
+          },
+          nb::arg("full_name"), nb::arg("is_native"), nb::arg("read"))
+      .def("otherwise", &Kernel::With, nb::arg("function"))
+      .def("reload", [](Kernel& self) { self.callee().Reload(); })
+      .def(
+          "output_types",
+          [](Kernel& self, const std::vector<std::int64_t>& types, std::size_t outputs) {
+            return self.callee().OutputTypes(types, outputs);
+          },
+          nb::arg("types"), nb::arg("outputs"));
 }
 
 }  // namespace opgraft::eager

@@ -13,28 +13,13 @@
 #include <vector>
 
 #include "core/schema.h"
+#include "eager/arguments.h"
 #include "eager/dlpack.h"
 #include "opgraft/status.h"
 #include "pyop/callable.h"
 
 // All here needs the GIL.
 namespace opgraft::eager {
-
-struct Input {
-  PyObject* object = nullptr;  ///< nullptr for one that is absent
-  dlpack::Tensor tensor = {};
-  std::int64_t type = 0;  ///< ONNX's number; 0 for one that is absent, or of a type that ONNX lacks
-};
-
-/// The inputs of one call. All lists that a call needs are in its memory: small ones come and go
-/// with it, at no cost.
-struct Inputs {
-  explicit Inputs(std::pmr::memory_resource* call_memory) : memory(call_memory), all(call_memory) {}
-
-  std::pmr::memory_resource* memory;
-  std::pmr::vector<Input> all;
-  std::vector<nanobind::object> kept;  ///< what was made for the call
-};
 
 using Outputs = std::pmr::vector<nanobind::object>;
 
@@ -73,15 +58,15 @@ Status PrepareNative(const std::shared_ptr<const Schema>& schema, const nanobind
 /// The address of libtorch's `torch_parallel_for`, for loops of packs' kernels; 0 for none.
 void SetParallelFor(std::uintptr_t address);
 
-class Kernel {
+/// An operator, and what has been made for its calls.
+class Callee {
  public:
   /// `read` makes of the keyword arguments of a call the attributes, by their declared names, and
-  /// the number of outputs. `otherwise` is called in place of the operator where the tensors are
-  /// not plain, or a gradient is wanted; None: never.
-  Kernel(const std::string& full_name, bool is_native, nanobind::object read,
-         nanobind::object otherwise);
+  /// the number of outputs.
+  Callee(std::string full_name, bool is_native, nanobind::object read);
 
-  nanobind::object Call(PyObject* arguments, PyObject* keywords);
+  const Schema& schema() const { return *schema_; }
+  std::shared_ptr<Prepared> Find(PyObject* keywords, const Inputs& inputs);
 
   /// Takes the operator as it is declared now.
   void Reload();
@@ -100,22 +85,31 @@ class Kernel {
     std::vector<std::shared_ptr<Prepared>> prepared;
   };
 
-  void ReadInputs(PyObject* arguments, Inputs* inputs) const;
-  /// Whether the operator may be run on them as they are.
-  bool IsPlain(const Inputs& inputs) const;
-  /// False where they are not what a kernel can read, which is an error below autograd.
-  bool View(Inputs* inputs) const;
-  std::shared_ptr<Prepared> FindPrepared(PyObject* keywords, const Inputs& inputs);
   std::shared_ptr<Node> MakeNode(PyObject* keywords);
   Status Check(const std::vector<std::int64_t>& types) const;
-  Status Unreadable(const Input& input, std::size_t index) const;
 
   const std::string full_name_;
   const bool is_native_;
   std::shared_ptr<const Schema> schema_;
   const nanobind::object read_;
-  const nanobind::object otherwise_;
   std::vector<std::shared_ptr<Node>> nodes_;
+};
+
+class Kernel {
+ public:
+  /// `otherwise` is called in place of the operator where the tensors are not plain, or a gradient
+  /// is wanted; None: never.
+  Kernel(std::shared_ptr<Callee> callee, nanobind::object otherwise)
+      : callee_(std::move(callee)), otherwise_(std::move(otherwise)) {}
+
+  nanobind::object Call(PyObject* arguments, PyObject* keywords);
+  Callee& callee() { return *callee_; }
+  /// A kernel of the same operator.
+  Kernel With(nanobind::object otherwise) const { return {callee_, std::move(otherwise)}; }
+
+ private:
+  std::shared_ptr<Callee> callee_;
+  nanobind::object otherwise_;
 };
 
 /// Defines `TorchKernel` and `set_torch` in the module.

@@ -73,8 +73,9 @@ def join(*xs: npt.NDArray[T], axis: int = 0) -> npt.NDArray[T]:
 @opgraft.op(
     "eager.py::Extremes",
     shape=lambda x: (x[:-1], x[:-1], x[:-1]),
-    backward=lambda low, high, place, x, y0, y1: low[..., None] * (x == y0[..., None])
-    + high[..., None] * (x == y1[..., None]),
+    backward=lambda low, high, place, x, y0, y1: (
+        low[..., None] * (x == y0[..., None]) + high[..., None] * (x == y1[..., None])
+    ),
 )
 def extremes(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, npt.NDArray[np.int64]]:
     return x.min(-1), x.max(-1), x.argmin(-1)

@@ -120,7 +120,10 @@ def test_interrupts_pass() -> None:
     ("value", "text"),
     [
         (np.ones(3, np.float32), "expected an array of shape (2), as its shape rule says"),
-        (np.ones(2), "expected a NumPy array of float32, but the operator returned a float64 array"),
+        (
+            np.ones(2),
+            "expected a NumPy array of float32, but the operator returned a float64 array",
+        ),
         (None, "expected a NumPy array of float32, but the operator returned None"),
         ((np.ones(2, np.float32),) * 2, "expected the operator to return one array"),
         (torch.ones(2), "expected a NumPy array of float32, but the operator returned a Tensor"),

@@ -78,7 +78,9 @@ def test_compile_by_inductor() -> None:
 
 def test_compile_refuses_at_once_what_eager_refuses() -> None:
     compiled = torch.compile(lambda x: python_operators.Affine(x), backend="eager", fullgraph=True)
-    with pytest.raises(Exception, match="Affine: input 0, 'x', is float16, expected one of float32"):
+    with pytest.raises(
+        Exception, match="Affine: input 0, 'x', is float16, expected one of float32"
+    ):
         compiled(X.half())
 
 

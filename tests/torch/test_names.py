@@ -112,7 +112,9 @@ def test_two_of_a_name() -> None:
     with pytest.warns(UserWarning, match="names_clash::Op cannot be an operator of torch's: it wo"):
         declare("names_clash::Op", 2)
     assert torch.ops.names_clash.Op(X).tolist() == [2, 2]
-    with pytest.raises(opgraft.Error, match="torch.ops.names_clash.Op, which names.clash::Op is al"):
+    with pytest.raises(
+        opgraft.Error, match="torch.ops.names_clash.Op, which names.clash::Op is al"
+    ):
         opgraft.torch.operator("names_clash::Op")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it is said once
@@ -120,7 +122,9 @@ def test_two_of_a_name() -> None:
 
 
 def test_a_name_that_torch_has() -> None:
-    with pytest.warns(UserWarning, match="torch has a torch.ops.aten.neg already, which is not our"):
+    with pytest.warns(
+        UserWarning, match="torch has a torch.ops.aten.neg already, which is not our"
+    ):
         declare("aten::neg", 1)
     assert torch.ops.aten.neg(X).tolist() == [-1, -1]
     with pytest.raises(opgraft.Error, match="To mend it: give the operator another domain or name"):
@@ -145,10 +149,14 @@ def test_declaring_again() -> None:
 
 def test_names_of_arguments() -> None:
     @opgraft.op("names.arguments::Op")
-    def operator(outputs: np.ndarray, *, lambda_: int = 1, out_: float = 2) -> tuple[np.ndarray, ...]:
+    def operator(
+        outputs: np.ndarray, *, lambda_: int = 1, out_: float = 2
+    ) -> tuple[np.ndarray, ...]:
         return (outputs * lambda_ * np.float32(out_),)
 
     schema = str(opgraft.torch.operator("names.arguments::Op")._schema)
-    assert schema.endswith("(Tensor outputs, *, int outputs_, int lambda_=1, float out_=2.) -> Tensor[]")
+    assert schema.endswith(
+        "(Tensor outputs, *, int outputs_, int lambda_=1, float out_=2.) -> Tensor[]"
+    )
     (y,) = torch.ops.names_arguments.Op(X, outputs_=1, lambda_=3)
     assert y.tolist() == [6, 6]

@@ -286,7 +286,8 @@ def below_autograd() -> Any:
 def forward_mode() -> dict[str, Any]:
     """The names of torch.autograd.forward_ad; `_current_level` is above -1 inside of its mode."""
     private("torch.autograd.forward_ad", "_current_level")
-    return vars(private("torch.autograd.forward_ad"))
+    names: dict[str, Any] = vars(private("torch.autograd.forward_ad"))
+    return names
 
 
 def parallel_for() -> int:
