@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -28,9 +28,8 @@ bool IsSame(PyObject* one, PyObject* other) {
   if (one == other) return true;
   if (Py_TYPE(one) != Py_TYPE(other)) return false;
   if (PyFloat_CheckExact(one)) {
-    const double left = PyFloat_AS_DOUBLE(one);
-    const double right = PyFloat_AS_DOUBLE(other);
-    return std::memcmp(&left, &right, sizeof(left)) == 0;
+    return std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(one)) ==
+           std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(other));
   }
   if (PyList_CheckExact(one)) {
     if (PyList_GET_SIZE(one) != PyList_GET_SIZE(other)) return false;
@@ -215,7 +214,7 @@ Status Callee::Check(const std::vector<std::int64_t>& types) const {
                          ", which operators of ONNX Runtime cannot take. To mend it: convert it, "
                          "as in torch.view_as_real(x)");
   }
-  const Status status = schema_->CheckTypes(who, types, {});
+  Status status = schema_->CheckTypes(who, types, {});
   if (status.ok()) return status;
   // What the others are, or the first that is allowed.
   std::int64_t wanted = 0;

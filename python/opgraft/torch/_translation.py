@@ -47,7 +47,7 @@ def answering_translations() -> dict[Any, Callable[..., Any]]:
     for one in _operators.known():
         for name in filter(None, map(str.strip, one.schema.answers_to.split(","))):
             for overload in _overloads(name):
-                table.setdefault(overload, _answer(one.schema, overload))
+                table.setdefault(overload, answer(one.schema, overload))
     return table
 
 
@@ -113,7 +113,7 @@ def _overloads(name: str) -> list[Any]:
     return [one for one in found if one is not None and not _private.is_mutable(one)]
 
 
-def _answer(schema: TorchSchema, overload: Any) -> Callable[..., Any]:
+def answer(schema: TorchSchema, overload: Any) -> Callable[..., Any]:
     """A call of one of torch's own operators as a node of ours: tensors in their order, attributes
     by their names."""
     arguments, returns = _private.schema_of(overload)
