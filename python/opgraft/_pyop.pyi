@@ -3,7 +3,9 @@ from typing import Any
 
 bridge: Any
 
-_Prepared = tuple[bytes | None, bool, bool, list[tuple[str, str, str, str]], dict[str, str]]
+_Prepared = tuple[
+    bytes | None, bool, bool, list[tuple[str, str, str, str]], dict[str, str], dict[str, bool]
+]
 
 def prepare(
     model: bytes, origin: str, runtime: str, allow: str, environment: str, prefer: str
@@ -11,6 +13,7 @@ def prepare(
 def prepare_file(
     path: bytes, runtime: str, allow: str, environment: str, prefer: str, may_refer: bool
 ) -> tuple[_Prepared, bytes, Callable[[], None] | None]: ...
+def aten_is_listed(full_name: str) -> bool | None: ...
 def survey(model: object, origin: str, runtime: str) -> dict[str, Any]: ...
 def allows(module: str, allow: str, environment: str) -> bool: ...
 def declare(

@@ -8,18 +8,56 @@ from typing import TYPE_CHECKING, Any
 from opgraft.torch import _operators
 
 if TYPE_CHECKING:
+    from opgraft.torch._dynamo_export import (
+        DiagnosticOptions,
+        ExportOptions,
+        dynamo_export,
+        enable_fake_mode,
+    )
     from opgraft.torch._export import export
     from opgraft.torch._gradient import register_backward
+    from opgraft.torch._legacy_program import ONNXProgram, ONNXRuntimeOptions
     from opgraft.torch._operators import operator
+    from opgraft.torch._program import Program
+    from opgraft.torch._registry import OnnxRegistry
+    from opgraft.torch._report import Report
+    from opgraft.torch._symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
     from opgraft.torch._translation import translation_table
 
-__all__ = ["export", "operator", "register_backward", "translation_table"]
+__all__ = [
+    "DiagnosticOptions",
+    "ExportOptions",
+    "ONNXProgram",
+    "ONNXRuntimeOptions",
+    "OnnxRegistry",
+    "Program",
+    "Report",
+    "dynamo_export",
+    "enable_fake_mode",
+    "export",
+    "operator",
+    "register_backward",
+    "register_custom_op_symbolic",
+    "translation_table",
+    "unregister_custom_op_symbolic",
+]
 
 _LAZY = {
-    "export": "opgraft.torch._export",
-    "operator": "opgraft.torch._operators",
-    "register_backward": "opgraft.torch._gradient",
-    "translation_table": "opgraft.torch._translation",
+    "DiagnosticOptions": "_dynamo_export",
+    "ExportOptions": "_dynamo_export",
+    "ONNXProgram": "_legacy_program",
+    "ONNXRuntimeOptions": "_legacy_program",
+    "OnnxRegistry": "_registry",
+    "Program": "_program",
+    "Report": "_report",
+    "dynamo_export": "_dynamo_export",
+    "enable_fake_mode": "_dynamo_export",
+    "export": "_export",
+    "operator": "_operators",
+    "register_backward": "_gradient",
+    "register_custom_op_symbolic": "_symbolic",
+    "translation_table": "_translation",
+    "unregister_custom_op_symbolic": "_symbolic",
 }
 
 
@@ -29,7 +67,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
+        value = getattr(importlib.import_module(f"opgraft.torch.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'opgraft.torch' has no attribute {name!r}")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 
+from opgraft import _pyop
 from opgraft._errors import ModelError
 from opgraft.torch import _private
 
@@ -74,13 +75,14 @@ class Input:
 class Output:
     """An output of the node."""
 
-    dtype: str  #: torch's name, or "int", "float", "bool" for a number
-    shape: tuple[Dimension, ...] | None  #: as torch sees it; None where nothing is known
+    dtype: str  #: torch's name; of a number "int", "float" or "bool"
+    shape: tuple[Dimension, ...] | None = None  #: as torch sees it; None where nothing is known
+    is_number: bool = False  #: the operator gives no tensor, but a number
 
     @property
     def onnx_type(self) -> int:
         """The number of TensorProto.DataType."""
-        return _NUMBER_TYPES.get(self.dtype) or _ONNX_TYPES[self.dtype]
+        return (_NUMBER_TYPES if self.is_number else _ONNX_TYPES)[self.dtype]
 
     @property
     def onnx_shape(self) -> tuple[Dimension, ...] | None:
@@ -90,9 +92,10 @@ class Output:
         return (*self.shape, 2)
 
     def __str__(self) -> str:
-        if self.shape is None or self.dtype in _NUMBER_TYPES:
+        if self.is_number:
             return self.dtype
-        return f"{self.dtype}[{','.join(map(_dimension, self.shape))}]"
+        sizes = ["..."] if self.shape is None else map(_dimension, self.shape)
+        return f"{self.dtype}[{','.join(sizes)}]"
 
 
 @dataclass
@@ -122,10 +125,20 @@ def aten_node(
 
     >>> x = object()  # a value of the graph that is being written
     >>> node = aten_node(torch.ops.aten.cumprod.default, [Input(x), 0], {}, torch.ones(2, 3))
-    >>> node.attributes["operator"], node.attributes["arguments"], node.attributes["outputs"]
+    >>> node.attributes["operator"], node.attributes["arguments"], node.attributes["results"]
     ('aten::cumprod', '(%0, 0, dtype=null)', 'float32[2,3]')
     """
     return _Writer(overload).write(args, kwargs, results)
+
+
+def is_listed(overload: _private.OpOverload) -> bool | None:
+    """Whether sessions run an ATen node of `overload` without an allowance; None: not at all.
+
+    >>> is_listed(torch.ops.aten.lgamma.default), is_listed(torch.ops.aten.from_file.default)
+    (True, False)
+    """
+    name, overload_name = _private.name_of(overload)
+    return _pyop.aten_is_listed(f"{name}.{overload_name}" if overload_name else name)
 
 
 class _Writer:
@@ -141,7 +154,7 @@ class _Writer:
             "overload_name": self._overload_name,
             "encoding": ENCODING,
             "arguments": self._write_arguments(args, kwargs),
-            "outputs": self._write_results(results),
+            "results": self._write_results(results),
         }
         return self._node
 
@@ -241,7 +254,7 @@ class _Writer:
             ((float, torch.SymFloat), "float"),
         ):
             if isinstance(result, kinds):
-                return Output(name, ())
+                return Output(name, (), is_number=True)
         raise self._error(f"it gives a {type(result).__name__}, which is no tensor and no number")
 
 

@@ -9,7 +9,7 @@ import torch
 from opgraft.torch import _aten, _nodes, _private
 from opgraft.torch._ladder import Graft
 
-_ADVICE = "a function of standard ONNX operators, or an operator of a pack"
+_ADVICE = "a translation, an operator of yours or of a pack"
 
 
 def takes(target: Any) -> bool:

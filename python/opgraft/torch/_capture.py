@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import io
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +17,7 @@ import torch
 
 from opgraft._errors import ModelError
 from opgraft.torch import _private
+from opgraft.torch._fakes import fakes
 
 
 @dataclass
@@ -31,10 +36,14 @@ class Called(torch.nn.Module):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.function = function
+        self.eval()
+        self._function = function
+        with contextlib.suppress(ValueError, TypeError):  # of what is built in
+            inspect.signature(function)
+            setattr(self, "forward", function)  # noqa: B010 (inputs get the names of its parameters)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+        return self._function(*args, **kwargs)
 
 
 def capture(
@@ -47,11 +56,12 @@ def capture(
     errors: list[tuple[str, Exception]] = []
     ways = dict(zip(("non-strict", "strict", "draft"), _private.capture_strategies(), strict=True))
     for way, strategy in ways.items():
-        with _quiet():
+        with _quiet() as printed, fakes():
             result = strategy(verbose=False)(model, args, dict(kwargs), dynamic_shapes)
         if result.exported_program is not None:
-            specialised = [str(result.exception)] if result.exception is not None else []
-            return Captured(result.exported_program, way, specialised if way == "draft" else [])
+            sys.stderr.write(printed.getvalue())
+            program = result.exported_program
+            return Captured(program, way, _private.specialisations(program))
         errors.append((way, result.exception))
     tried = "\n".join(f"{way}: {_first_lines(error)}" for way, error in errors)
     raise ModelError(
@@ -65,15 +75,21 @@ def _first_lines(error: Exception) -> str:
     return f"{type(error).__name__}: " + "\n    ".join(lines[:3])
 
 
+#: Loggers that print in full what the report has in short.
+_LOGGERS = ("torch.export", "torch.fx.experimental.symbolic_shapes")
+
+
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """What failed or was specialised is in the report; torch would print it in full."""
-    logger = logging.getLogger("torch.export")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+def _quiet() -> Iterator[io.StringIO]:
+    """Holds back what torch prints of a capture that fails, and what the model does meanwhile."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()) as printed:
             warnings.simplefilter("ignore", FutureWarning)
-            yield
+            yield printed
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from opgraft._errors import UnavailableError
+from opgraft._errors import Error, UnavailableError
 from opgraft.torch import _graph, _ladder, _private
+from opgraft.torch._fakes import fakes, has_fake
 from opgraft.torch._graph import Place, operator_name
 from opgraft.torch._ladder import Graft
 
@@ -27,8 +28,22 @@ class Choice:
     place: Place
     kind: str
     graft: Graft | None
-    #: Why not the translation that torch has: it raised, or gave a wrong result.
+    #: The operator that the model calls, of which the node is a part.
+    origin: str
+    #: Why it does not stand on a better rung: what it had there raised, or gave a wrong result.
     because: str = ""
+    #: The arguments that the translation got, and the value or values that it gave.
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    outputs: Any = None
+
+    def recording(self, translation: _private.Translate) -> _private.Translate:
+        def translate(*args: Any, **kwargs: Any) -> Any:
+            self.args, self.kwargs = args, kwargs
+            self.outputs = translation(*args, **kwargs)
+            return self.outputs
+
+        return translate
 
 
 @dataclass
@@ -53,7 +68,9 @@ class Dispatcher:
         self._registry = registry
         self._kinds = frozenset(kinds)
         self._origins = {node.name: node.target for _, node in _graph.calls(captured)}
-        self._kept: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {
+            operator_name(target): target for target in self._origins.values() if has_fake(target)
+        }
         self._barred: dict[Place, dict[str, str]] = {}
         self._decomposed: torch.export.ExportedProgram | None = None
 
@@ -66,7 +83,8 @@ class Dispatcher:
                 onnx = _private.translate(program, self._registry, attempt.choose)
             except Exception as error:
                 if not attempt.may_retry(error):
-                    raise attempt.failure(error) from error
+                    ours = _ours(error)
+                    raise (ours or attempt.failure(error)) from (None if ours else error)
                 continue
             return Translated(onnx, program, attempt.choices)
 
@@ -90,6 +108,17 @@ class Dispatcher:
     def barred(self, place: Place) -> dict[str, str]:
         return self._barred.get(place, {})
 
+    def origin(self, node: torch.fx.Node, place: Place) -> str:
+        """The name of the operator that the model calls, of which a node is a part."""
+        return operator_name(self._origins.get(place.origin, node.target))
+
+    def why(self, place: Place) -> str:
+        """Why a node does not stand on a better rung."""
+        return "; ".join(
+            f"{'torch' if kind == STANDARD else kind}: {why}"
+            for kind, why in self.barred(place).items()
+        )
+
     def graft(self, node: torch.fx.Node, place: Place) -> Graft | None:
         return _ladder.find(node, self._kinds - self.barred(place).keys())
 
@@ -102,7 +131,7 @@ class Dispatcher:
         return _private.is_custom(node, self._registry)
 
     def missing(self, node: torch.fx.Node, place: Place) -> UnavailableError:
-        because = "; ".join(self.barred(place).values())
+        because = self.why(place)
         allowed = ", ".join(kind for kind in _ladder.KINDS if kind in self._kinds) or "none"
         return UnavailableError(
             f"operator {operator_name(node.target)} (node '{node.name}'{_where(node)}) has no "
@@ -117,10 +146,13 @@ class Dispatcher:
         if self._decomposed is not None:
             return self._decomposed
         for _ in range(_MOST_ROUNDS):
-            registry = _private.copy_registry(self._registry)
-            for target in self._kept.values():
-                _private.keep_whole(registry, target)
-            program = _private.decompose(self._captured, registry)
+            try:
+                program = self._decompose_but(self._kept)
+            except _private.Moved:
+                raise
+            except Exception as error:
+                self._keep_undecomposable(error)
+                continue
             wanted = [
                 target
                 for node, place in _graph.places(program).items()
@@ -132,6 +164,43 @@ class Dispatcher:
                 self._keep(target)
         self._decomposed = program
         return program
+
+    def _decompose_but(self, kept: Mapping[str, Any]) -> torch.export.ExportedProgram:
+        registry = _private.copy_registry(self._registry)
+        for target in kept.values():
+            _private.keep_whole(registry, target)
+        with fakes():
+            program: torch.export.ExportedProgram = _private.decompose(self._captured, registry)
+        return program
+
+    def _keep_undecomposable(self, error: Exception) -> None:
+        """Keeps whole what torch cannot decompose, and no more than that."""
+        suspects = {
+            operator_name(node.target): node.target
+            for _, node in _graph.calls(self._captured)
+            if _is_whole(node.target)
+            and operator_name(node.target) not in self._kept
+            and _private.find_translation(node, self._registry) is None
+            and _ladder.can_graft(node.target, self._kinds)
+        }
+        guilty = dict(suspects)
+        if not guilty or self._cannot_decompose({**self._kept, **guilty}):
+            raise UnavailableError(
+                f"torch cannot decompose the captured program: {_innermost(error)}"
+            ) from error
+        for name in suspects:
+            others = {one: target for one, target in guilty.items() if one != name}
+            if not self._cannot_decompose({**self._kept, **others}):
+                guilty = others
+        for target in guilty.values():
+            self._keep(target)
+
+    def _cannot_decompose(self, kept: Mapping[str, Any]) -> bool:
+        try:
+            self._decompose_but(kept)
+        except Exception:
+            return True
+        return False
 
     def _keep(self, target: Any) -> None:
         self._kept[operator_name(target)] = target
@@ -152,7 +221,7 @@ class Dispatcher:
         """What the node could be a part of: best the operator that the model calls."""
         own = node.target
         of_torch = operator_name(own).startswith("prims::")
-        candidates = [self._origins.get(place.origin), node.meta.get("original_aten")]
+        candidates = [self._origins.get(place.origin), _private.original(node)]
         candidates.insert(2 if of_torch else 1, own)
         for target in candidates:
             if _is_whole(target) and _ladder.can_graft(target, self._kinds):
@@ -171,35 +240,39 @@ class _Attempt:
     def choose(self, node: torch.fx.Node) -> _private.Translate:
         self._now = node
         place = self._places[node]
-        because = "; ".join(self._dispatcher.barred(place).values())
+        because = self._dispatcher.why(place)
+        origin = self._dispatcher.origin(node, place)
         translation = self._dispatcher.translation(node, place)
         if translation is not None:
             kind = USER if self._dispatcher.is_users(node) else STANDARD
-            self.choices[node] = Choice(node, place, kind, None, because)
-            return translation
+            return self._chosen(Choice(node, place, kind, None, origin, because), translation)
         graft = self._dispatcher.graft(node, place)
         if graft is None:
             self.choices.pop(node, None)
             raise self._dispatcher.missing(node, place)
-        self.choices[node] = Choice(node, place, graft.kind, graft, because)
-        return graft.build
+        return self._chosen(Choice(node, place, graft.kind, graft, origin, because), graft.build)
+
+    def _chosen(self, choice: Choice, translation: _private.Translate) -> _private.Translate:
+        self.choices[choice.node] = choice
+        return choice.recording(translation)
 
     def may_retry(self, error: Exception) -> bool:
         """Bars the choice that raised; False where that does not help."""
         choice = self.choices.get(self._now) if self._now is not None else None
-        if choice is None:
+        if choice is None or isinstance(_ours(error), _private.Moved):
             return False
         return self._dispatcher.bar(choice, f"its translation raised {_innermost(error)}")
 
-    def failure(self, error: Exception) -> Exception:
-        """Our own error, where it was one; else torch's."""
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, UnavailableError):
-            cause = cause.__cause__
-        if cause is not None:
-            return UnavailableError(str(cause))
+    def failure(self, error: Exception) -> Error:
         where = "" if self._now is None else f" at {self._now.format_node()}"
         return UnavailableError(f"the translation to ONNX raised{where}: {_innermost(error)}")
+
+
+def _ours(error: BaseException | None) -> Error | None:
+    """The error of ours that torch's own are about."""
+    while error is not None and not isinstance(error, Error):
+        error = error.__cause__
+    return error
 
 
 def _is_call(node: torch.fx.Node) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.export.graph_signature import InputKind
 
 from opgraft.torch import _private
 
@@ -49,3 +50,37 @@ def operator_name(target: Any) -> str:
     if isinstance(target, _private.OpOverload):
         return _private.overload_name(target)
     return str(getattr(target, "__name__", target))
+
+
+def is_random(target: Any) -> bool:
+    return (
+        isinstance(target, _private.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
+    )
+
+
+def is_uninitialised(target: Any) -> bool:
+    """Whether an operator gives memory as it finds it."""
+    return "empty" in operator_name(target).partition("::")[2]
+
+
+def all_inputs(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
+    """What the graph of a program takes: its parameters, buffers and constants, and the caller's
+    values."""
+    left = iter(leaves)
+    return [
+        next(left)
+        if spec.kind is InputKind.USER_INPUT
+        else program.state_dict[spec.target]
+        if spec.target in program.state_dict
+        else program.constants[spec.target]
+        for spec in program.graph_signature.input_specs
+    ]
+
+
+def is_in_training(program: torch.export.ExportedProgram) -> bool:
+    """Whether a captured program has an operator that works otherwise in training."""
+    return any(
+        is_random(node.target)
+        or (operator_name(node.target) == "aten::batch_norm" and node.args[5])
+        for _, node in calls(program)
+    )

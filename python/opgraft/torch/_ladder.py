@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import torch
 
-Kind = Literal["function", "pack", "aten", "python"]
+Kind = Literal["operator", "function", "pack", "aten", "python"]
 #: In the order in which they are tried.
-KINDS: tuple[Kind, ...] = ("function", "pack", "aten", "python")
+KINDS: tuple[Kind, ...] = ("operator", "function", "pack", "aten", "python")
 
 _HOMES: dict[Kind, str] = {
+    "operator": "opgraft.torch._answers",
     "function": "opgraft.torch._functions",
     "pack": "opgraft.torch._pack_nodes",
     "aten": "opgraft.torch._aten_nodes",
@@ -34,9 +35,9 @@ class Graft:
     became: str
     #: What would make the operator portable; empty where it is.
     advice: str = ""
-    #: The Python modules that a session must allow, and those that it must import.
+    #: What a session must allow, and the packs that must be loaded.
     allow: tuple[str, ...] = ()
-    imports: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
 
 
 def can_graft(target: Any, kinds: Collection[str]) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +20,13 @@ import torch
 from opgraft._errors import UnavailableError
 
 
-def moved(name: str) -> UnavailableError:
+class Moved(UnavailableError):
+    """A private name of torch is not where it was."""
+
+
+def moved(name: str) -> Moved:
     """The error for a private name that this version of torch does not have."""
-    return UnavailableError(
+    return Moved(
         f"torch {torch.__version__} has no {name}, which opgraft.torch needs; "
         "use torch 2.13, with which it is tested, or a newer Opgraft"
     )
@@ -87,7 +93,8 @@ def private(module: str, name: str = "") -> Any:
 
 _EXPORTER = "torch.onnx._internal.exporter"
 _registries: dict[tuple[int, bool], Any] = {}
-_translating = threading.RLock()
+#: torch.export is for one thread at a time.
+_exporting = threading.RLock()
 
 #: Of a node of the graph, what translates it to ONNX.
 Translate = Callable[..., Any]
@@ -112,7 +119,13 @@ def new_registry(opset_version: int) -> Any:
     key = opset_version, "torchvision" in sys.modules
     made = exporter("_registration", "ONNXRegistry")
     if key not in _registries:
-        _registries[key] = made.from_torchlib(opset_version=opset_version)
+        logger = logging.getLogger(made.__module__)
+        level = logger.level
+        logger.setLevel(logging.ERROR)  # it warns where torchvision is not installed
+        try:
+            _registries[key] = made.from_torchlib(opset_version=opset_version)
+        finally:
+            logger.setLevel(level)
     return copy_registry(_registries[key])
 
 
@@ -152,7 +165,9 @@ def capture_strategies() -> list[type[Any]]:
 def decompose(program: Any, registry: Any) -> Any:
     """The program in terms of what the registry has, with explicit conversions of types."""
     forget_fresh_symbols(program)
-    return exporter("_core", "_prepare_exported_program_for_export")(program, registry=registry)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of its own ways
+        return exporter("_core", "_prepare_exported_program_for_export")(program, registry=registry)
 
 
 def forget_fresh_symbols(program: Any) -> None:
@@ -171,44 +186,56 @@ def find_translation(node: torch.fx.Node, registry: Any) -> Translate | None:
 
 def translate(program: Any, registry: Any, choose: Callable[[torch.fx.Node], Translate]) -> Any:
     """torch's translation of a decomposed program to ONNX; `choose` says how for each node."""
-    with _choosing(choose):
+    with _choosing(choose), _without_constants(program):
         return exporter("_core", "_exported_program_to_onnx_program")(program, registry=registry)
+
+
+@contextmanager
+def _without_constants(program: Any) -> Iterator[None]:
+    """Leaves out results that are Python's own numbers, at which torch's translation stumbles."""
+    output = next(node for node in program.graph.nodes if node.op == "output")
+    before = output.args
+    output.args = (tuple(one for one in before[0] if isinstance(one, torch.fx.Node)),)
+    try:
+        yield
+    finally:
+        output.args = before
 
 
 @contextmanager
 def _choosing(choose: Callable[[torch.fx.Node], Translate]) -> Iterator[None]:
     """Puts `choose` in the place of torch's own dispatcher, for this thread alone."""
     dispatching = private(f"{_EXPORTER}._dispatching")
-    with _translating:
-        original = exporter("_dispatching", "dispatch")
-        before = dispatching.dispatch
-        owner = threading.get_ident()
+    original = exporter("_dispatching", "dispatch")
+    before = dispatching.dispatch
+    owner = threading.get_ident()
 
-        def dispatch(node: torch.fx.Node, registry: Any) -> tuple[Translate | None, str]:
-            if threading.get_ident() != owner:
-                found: tuple[Translate | None, str] = original(node, registry)
-                return found
-            return choose(node), "chosen by Opgraft"
+    def dispatch(node: torch.fx.Node, registry: Any) -> tuple[Translate | None, str]:
+        if threading.get_ident() != owner:  # who exports without us
+            found: tuple[Translate | None, str] = original(node, registry)
+            return found
+        return choose(node), "chosen by Opgraft"
 
-        dispatching.dispatch = dispatch
-        try:
-            yield
-        finally:
-            dispatching.dispatch = before
+    dispatching.dispatch = dispatch
+    try:
+        yield
+    finally:
+        dispatching.dispatch = before
 
 
 @contextmanager
 def exporting() -> Iterator[None]:
-    """Lets torch.onnx.is_in_onnx_export() say yes."""
+    """Has this thread alone export, and lets torch.onnx.is_in_onnx_export() say yes."""
     flags = private(f"{_EXPORTER}._flags")
-    before = getattr(flags, "_is_onnx_exporting", None)
-    if before is None:
-        raise moved(f"{_EXPORTER}._flags._is_onnx_exporting")
-    flags._is_onnx_exporting = True
-    try:
-        yield
-    finally:
-        flags._is_onnx_exporting = before
+    with _exporting:
+        before = getattr(flags, "_is_onnx_exporting", None)
+        if before is None:
+            raise moved(f"{_EXPORTER}._flags._is_onnx_exporting")
+        flags._is_onnx_exporting = True
+        try:
+            yield
+        finally:
+            flags._is_onnx_exporting = before
 
 
 def convert_version(model: Any, opset_version: int) -> Any:
@@ -227,6 +254,13 @@ def origin(node: torch.fx.Node) -> str:
         except (AttributeError, IndexError, TypeError) as error:
             raise moved('fx.Node.meta["from_node"]') from error
     return str(name)
+
+
+def original(node: torch.fx.Node) -> Any:
+    """The ATen operator that a node was last decomposed from. torch may have a copy of it, which is
+    not equal to the one that it decomposes by."""
+    found = node.meta.get("original_aten")
+    return find_operator(*name_of(found)) if isinstance(found, OpOverload) else found
 
 
 def overload_name(overload: OpOverload) -> str:
@@ -267,6 +301,173 @@ def new_value() -> Any:
     return exporter("_tensors", "SymbolicTensor")(recorder().opset)
 
 
+# Python nodes
+
+
+def find_operator(name: str, overload: str) -> Any:
+    """`torch.ops.<namespace>.<name>.<overload>`, or None."""
+    namespace, _, rest = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), rest, None)
+    found = getattr(packet, overload or "default", None)
+    return found if isinstance(found, OpOverload) else None
+
+
+#: The namespaces of what torch itself defines in C++. `prim` is TorchScript's.
+_OWN = frozenset(
+    """_c10d_functional _c10d_functional_autograd _dtensor _quantized _test aten c10d inductor
+    inductor_prims mkl mkldnn mkldnn_prepacked onednn prim profiler quantization quantized sparse
+    static_runtime symm_mem""".split()
+)
+
+
+def is_torchs_own(overload: OpOverload) -> bool:
+    """Whether it is one of torch's own operators in C++."""
+    is_python = definition_file(overload).endswith(".py")
+    return namespace_of(overload) in _OWN and not is_python
+
+
+def definition_file(overload: OpOverload) -> str:
+    """The source that defines an operator, as its registration has it."""
+    dump = str(private("torch._C", "_dispatch_dump")(overload_name(overload)))
+    line = next((line for line in dump.splitlines() if line.startswith("debug: ")), "")
+    return line.removeprefix("debug: registered at ").rpartition(":")[0]
+
+
+def defining_module(overload: OpOverload) -> str:
+    """The Python module that defines an operator; empty where that cannot be told."""
+    definition = private("torch._library.custom_ops", "OPDEFS").get(overload_name(overload))
+    if definition is not None:
+        return str(getattr(getattr(definition, "_init_fn", None), "__module__", ""))
+    file = definition_file(overload)
+    found = (name for name, one in sys.modules.items() if getattr(one, "__file__", None) == file)
+    return next(found, "")
+
+
+# Arguments and results as trees
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """The leaves of nested lists, tuples, dicts and such; None is one."""
+    leaves, shape = private("torch.utils._pytree", "tree_flatten")(tree)
+    return leaves, shape
+
+
+def unflatten(leaves: Sequence[Any], shape: Any) -> Any:
+    return private("torch.utils._pytree", "tree_unflatten")(list(leaves), shape)
+
+
+def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
+    return private("torch.utils._pytree", "tree_map")(function, tree)
+
+
+def hint(size: torch.SymInt) -> int | None:
+    """The size that a symbol has in the example it was traced with."""
+    found = getattr(size.node, "hint", None)
+    return None if found is None else int(found)
+
+
+def add_translation(registry: Any, target: Any, translation: Translate) -> None:
+    """Places a translation ahead of torch's own."""
+    if isinstance(translation, Sequence):
+        raise TypeError("custom_translation_table: expected one function for each operator")
+    registry.register_op(target, translation, is_complex=False)
+
+
+def split_arguments(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """As in torch.onnx.export, a dict at the end of the arguments is the named ones."""
+    if not kwargs and args and isinstance(args[-1], dict):
+        return tuple(args[:-1]), args[-1]
+    return tuple(args), kwargs
+
+
+def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
+    """The shapes for torch.export, which takes no names of dimensions; whether there were any."""
+    shapes, is_named = exporter("_dynamic_shapes", "convert_str_to_export_dim")(dynamic_shapes)
+    return shapes, bool(is_named)
+
+
+def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None:
+    """Gives inputs, outputs and dimensions the names that the user wants."""
+    if inputs:
+        exporter("_ir_passes", "rename_inputs")(program.model, list(inputs))
+    if outputs:
+        exporter("_ir_passes", "rename_outputs")(program.model, list(outputs))
+    if dynamic_shapes is not None:
+        with warnings.catch_warnings():
+            same = r"# The axis name: (\w+) will not be used.* axis: \1\."
+            warnings.filterwarnings("ignore", same)  # one name for one size is as it should be
+            names = exporter("_dynamic_shapes", "create_rename_mapping")(
+                program.model.graph.inputs, dynamic_shapes
+            )
+        program.rename_axes(names)
+
+
+# Capture
+
+
+def _interned() -> dict[str, int]:
+    """The names of files that torch's traces have as numbers; where it keeps them."""
+    try:
+        return dict(private("torch._logging.structured", "INTERN_TABLE"))
+    except Moved:  # the report does without
+        return {}
+
+
+def specialisations(program: Any) -> list[str]:
+    """Where a draft of an export took the example's way: "file, line 3: code: x is True"."""
+    report: Any = getattr(program, "_report", None)
+    files = {number: name for name, number in _interned().items()}
+    found = []
+    for failure in getattr(report, "failures", ()):
+        data = failure.data
+        stack = data.get("user_stack") or [{}]
+        last = stack[-1]
+        file = f"{files[last['filename']]}, " if last.get("filename") in files else ""
+        where = f"{file}line {last['line']}: {last.get('loc')}: " if "line" in last else ""
+        what = data.get("expr") or data.get("op") or data.get("reason") or ""
+        taken = f" is {data['result']}" if "result" in data else ""
+        kind = str(getattr(failure.failure_type, "name", failure.failure_type))
+        found.append(f"{where}{kind.lower().replace('_', ' ')}: {what}{taken}")
+    return found
+
+
+@contextmanager
+def fake_functions(functions: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+    """Makes torch use these functions for operators on fake tensors, where it has none itself."""
+    composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
+    known = private("torch._subclasses.fake_impls", "op_implementations_dict")
+    added = [one for one in functions if one not in known]
+    before = {one: dict(one.py_kernels) for one in added}
+    for target in added:
+        if target.has_kernel_for_dispatch_key(composite):
+            target.py_kernels[composite] = functions[target]  # else it would be taken apart first
+        known[target] = _as_fake(functions[target])
+        target._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for target in added:
+            known.pop(target, None)
+            target.py_kernels.clear()
+            target.py_kernels.update(before[target])
+            target._dispatch_cache.clear()
+
+
+def _as_fake(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(mode: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+        with mode:
+            return function(*args, **kwargs)
+
+    return run
+
+
+def onnx_type(dtype: torch.dtype) -> int:
+    """The number of ONNX's type."""
+    return int(exporter("_core", "torch_dtype_to_onnx_dtype")(dtype))
+
+
 # Operators of ours in torch (torch.library)
 
 
@@ -304,3 +505,346 @@ def count_modes() -> Callable[[], int]:
     """A function of C that tells how many modes see every operator of this thread."""
     found: Callable[[], int] = private("torch._C", "_len_torch_dispatch_stack")
     return found
+
+
+# Symbolic functions (register_custom_op_symbolic): they are written for a graph of TorchScript, so
+# they are given one.
+
+_SCRIPT = "torch.onnx._internal.torchscript_exporter"
+
+
+def default_opsets() -> tuple[int, int]:
+    """The opset of an export that names none, and the highest that symbolic functions know."""
+    constants = private("torch.onnx._constants")
+    try:
+        return constants.ONNX_DEFAULT_OPSET, constants.ONNX_TORCHSCRIPT_EXPORTER_MAX_OPSET
+    except AttributeError as error:
+        raise moved("torch.onnx._constants.ONNX_DEFAULT_OPSET") from error
+
+
+def registered_symbolics() -> dict[str, dict[int, Callable[..., Any]]]:
+    """What was registered by torch.onnx.register_custom_op_symbolic: by name and by opset."""
+    registry = private(f"{_SCRIPT}.registration", "registry")
+    try:
+        return {
+            name: dict(group._functions._overrides)
+            for name, group in registry._registry.items()
+            if group._functions._overrides
+        }
+    except AttributeError as error:
+        raise moved(f"{_SCRIPT}.registration.registry._registry") from error
+
+
+def register_with_torch(name: str, function: Callable[..., Any] | None, opset: int) -> None:
+    """Registers a symbolic function with torch for this opset, or takes back what is there."""
+    registry = private(f"{_SCRIPT}.registration", "registry")
+    if function is None:
+        registry.unregister(name, opset)
+    else:
+        registry.register(name, opset, function, custom=True)
+
+
+def functional_overloads(name: str) -> list[Any]:
+    """All forms of an operator (namespace::name) that write into none of their arguments."""
+    namespace, _, operator = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), operator, None)
+    if not isinstance(packet, private("torch._ops", "OpOverloadPacket")):
+        return []
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    try:
+        return [overload for overload in overloads if not overload._schema.is_mutable]
+    except AttributeError as error:
+        raise moved("OpOverload._schema") from error
+
+
+def parameters_of(overload: Any) -> list[tuple[str, str, Any]]:
+    """Name, type and default value (None if there is none) of each argument of an operator."""
+    try:
+        return [
+            (argument.name, str(argument.real_type), argument.default_value)
+            for argument in overload._schema.arguments
+        ]
+    except AttributeError as error:
+        raise moved("OpOverload._schema") from error
+
+
+def schema_text(overload: Any) -> str:
+    return str(overload._schema)
+
+
+def dtype_of_onnx(number: int) -> torch.dtype | None:
+    """torch's type for one of ONNX's, None where symbolic functions know none."""
+    kinds = private(f"{_SCRIPT}._type_utils", "JitScalarType")
+    try:
+        dtype: torch.dtype = kinds.from_onnx_type(number).dtype()
+    except torch.onnx.OnnxExporterError:
+        return None
+    return dtype
+
+
+def dtype_of_value(value: Any) -> torch.dtype | None:
+    """The type of a value in a script graph, where it is known."""
+    kinds = private(f"{_SCRIPT}._type_utils", "JitScalarType")
+    kind = kinds.from_value(value, kinds.UNDEFINED)
+    return None if kind is kinds.UNDEFINED else kind.dtype()
+
+
+def number_in_script(dtype: torch.dtype) -> int:
+    """What stands for a type among the arguments of TorchScript."""
+    return int(private(f"{_SCRIPT}._type_utils", "JitScalarType").from_dtype(dtype))
+
+
+class ScriptGraph:
+    """A graph of TorchScript for one call of a symbolic function."""
+
+    def __init__(self, opset_version: int) -> None:
+        #: Whether the function gave a tuple or list.
+        self.gave_several = False
+        #: The functions of onnxscript that it has used.
+        self.functions: list[Any] = []
+        self._opset = opset_version
+        self._graph = private("torch._C", "Graph")()
+        # Shapes and constants are remembered by the names of values, across graphs: a stale one
+        # crashes torch. Inference over a whole graph, even an empty one, begins by forgetting them.
+        private("torch._C", "_jit_pass_onnx_graph_shape_type_inference")(
+            self._graph, {}, opset_version
+        )
+        self._context = private(f"{_SCRIPT}.jit_utils", "GraphContext")(
+            graph=self._graph,
+            block=self._graph.block(),
+            opset=opset_version,
+            original_node=None,
+            params_dict={},
+            env={},
+            values_in_env=set(),
+        )
+
+    def input(self, dtype: torch.dtype | None, shape: Sequence[int | None] | None) -> Any:
+        """A value that stands for a tensor; None is what is not known."""
+        value = self._graph.addInput()
+        type_ = private("torch._C", "TensorType").get()
+        if dtype is not None:
+            type_ = type_.with_dtype(dtype)
+        if shape is not None:
+            type_ = type_.with_sizes(list(shape))
+        value.setType(type_)
+        return value
+
+    def none(self) -> Any:
+        return self._graph.insertConstant(None)
+
+    def constant(self, value: torch.Tensor | str) -> Any:
+        if isinstance(value, str):
+            return self._context.op("Constant", value_s=value)
+        return self._context.op("Constant", value_t=value)
+
+    def sequence(self, values: Sequence[Any], kind: str) -> Any:
+        """A list of values, which are "Ints", "Floats", "Bools", "Strings" or "Tensors"."""
+        made = self._context.op("prim::ListConstruct", *values)
+        made.setType(getattr(private("torch._C", "ListType"), f"of{kind}")())
+        return made
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
+        """Runs the function; the values that it gives, with None for those that it leaves out."""
+        before = registered_symbolics()
+        try:
+            with self._settings():
+                given = function(self._context, *arguments)
+        finally:
+            self._take_functions(before)
+        self._name_types_of_lists()
+        self.gave_several = isinstance(given, (list, tuple))
+        return list(given) if self.gave_several else [given]
+
+    def _take_functions(self, before: dict[str, dict[int, Callable[..., Any]]]) -> None:
+        """g.onnxscript_op registers functions with torch, for good; they are wanted here alone."""
+        for name, functions in registered_symbolics().items():
+            known = before.get(name, {})
+            for opset, function in functions.items():
+                if known.get(opset) is not function:
+                    self.functions.append(function)
+                    register_with_torch(name, known.get(opset), opset)
+
+    def _name_types_of_lists(self) -> None:
+        """A list without a type, which a symbolic function may make, would crash torch's passes."""
+        list_type = private("torch._C", "ListType")
+        for node in self._graph.findAllNodes("prim::ListConstruct", recurse=True):
+            if not isinstance(node.output().type(), list_type):
+                node.output().setType(list_type.ofTensors())
+
+    def is_value(self, given: Any) -> bool:
+        return isinstance(given, private("torch._C", "Value"))
+
+    def to_onnx(self, outputs: Sequence[Any]) -> bytes:
+        """A model of what was added, whose inputs are those made by `input`, in their order."""
+        c = private("torch._C")
+        for output in outputs:
+            self._graph.registerOutput(output)
+        graph = self._graph
+        with self._settings():
+            # What the exporter of TorchScript does with a graph of ONNX nodes.
+            c._jit_pass_onnx_scalar_type_analysis(graph, True, self._opset)
+            c._jit_pass_onnx_peephole(graph, self._opset, False)
+            c._jit_pass_dce_allow_deleting_nodes_with_side_effects(graph)
+            model: bytes = graph._export_onnx(
+                {},
+                self._opset,
+                {},
+                False,
+                # So that what g.at gives is allowed.
+                torch.onnx.OperatorExportTypes.ONNX_ATEN_FALLBACK,
+                True,
+                False,
+                {},
+                True,
+                "",
+                {},
+            )[0]
+        return model
+
+    @contextmanager
+    def _settings(self) -> Iterator[None]:
+        settings = private(f"{_SCRIPT}._globals", "GLOBALS")
+        before = settings.export_onnx_opset_version
+        settings.export_onnx_opset_version = self._opset
+        try:
+            yield
+        finally:
+            settings.export_onnx_opset_version = before
+
+
+# The registry of the exporter.
+
+
+@functools.cache
+def own_translations() -> dict[str, list[tuple[Callable[..., Any], bool]]]:
+    """torch's own translations by namespace::name.overload, and whether for complex inputs."""
+    registry = private(f"{_EXPORTER}._registration", "ONNXRegistry").from_torchlib()
+    found: dict[str, list[tuple[Callable[..., Any], bool]]] = {}
+    try:
+        for target, translations in registry.functions.items():
+            if not isinstance(target, str):
+                target = f"{target.__module__}::{target.__name__}"
+            name = target if "." in target else f"{target}.default"
+            found[name] = [(one.onnx_function, one.is_complex) for one in translations]
+    except AttributeError as error:
+        raise moved("ONNXRegistry.functions") from error
+    return found
+
+
+def find_target(name: str) -> Any:
+    """What nodes of torch.export call for namespace::name.overload, or None."""
+    namespace, _, rest = name.partition("::")
+    operator, _, overload = rest.partition(".")
+    if namespace in ("_operator", "math"):
+        return getattr(importlib.import_module(namespace), operator, None)
+    return getattr(getattr(getattr(torch.ops, namespace), operator, None), overload, None)
+
+
+def whole_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with what torch leaves out where it is one of onnxscript: the outputs, where
+    the result has no type annotation, and the functions that it calls."""
+    import onnx_ir as ir
+    import onnxscript
+
+    if not isinstance(function, onnxscript.OnnxFunction):
+        return function
+    signature = private(f"{_EXPORTER}._schemas", "op_signature_from_function")(
+        function,
+        function.function_ir.domain,
+        function.name,
+        since_version=function.opset.version,
+    )
+    if not signature.outputs:
+        outputs = [
+            ir.schemas.Parameter(
+                name=f"output_{index}",
+                type_constraint=ir.schemas.TypeConstraintParam.any_value(f"T_output_{index}"),
+                required=True,
+                variadic=False,
+            )
+            for index, _ in enumerate(function.function_ir.outputs)
+        ]
+        signature = ir.schemas.OpSignature(
+            domain=signature.domain,
+            name=signature.name,
+            overload=signature.overload,
+            params=signature.params,
+            outputs=outputs,
+            since_version=signature.since_version,
+        )
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        function._pt_onnx_signature = signature  # type: ignore[attr-defined]
+        recorder().functions.update(called_functions(function))
+        return function(*args, **kwargs)
+
+    call.__name__ = function.name
+    return call
+
+
+def called_functions(function: Any) -> dict[tuple[str, str, str], Any]:
+    """A function of onnxscript and all that it calls, by the identifiers that models have."""
+    called = function.function_ir.get_called_functions().values()
+    return {(one.function_ir.domain, one.name, ""): one for one in (*called, function)}
+
+
+@contextmanager
+def complex_translations(table: dict[Any, Callable[..., Any]]) -> Iterator[None]:
+    """Has exports use these translations for complex inputs, which a custom_translation_table
+    cannot say."""
+    if not table:
+        yield
+        return
+    registry = private(f"{_EXPORTER}._registration", "ONNXRegistry")
+    original = registry.__dict__["from_torchlib"]
+
+    def from_torchlib(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original.__func__(cls, *args, **kwargs)
+        for target, function in table.items():
+            made.register_op(target, function, is_complex=True)
+        return made
+
+    registry.from_torchlib = classmethod(from_torchlib)
+    try:
+        yield
+    finally:
+        registry.from_torchlib = original
+
+
+# Arguments in their structures, and tensors without data.
+
+
+def tree_leaves(tree: Any) -> list[Any]:
+    leaves: list[Any] = private("torch.utils._pytree", "tree_leaves")(tree)
+    return leaves
+
+
+def flat_arguments(
+    program: torch.export.ExportedProgram, args: Any, kwargs: dict[str, Any]
+) -> list[Any] | None:
+    """The leaves of the arguments in the order of the program's, or None where they are built in
+    another way."""
+    expected = program.call_spec.in_spec
+    try:
+        names = expected.children()[1].context
+    except AttributeError as error:
+        raise moved("TreeSpec.children") from error
+    if set(names or ()) != set(kwargs):
+        return None
+    in_order = {name: kwargs[name] for name in names or ()}
+    leaves, structure = private("torch.utils._pytree", "tree_flatten")((args, in_order))
+    return leaves if structure == expected else None
+
+
+def fake_mode() -> Any:
+    """A mode under which tensors have no data."""
+    environment = private("torch.fx.experimental.symbolic_shapes", "ShapeEnv")(
+        allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False
+    )
+    made = private("torch._subclasses.fake_tensor", "FakeTensorMode")
+    return made(allow_non_fake_inputs=True, shape_env=environment)
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, private("torch._subclasses.fake_tensor", "FakeTensor"))

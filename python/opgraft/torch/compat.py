@@ -1,0 +1,120 @@
+"""Puts back under torch.onnx what torch dropped or narrowed: import it, and older programs run.
+
+>>> import opgraft.torch.compat
+>>> torch.onnx.OnnxRegistry
+<class 'opgraft.torch.OnnxRegistry'>
+
+- OnnxRegistry, ExportOptions, dynamo_export and what belongs to them come back, where this torch
+  lacks them.
+- torch.onnx.export honours register_custom_op_symbolic in both exporters, by every name that torch
+  has for an operator, and from the opset of the registration on.
+- torch.onnx.export honours custom_opsets in both exporters.
+
+Importing it again changes nothing, and names that this torch has are left alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.onnx
+
+from opgraft._errors import Error
+from opgraft.torch import _dynamo_export, _legacy_program, _registry, _symbolic
+
+# These go together: torch's own take torch's own.
+_FAMILY: dict[str, Any] = {
+    "DiagnosticOptions": _dynamo_export.DiagnosticOptions,
+    "ExportOptions": _dynamo_export.ExportOptions,
+    "ONNXRuntimeOptions": _legacy_program.ONNXRuntimeOptions,
+    "OnnxRegistry": _registry.OnnxRegistry,
+    "dynamo_export": _dynamo_export.dynamo_export,
+    "enable_fake_mode": _dynamo_export.enable_fake_mode,
+}
+_FUNCTIONS: dict[str, Any] = {
+    "register_custom_op_symbolic": _symbolic.register_custom_op_symbolic,
+    "unregister_custom_op_symbolic": _symbolic.unregister_custom_op_symbolic,
+}
+_MARK = "_opgraft_original"
+
+
+def _install() -> None:
+    needed = ("OnnxRegistry", "ExportOptions", "dynamo_export")
+    if not all(hasattr(torch.onnx, name) for name in needed):
+        for name, value in _FAMILY.items():
+            setattr(torch.onnx, name, value)
+    for name, value in _FUNCTIONS.items():
+        if not hasattr(torch.onnx, name):
+            setattr(torch.onnx, name, value)
+    if not hasattr(torch.onnx.export, _MARK):
+        torch.onnx.export = _honouring(torch.onnx.export)
+
+
+def _honouring(original: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def export(*args: Any, **kwargs: Any) -> Any:
+        call = signature.bind(*args, **kwargs)
+        given = call.arguments
+        opset_version = given.get("opset_version")
+        if not _uses_dynamo(signature, given):
+            with _symbolic.lent_to_torch(opset_version):
+                return original(*call.args, **call.kwargs)
+        symbolics = _symbolic.translations(opset_version)
+        table = {**symbolics, **(given.get("custom_translation_table") or {})}
+        given["custom_translation_table"] = table or None
+        custom_opsets = given.pop("custom_opsets", None)
+        if not custom_opsets:
+            return original(*call.args, **call.kwargs)
+        destination = given.pop("f", None)
+        program = original(*call.args, **call.kwargs)
+        set_versions(program.model, custom_opsets)
+        _save(program, destination, given)
+        return program
+
+    setattr(export, _MARK, original)
+    return export
+
+
+def _uses_dynamo(signature: inspect.Signature, given: Mapping[str, Any]) -> bool:
+    captured = (torch.export.ExportedProgram, getattr(torch.onnx, "ExportableModule", ()))
+    if isinstance(given.get("model"), captured):
+        return True
+    return given.get("dynamo", signature.parameters["dynamo"].default) is True
+
+
+def set_versions(model: Any, custom_opsets: Mapping[str, int]) -> None:
+    """Has a model (of onnx_ir) import its domains in these versions."""
+    for domain, version in custom_opsets.items():
+        if domain in ("", "ai.onnx"):
+            raise Error(
+                f"custom_opsets: {domain!r} is ONNX's own domain; its version is opset_version"
+            )
+        if domain not in model.opset_imports:
+            warnings.warn(
+                f"custom_opsets: the model has no operator of the domain {domain!r}", stacklevel=3
+            )
+        model.opset_imports[domain] = version
+
+
+def _save(program: Any, destination: Any, options: Mapping[str, Any]) -> None:
+    """As torch.onnx.export does where it is given a destination."""
+    if isinstance(destination, io.BytesIO):
+        destination.write(program.model_proto.SerializeToString())
+    elif destination is not None:
+        program.save(
+            destination,
+            include_initializers=options.get("export_params", True),
+            keep_initializers_as_inputs=options.get("keep_initializers_as_inputs", False),
+            external_data=options.get("external_data", True),
+        )
+
+
+_install()
