@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
 TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions ml_dtypes pytest
 # The build of torch that needs no CUDA.
-TORCH_PACKAGES := torch==2.13.0 onnxscript
+TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 LINT_PACKAGES := ruff mypy clang-format clang-tidy
 
 SOURCES := $(shell find include ops src python cmake -type f -not -name '*.pyc') \

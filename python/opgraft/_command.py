@@ -219,10 +219,13 @@ def _prepare(options: argparse.Namespace) -> int:
         print(f"node '{operator.node}' runs {what}")
     for name, pack in sorted(prepared.packs.items()):
         print(f"the pack {os.path.basename(pack)} runs {name.removeprefix('::')}")
-    modules = sorted({operator.module for operator in prepared.report})
+    for name in sorted(prepared.aten):
+        print(f"libtorch runs {name}")
+    modules = {operator.module for operator in prepared.report}
+    modules |= {name for name, is_listed in prepared.aten.items() if not is_listed}
     lines = [f"opgraft.load({pack!r})" for pack in sorted(set(prepared.packs.values()))]
-    if modules or lines:
-        allow = f", allow={modules!r}" if modules else ""
+    if modules or lines or prepared.aten:
+        allow = f", allow={sorted(modules)!r}" if modules else ""
         print("to run it: " + "; ".join([*lines, f"opgraft.register(sess_options{allow})"]))
     _name_the_unknown(options.target, options.runtime)
     return 0
@@ -240,6 +243,7 @@ def _name_the_unknown(path: str, runtime: str | None) -> None:
         one.title
         for one in survey.operators
         if not (one.is_pyop or one.is_function or one.domain in RUNTIME_DOMAINS)
+        and one.domain != "org.pytorch.aten"
         and one.full_name not in known
     ]
     if unknown:

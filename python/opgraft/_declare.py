@@ -14,13 +14,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from opgraft import _signature
+from opgraft._backward import Backward
 from opgraft._errors import Error
 from opgraft._shapes import Known, Rule
-from opgraft._when_imported import when_imported
+from opgraft._when_imported import tell_torch, when_imported
 
 _Declared = TypeVar("_Declared", bound=Callable[..., Any])
 
 _NAME = re.compile(r"(?P<domain>[^\s:]*)::(?P<name>\w+)")
+_TORCH_NAME = re.compile(r"\w+::\w+(\.\w+)?")
 _OUR_DOMAIN = "ai.opgraft"
 
 
@@ -36,6 +38,8 @@ class Operator:
     rule: Rule | None
     copy_inputs: bool
     implementation: Callable[..., Any]  # the function, or the class
+    torch_name: str = ""  # "aten::linalg_inv, aten::inverse": what it can stand for in torch
+    backward: Backward | None = None
 
     @property
     def full_name(self) -> str:
@@ -113,6 +117,8 @@ def op(
     *,
     shape: Callable[..., Any] | None = None,
     copy_inputs: bool = False,
+    torch: str | Sequence[str] = (),
+    backward: Callable[..., Any] | None = None,
 ) -> Callable[[_Declared], _Declared]:
     """Declares a function, or a class with a method `compute`, as the operator `domain::Name`.
 
@@ -125,6 +131,12 @@ def op(
     output, or to a tuple of them. With it the function may have a keyword parameter `out`, and
     write its result straight into the runtime's memory. `copy_inputs` makes every input a copy that
     may be kept and written to.
+
+    With `opgraft.torch` imported, it is an operator of torch's too. `torch` is the name, or
+    names, of operators of torch's own that it can stand for in exported models, such as
+    "aten::linalg_inv".
+    `backward` is a function of torch tensors, from the gradients of the outputs, and the inputs and
+    outputs that it names, to the gradients of the inputs.
 
     >>> @opgraft.op("mylibrary::AddAndRound", shape=lambda x: x)
     ... def add_and_round(x: np.ndarray) -> np.ndarray:
@@ -139,6 +151,13 @@ def op(
         raise Error(f"{name} cannot be declared: a node called PyOp names the class that it runs")
     if shape is not None and not callable(shape):
         raise Error(f"{name}: expected shape to be a function of the inputs' shapes, not {shape!r}")
+    torch_names: list[Any] = list(torch) if isinstance(torch, (list, tuple)) else [torch]
+    for one in torch_names:
+        if not isinstance(one, str) or not _TORCH_NAME.fullmatch(one):
+            raise Error(
+                f"{name}: expected torch to be the name of an operator, such as 'aten::linalg_inv' "
+                f"or 'aten::add.Tensor', not {one!r}"
+            )
     # Annotations may name what is local to the function that declares.
     scope = sys._getframe(1).f_locals
 
@@ -166,6 +185,8 @@ def op(
             rule=rule,
             copy_inputs=copy_inputs,
             implementation=implementation,
+            torch_name=", ".join(torch_names),
+            backward=None if backward is None else read_backward(name, backward, signature),
         )
         _register(operator)
         return implementation
@@ -249,12 +270,25 @@ def _register(operator: Operator) -> None:
     )
     _operators[operator.full_name] = operator
     when_imported("onnx", _tell_onnx)
+    tell_torch()
 
 
 def _tell_onnx() -> None:
     from opgraft import _onnx
 
     _onnx.register_schemas()
+
+
+def read_backward(
+    name: str, function: Callable[..., Any], signature: _signature.Signature
+) -> Backward:
+    return Backward.read(
+        name,
+        function,
+        [one.name for one in signature.inputs],
+        [one.name for one in signature.outputs],
+        [one.name for one in signature.attributes],
+    )
 
 
 def find(full_name: str) -> Operator:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import sys
 from pathlib import Path
 
 from opgraft._errors import UnavailableError
@@ -50,6 +52,22 @@ def shipped_packs() -> list[str]:
 def runner_path() -> str:
     """The path of opgraft-run."""
     return str(_PACKAGE / "bin" / "opgraft-run")
+
+
+@functools.cache
+def installed_libtorch() -> str | None:
+    """The library of the package torch, which is not imported for it, where it is not found anyway.
+
+    It is where torch is imported already, or lies beside this package.
+    """
+    if "torch" in sys.modules or (_PACKAGE.parent / "torch").is_dir():
+        return None
+    spec = importlib.util.find_spec("torch")
+    for folder in spec.submodule_search_locations or [] if spec else []:
+        library = Path(folder, "lib", "libtorch_cpu.so")
+        if library.is_file():
+            return str(library)
+    return None
 
 
 def runtime_library() -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from opgraft import _errors
 from opgraft._library import library_path, shipped_packs
 from opgraft._modules import names
-from opgraft._when_imported import when_imported
+from opgraft._when_imported import tell_torch, when_imported
 
 
 class Pack(NamedTuple):
@@ -39,6 +39,7 @@ def load(pack: str | os.PathLike[str]) -> Pack:
     _load_into_library(path)
     _pyop.load_pack(os.fsencode(path))
     when_imported("onnx", _tell_onnx)
+    tell_torch()
     found = dict.fromkeys(one.full_name for one in operators() if one.pack == path)
     return Pack(path, tuple(found))
 

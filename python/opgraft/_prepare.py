@@ -50,6 +50,9 @@ class PreparedModel:
     _content: _Bytes | None = field(repr=False)  # None where the file has it
     #: The operators of packs that it will run, "domain::Name", and the paths of their packs.
     packs: dict[str, str] = field(default_factory=dict)
+    #: The operators of torch's library ATen that it will run in libtorch, "aten::name" or
+    #: "aten::name.overload", and whether they run without an allowance.
+    aten: dict[str, bool] = field(default_factory=dict)
 
     @property
     def bytes(self) -> _Bytes:
@@ -155,8 +158,10 @@ class _How(NamedTuple):
 
 
 # (bytes, or None where the original serves as it is; has external data, needs a file, operators,
-# {operator of a pack: the pack})
-_Result = tuple[bytes | None, bool, bool, list[tuple[str, str, str, str]], dict[str, str]]
+# {operator of a pack: the pack}, {operator of ATen: whether it runs without an allowance})
+_Result = tuple[
+    bytes | None, bool, bool, list[tuple[str, str, str, str]], dict[str, str], dict[str, bool]
+]
 
 
 def _pyop() -> ModuleType:
@@ -188,7 +193,7 @@ def _prepare_file(
 def _from(
     result: _Result, folder: str | None, path: str | None, original: bytes | None
 ) -> PreparedModel:
-    prepared, has_external_data, needs_file, operators, packs = result
+    prepared, has_external_data, needs_file, operators, packs, aten = result
     return PreparedModel(
         folder=folder,
         report=tuple(PythonOperator(*operator) for operator in operators),
@@ -197,6 +202,7 @@ def _from(
         path=path if prepared is None else None,
         _content=original if prepared is None else prepared,
         packs=packs,
+        aten=aten,
     )
 
 

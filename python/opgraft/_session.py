@@ -20,7 +20,7 @@ from opgraft._errors import (
     raised_by_runtime,
     translate,
 )
-from opgraft._library import library_path
+from opgraft._library import installed_libtorch, library_path
 from opgraft._modules import import_all, names
 from opgraft._packs import load_preferred
 from opgraft._prepare import Model, prepare_to_open
@@ -32,6 +32,7 @@ _enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
 # Python ends the daemon threads that it meets at its exit, in the midst of ONNX Runtime too.
 atexit.register(_pyop.close_gate)
 _ALLOW_ENTRY = "opgraft.allow"
+_LIBTORCH_ENTRY = "opgraft.libtorch"
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 
@@ -45,11 +46,11 @@ def register(
     """Registers Opgraft's operators, so that plain sessions with these options run prepared models.
 
     `allow` names the Python modules that a model may run: exactly, or `"package.*"` for all modules
-    below a package. Registering again with the same list, or with none, changes nothing; with
-    another it is an error, since the runtime cannot take a registration back. Packs that have been
-    loaded since are added. `imports` names
-    modules to be imported first, for the operators that they declare. `folder` is where the
-    external data of a model lies that is given as bytes: `prepared.folder`.
+    below a package; and operators of torch beyond those that any model may, `"aten::name"`.
+    Registering again with the same list, or with none, changes nothing; with another it is an
+    error, since the runtime cannot take a registration back. Packs that have been loaded since are
+    added. `imports` names modules to be imported first, for the operators that they declare.
+    `folder` is where the external data of a model lies that is given as bytes: `prepared.folder`.
 
     >>> opgraft.register(sess_options, allow=["mymodule", "mypackage.*"])
     """
@@ -63,6 +64,8 @@ def register(
     registered = _registered(sess_options)
     if registered is None:
         _set(sess_options, _ALLOW_ENTRY, ",".join(entries))
+        if libtorch := installed_libtorch():
+            _set(sess_options, _LIBTORCH_ENTRY, libtorch)
     elif entries and entries != registered:
         raise Error(
             f"these session options are registered with allow={registered} already; make new "
@@ -142,10 +145,10 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     """An `onnxruntime.InferenceSession` that runs Python operators and raises Opgraft's errors.
 
     `model` is a path, bytes, an onnx.ModelProto or a PreparedModel. `allow` names the Python
-    modules that the model may run, as in `register`; a model that would run another is refused
-    with a PolicyError before anything is imported, one that the runtime cannot load with a
-    ModelError. Options that are registered already keep their list where `allow` is empty.
-    `imports` names modules to be imported first, for the operators that they declare by
+    modules, and operators of torch, that the model may run, as in `register`; a model that would
+    run another is refused with a PolicyError before anything is imported, one that the runtime
+    cannot load with a ModelError. Options that are registered already keep their list where `allow`
+    is empty. `imports` names modules to be imported first, for the operators that they declare by
     `@opgraft.op`. `prefer` names operators of ONNX Runtime's own domains ("com.microsoft::Gelu", or
     a domain for all of them) that packs shall run instead of it. All else is as in onnxruntime.
 

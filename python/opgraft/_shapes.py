@@ -221,6 +221,12 @@ def broadcast_shapes(*given: Sequence[Size] | None) -> tuple[Size, ...]:
                 continue
             if isinstance(size, int) and size == 1:
                 size = other
+            elif not isinstance(size, (int, Symbol)) or not isinstance(other, (int, Symbol)):
+                # Symbols of someone else's, who tells what they are equal to.
+                if size == 1:
+                    size = other
+                elif other != 1 and size != other:
+                    raise ValueError(f"shapes {given} cannot be broadcast together")
             elif isinstance(size, Symbol) and isinstance(other, int):
                 size = other  # what is not 1 wins
             elif isinstance(size, Symbol) and isinstance(other, Symbol):
@@ -328,8 +334,25 @@ class Rule:
         inferred = self._call(shapes, attributes, outputs)
         return [None if shape is None else tuple(shape) for shape in inferred]  # type: ignore[arg-type]
 
+    def apply_to_symbols(
+        self,
+        shapes: Sequence[Any],
+        attributes: Mapping[str, Any],
+        outputs: int,
+        *,
+        symbols: type[Any],
+    ) -> list[list[Any] | None]:
+        """As `apply`, where sizes may also be of the type `symbols`, which is not ours and finds
+        out itself what can be told of them."""
+        inferred = self._call(shapes, attributes, outputs, symbols)
+        return [None if shape is None else list(shape) for shape in inferred]
+
     def _call(
-        self, shapes: Sequence[Any], attributes: Mapping[str, Any], outputs: int
+        self,
+        shapes: Sequence[Any],
+        attributes: Mapping[str, Any],
+        outputs: int,
+        symbols: type[Any] = Symbol,
     ) -> list[Sequence[Size | None] | None]:
         chosen = {name: attributes[name] for name in self._attributes}
         absent = [None] * (self._inputs - len(shapes))
@@ -341,14 +364,14 @@ class Rule:
                 f"the shape rule of {self._name} must return {outputs} shapes, one for each "
                 f"output, but it returned {result!r}"
             )
-        return [self._checked(shape) for shape in result]
+        return [self._checked(shape, symbols) for shape in result]
 
-    def _checked(self, shape: Any) -> Sequence[Size | None] | None:
+    def _checked(self, shape: Any, symbols: type[Any]) -> Sequence[Size | None] | None:
         if shape is None or isinstance(shape, _UnknownShape):
             return None
         if isinstance(shape, (tuple, list)):
-            sizes = [s if s is None or isinstance(s, Symbol) else _integer(s) for s in shape]
-            if all(s is None or isinstance(s, Symbol) or 0 <= s < 2**63 for s in sizes):
+            sizes = [s if s is None or isinstance(s, symbols) else _integer(s) for s in shape]
+            if all(s is None or isinstance(s, symbols) or 0 <= s < 2**63 for s in sizes):
                 return sizes
         raise Error(
             f"the shape rule of {self._name} must return a shape such as (2, 3), a tuple of "

@@ -55,3 +55,11 @@ def when_imported(name: str, action: Callable[[], None]) -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     _finder.waiting[name] = action
+
+
+def tell_torch() -> None:
+    """Makes torch know the operators that are new, if `opgraft.torch` is there to do so."""
+    if "opgraft.torch" in sys.modules:
+        from opgraft.torch import _operators
+
+        _operators.register_all()

@@ -30,11 +30,11 @@ Status FindAttribute(const GivenAttributes& attributes, const char* name, std::i
 
 class MemoryNode : public OpgraftNode {
  public:
-  MemoryNode(const std::string& name, std::span<const OpgraftTensor> inputs, std::size_t outputs,
-             const GivenAttributes& attributes)
+  MemoryNode(const std::string& name, const std::vector<std::int64_t>& input_types,
+             std::size_t outputs, const GivenAttributes& attributes)
       : OpgraftNode{&kTable},
         name_(name),
-        inputs_(inputs),
+        input_types_(input_types),
         outputs_(outputs),
         attributes_(attributes) {}
 
@@ -45,7 +45,7 @@ class MemoryNode : public OpgraftNode {
   static const OpgraftNodeTable kTable;
 
   const std::string& name_;
-  const std::span<const OpgraftTensor> inputs_;
+  const std::vector<std::int64_t>& input_types_;
   const std::size_t outputs_;
   const GivenAttributes& attributes_;
   Status status_;
@@ -55,10 +55,10 @@ class MemoryNode : public OpgraftNode {
 constinit const OpgraftNodeTable MemoryNode::kTable = {
     [](OpgraftNode* self, const OpgraftError* error) { Self(self).status_ = ToStatus(*error); },
     [](OpgraftNode* self) { return OpgraftText{Self(self).name_.data(), Self(self).name_.size()}; },
-    [](OpgraftNode* self) { return Self(self).inputs_.size(); },
+    [](OpgraftNode* self) { return Self(self).input_types_.size(); },
     [](OpgraftNode* self) { return Self(self).outputs_; },
     [](OpgraftNode* self, std::size_t index, std::int32_t* type) {
-      *type = Self(self).inputs_[index].element_type;
+      *type = static_cast<std::int32_t>(Self(self).input_types_[index]);
       return 0;
     },
     [](OpgraftNode* self, const char* name, std::int32_t kind, OpgraftAttribute* found) {
@@ -74,12 +74,14 @@ constinit const OpgraftNodeTable MemoryNode::kTable = {
 class MemoryCall : public OpgraftCall {
  public:
   MemoryCall(std::span<const OpgraftTensor> inputs, std::size_t outputs,
-             const std::vector<std::int32_t>& output_types, OutputReceiver& receiver)
+             const std::vector<std::int32_t>& output_types, OutputReceiver& receiver,
+             ParallelLoop loop)
       : OpgraftCall{&kTable},
         inputs_(inputs),
         outputs_(outputs),
         output_types_(output_types),
-        receiver_(receiver) {}
+        receiver_(receiver),
+        loop_(loop) {}
 
   const Status& status() const { return status_; }
 
@@ -125,6 +127,7 @@ class MemoryCall : public OpgraftCall {
   const std::size_t outputs_;
   const std::vector<std::int32_t>& output_types_;
   OutputReceiver& receiver_;
+  const ParallelLoop loop_;
   Status status_;
   std::vector<std::unique_ptr<void, Free>> scratch_;
 };
@@ -149,9 +152,9 @@ constinit const OpgraftCallTable MemoryCall::kTable = {
     [](OpgraftCall* self, std::size_t bytes, void** memory) {
       return Self(self).Scratch(bytes, memory);
     },
-    [](OpgraftCall*, std::size_t total, std::size_t, void (*body)(void*, std::size_t),
+    [](OpgraftCall* self, std::size_t total, std::size_t, void (*body)(void*, std::size_t),
        void* argument) {
-      for (std::size_t i = 0; i < total; ++i) body(argument, i);
+      Self(self).loop_(total, body, argument);
       return 0;
     },
     [](OpgraftCall*, std::int32_t, const OpgraftText*) { return 0; }};
@@ -268,33 +271,53 @@ const OpgraftKernel* FindKernel(const OpgraftOperator& declaration,
 
 }  // namespace
 
-Status RunNative(const Schema& schema, std::span<const OpgraftTensor> inputs, std::size_t outputs,
-                 const GivenAttributes& attributes, OutputReceiver& receiver) {
+void LoopInOrder(std::size_t total, void (*body)(void*, std::size_t), void* argument) {
+  for (std::size_t i = 0; i < total; ++i) body(argument, i);
+}
+
+NativeKernel::NativeKernel(const Schema& schema, const OpgraftKernel& kernel, std::size_t outputs)
+    : schema_(schema), kernel_(kernel), outputs_(outputs) {
+  for (const Parameter& output : schema.outputs) output_types_.push_back(kernel.types[output.type]);
+}
+
+Status NativeKernel::Make(const Schema& schema, const std::vector<std::int64_t>& input_types,
+                          std::size_t outputs, const GivenAttributes& attributes,
+                          std::unique_ptr<NativeKernel>* made) {
   const std::string who = schema.FullName();
-  std::vector<std::int64_t> types;
-  for (const OpgraftTensor& input : inputs) types.push_back(input.element_type);
-  Status status = CheckCounts(schema, who, inputs.size(), outputs);
-  if (status.ok()) status = schema.CheckTypes(who, types, {});
+  Status status = CheckCounts(schema, who, input_types.size(), outputs);
+  if (status.ok()) status = schema.CheckTypes(who, input_types, {});
   if (!status.ok()) return status;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
+  for (std::size_t i = 0; i < input_types.size(); ++i) {
     const Parameter& parameter = Schema::At(schema.inputs, i);
-    if (types[i] == 0 && parameter.occurrence != Occurrence::kOptional) {
+    if (input_types[i] == 0 && parameter.occurrence != Occurrence::kOptional) {
       return Status::Model(who + ": input '" + parameter.name + "' is absent, but not optional");
     }
   }
-  const OpgraftOperator& declaration = *schema.native->declaration;
-  const OpgraftKernel* const kernel = FindKernel(declaration, BindTypes(schema, types));
+  const OpgraftKernel* const kernel =
+      FindKernel(*schema.native->declaration, BindTypes(schema, input_types));
   if (kernel == nullptr) return Status::Model(who + ": it has no kernel for these types");
-  std::vector<std::int32_t> output_types;
-  for (const Parameter& output : schema.outputs) output_types.push_back(kernel->types[output.type]);
-
-  MemoryNode node(schema.name, inputs, outputs, attributes);
+  MemoryNode node(schema.name, input_types, outputs, attributes);
   void* state = nullptr;
   if (kernel->create(kernel, &node, &state) != 0) return ErrorOfPack(who, node.status());
-  MemoryCall call(inputs, outputs, output_types, receiver);
-  const int failed = kernel->compute(state, &call);
-  kernel->destroy(state);
-  return failed == 0 ? Status() : ErrorOfPack(who, call.status());
+  made->reset(new NativeKernel(schema, *kernel, outputs));
+  (*made)->state_ = state;
+  return Status();
+}
+
+Status NativeKernel::Run(std::span<const OpgraftTensor> inputs, OutputReceiver& receiver,
+                         ParallelLoop loop) const {
+  MemoryCall call(inputs, outputs_, output_types_, receiver, loop);
+  const int failed = kernel_.compute(state_, &call);
+  return failed == 0 ? Status() : ErrorOfPack(schema_.FullName(), call.status());
+}
+
+Status RunNative(const Schema& schema, std::span<const OpgraftTensor> inputs, std::size_t outputs,
+                 const GivenAttributes& attributes, OutputReceiver& receiver) {
+  std::vector<std::int64_t> types;
+  for (const OpgraftTensor& input : inputs) types.push_back(input.element_type);
+  std::unique_ptr<NativeKernel> kernel;
+  Status status = NativeKernel::Make(schema, types, outputs, attributes, &kernel);
+  return status.ok() ? kernel->Run(inputs, receiver) : status;
 }
 
 Status InferNative(const Schema& schema, const std::vector<KnownValue>& inputs, std::size_t outputs,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,40 @@ class OutputReceiver {
                          std::span<const std::int64_t> shape) = 0;
   virtual void Store(std::size_t index, std::span<const std::int64_t> shape,
                      std::span<const OpgraftText> texts) = 0;
+};
+
+/// Calls `body(argument, i)` for each i below `total`, in any order, and returns when all are done.
+using ParallelLoop = void (*)(std::size_t total, void (*body)(void*, std::size_t), void* argument);
+
+/// In one thread.
+void LoopInOrder(std::size_t total, void (*body)(void*, std::size_t), void* argument);
+
+/// A kernel of a pack's operator, made for inputs of certain types, to be run any number of times.
+/// Thread-safe once it is made.
+class NativeKernel {
+ public:
+  /// An input that is absent has the type 0. Messages begin with the operator's name. `schema` must
+  /// outlive the kernel, `attributes` need not.
+  static Status Make(const Schema& schema, const std::vector<std::int64_t>& input_types,
+                     std::size_t outputs, const GivenAttributes& attributes,
+                     std::unique_ptr<NativeKernel>* made);
+
+  NativeKernel(const NativeKernel&) = delete;
+  NativeKernel& operator=(const NativeKernel&) = delete;
+  ~NativeKernel() { kernel_.destroy(state_); }
+
+  /// The inputs must be of the types that it was made for.
+  Status Run(std::span<const OpgraftTensor> inputs, OutputReceiver& receiver,
+             ParallelLoop loop = &LoopInOrder) const;
+
+ private:
+  NativeKernel(const Schema& schema, const OpgraftKernel& kernel, std::size_t outputs);
+
+  const Schema& schema_;
+  const OpgraftKernel& kernel_;
+  const std::size_t outputs_;
+  std::vector<std::int32_t> output_types_;
+  void* state_ = nullptr;
 };
 
 /// Runs an operator of a pack once, on so many outputs of it; an input that is absent has no type.

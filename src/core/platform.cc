@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -26,6 +27,16 @@ void* FindSymbol(void* library, const char* name) { return dlsym(library, name);
 std::string PathOf(const void* address) {
   Dl_info found = {};
   return dladdr(address, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "";
+}
+
+std::string PathOfLoaded(const char* name) {
+  void* const library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return "";
+  link_map* map = nullptr;
+  const bool is_found = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr;
+  std::string path = is_found ? map->l_name : "";
+  dlclose(library);
+  return path;
 }
 
 Status LoadLibrary(const std::string& path, bool is_global, void** library) {

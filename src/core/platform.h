@@ -23,6 +23,10 @@ void* FindSymbol(void* library, const char* name);
 /// An UnavailableError has the loader's own words.
 Status LoadLibrary(const std::string& path, bool is_global, void** library);
 
+/// The path of a library that this process has loaded already, by its name such as "libm.so.6"; ""
+/// where it has not.
+std::string PathOfLoaded(const char* name);
+
 /// The path of the library, or the program, that `address` lies in; "" where nobody knows.
 std::string PathOf(const void* address);
 

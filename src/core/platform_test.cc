@@ -148,6 +148,11 @@ TEST(LoadLibraryTest, FindsTheFunctionsOfALibrary) {
   EXPECT_EQ(FindSymbol(library, "opgraft_no_such_function"), nullptr);
 }
 
+TEST(PathOfLoadedTest, FindsALibraryByItsName) {
+  EXPECT_TRUE(PathOfLoaded("libc.so.6").ends_with("/libc.so.6"));
+  EXPECT_EQ(PathOfLoaded("libopgraft_no_such_library.so"), "");
+}
+
 TEST(FindSymbolTest, FindsWhatTheProcessHasLoaded) {
   EXPECT_NE(FindSymbol("malloc"), nullptr);
   EXPECT_EQ(FindSymbol("opgraft_no_such_function"), nullptr);

@@ -35,6 +35,13 @@ bool IsDottedName(std::string_view name) {
   }
 }
 
+bool IsOperatorName(std::string_view name) {
+  const std::size_t colons = name.find("::");
+  if (colons == name.npos || !IsNamePart(name.substr(0, colons))) return false;
+  const std::string_view rest = name.substr(colons + 2);
+  return IsDottedName(rest) && std::count(rest.begin(), rest.end(), '.') <= 1;
+}
+
 Status Policy::Parse(std::string_view allow, std::string_view environment, Policy* policy) {
   *policy = Policy();
   Status status = policy->Add(allow, "allow");
@@ -48,10 +55,12 @@ Status Policy::Add(std::string_view list, std::string_view source) {
     list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
     if (entry.empty()) continue;
     const bool is_pattern = entry.ends_with(".*");
-    if (!IsDottedName(is_pattern ? entry.substr(0, entry.size() - 2) : entry)) {
+    if (!IsOperatorName(entry) &&
+        !IsDottedName(is_pattern ? entry.substr(0, entry.size() - 2) : entry)) {
       return Status::Error(std::string(source) + ": '" + std::string(entry) +
                            "' is no name of a Python module; expected an exact name such as "
-                           "'package.module', or 'package.*' for all modules below a package");
+                           "'package.module', or 'package.*' for all modules below a package; nor "
+                           "of an operator of torch, such as 'aten::name'");
     }
     entries_.emplace_back(entry);
   }
@@ -70,14 +79,34 @@ bool Policy::Allows(std::string_view module) const {
 
 Status Policy::Refusal(std::string_view who, std::string_view module) const {
   const std::string name(module);
+  return Status::Policy(std::string(who) + " is of the Python module '" + name +
+                        "', which this host has not allowed (allowed are: " + Allowed() +
+                        "). To allow it, make the session with allow=[\"" + name +
+                        "\"] (in C++ {.modules = {\"" + name + "\"}}, for the command --allow " +
+                        name + "), or set OPGRAFT_ALLOW=" + name + " in the environment");
+}
+
+bool Policy::AllowsOperator(std::string_view full_name) const {
+  const std::string_view all = full_name.substr(0, full_name.rfind('.'));
+  return std::any_of(entries_.begin(), entries_.end(), [&](std::string_view entry) {
+    return IsOperatorName(entry) && (entry == full_name || entry == all);
+  });
+}
+
+Status Policy::OperatorRefusal(std::string_view who, std::string_view full_name) const {
+  const std::string name(full_name);
+  return Status::Policy(
+      std::string(who) + " is not among the operators of torch that any model may run, since it " +
+      "trusts its arguments or reaches beyond them; this host has not allowed it (allowed are: " +
+      Allowed() + "). To allow it, make the session with allow=[\"" + name +
+      "\"] (in C++ {.modules = {\"" + name + "\"}}, for the command --allow " + name +
+      "), or set OPGRAFT_ALLOW=" + name + " in the environment");
+}
+
+std::string Policy::Allowed() const {
   std::string allowed;
   for (const std::string& entry : entries_) allowed += (allowed.empty() ? "" : ", ") + entry;
-  return Status::Policy(
-      std::string(who) + " is of the Python module '" + name +
-      "', which this host has not allowed (allowed are: " + (allowed.empty() ? "none" : allowed) +
-      "). To allow it, make the session with allow=[\"" + name + "\"] (in C++ {.modules = {\"" +
-      name + "\"}}, for the command --allow " + name + "), or set OPGRAFT_ALLOW=" + name +
-      " in the environment");
+  return allowed.empty() ? "none" : allowed;
 }
 
 }  // namespace opgraft

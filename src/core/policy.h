@@ -1,4 +1,5 @@
-// What a model may run: the Python modules that the host has allowed by name.
+// What a model may run: the Python modules, and operators of torch, that the host has allowed by
+// name.
 #pragma once
 
 #include <string>
@@ -13,8 +14,12 @@ namespace opgraft {
 /// Letters outside ASCII count, and are compared as they are written, byte by byte.
 bool IsDottedName(std::string_view name);
 
-/// A list of module names, each exact ("package.module") or all below a package ("package.*").
-/// Immutable once made, so that it may be read from any thread.
+/// True for "namespace::name" and "namespace::name.overload".
+bool IsOperatorName(std::string_view name);
+
+/// A list of module names, each exact ("package.module") or all below a package ("package.*"), and
+/// of operators of torch ("aten::name" for all its overloads, or "aten::name.overload"). Immutable
+/// once made, so that it may be read from any thread.
 class Policy {
  public:
   /// Reads two lists of entries separated by commas: the host's, and that of OPGRAFT_ALLOW.
@@ -25,7 +30,12 @@ class Policy {
   /// The refusal of `module`, which `who` would have run, with the lines that would allow it.
   Status Refusal(std::string_view who, std::string_view module) const;
 
+  /// The same for an operator of torch, "aten::name" or "aten::name.overload".
+  bool AllowsOperator(std::string_view full_name) const;
+  Status OperatorRefusal(std::string_view who, std::string_view full_name) const;
+
  private:
+  std::string Allowed() const;
   Status Add(std::string_view list, std::string_view source);
 
   std::vector<std::string> entries_;

@@ -63,5 +63,28 @@ TEST(PolicyTest, ARefusalPrintsTheLineThatWouldAllow) {
   EXPECT_NE(status.message().find("allowed are: other"), std::string::npos);
 }
 
+TEST(PolicyTest, OperatorsOfTorchAreAllowedByName) {
+  const Policy policy = Parsed("aten::from_file, aten::set.source_Tensor, mymodule");
+  EXPECT_TRUE(policy.AllowsOperator("aten::from_file"));
+  EXPECT_TRUE(policy.AllowsOperator("aten::from_file.out"));
+  EXPECT_TRUE(policy.AllowsOperator("aten::set.source_Tensor"));
+  EXPECT_FALSE(policy.AllowsOperator("aten::set"));
+  EXPECT_FALSE(policy.AllowsOperator("aten::from"));
+  EXPECT_FALSE(policy.AllowsOperator("mymodule"));
+  EXPECT_FALSE(policy.Allows("aten"));
+  EXPECT_FALSE(policy.Allows("from_file"));
+  const Status refusal = policy.OperatorRefusal("node 'n'", "aten::empty");
+  EXPECT_EQ(refusal.kind(), ErrorKind::kPolicy);
+  EXPECT_NE(refusal.message().find("allow=[\"aten::empty\"]"), std::string::npos);
+}
+
+TEST(PolicyTest, WhatIsNoNameOfAnOperatorIsAnError) {
+  for (const char* entry :
+       {"aten::", "::name", "aten:name", "aten::a.b.c", "aten::*", "aten::a::b"}) {
+    Policy policy;
+    EXPECT_FALSE(Policy::Parse(entry, "", &policy).ok()) << entry;
+  }
+}
+
 }  // namespace
 }  // namespace opgraft

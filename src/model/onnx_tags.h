@@ -62,6 +62,7 @@ enum Node : std::uint32_t {
   kNodeAttribute = 5,
   kNodeDomain = 7,
   kNodeOverload = 8,
+  kNodeMetadata = 9,
 };
 
 enum Attribute : std::uint32_t {

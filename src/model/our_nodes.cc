@@ -45,17 +45,21 @@ void OurNodes::Read(std::string_view model) {
 const OurNodes::Lookup& OurNodes::Find(const NodeHead& head) {
   const std::string_view domain = Normalized(head.domain);
   const auto [found, is_new] = lookups_.try_emplace({domain, head.op_type});
-  if (!is_new) return found->second;
+  Lookup& lookup = found->second;
+  const bool is_unknown = lookup.schema == nullptr && lookup.status.ok();
+  // One of several nodes may say where the operator is to be found.
+  if (!is_new && (!is_unknown || head.module.empty())) return lookup;
   const std::string name = std::string(domain) + "::" + std::string(head.op_type);
   const auto module = modules_.find(name);
   const std::string who = (head.name.empty() ? "a node" : "node '" + std::string(head.name) + "'") +
                           ", operator " + name;
   const auto version = versions_.find(domain);
   OperatorQuery query = {who, name};
+  query.module = head.module;
   if (module != modules_.end()) query.module = module->second;
   if (version != versions_.end()) query.version = version->second;
-  found->second.status = source_.Find(query, &found->second.schema);
-  return found->second;
+  lookup.status = source_.Find(query, &lookup.schema);
+  return lookup;
 }
 
 bool OurNodes::IsAnother(const NodeHead& head, std::int64_t version) {

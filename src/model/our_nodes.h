@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/schema.h"
+#include "model/aten_node.h"
 #include "model/declared_values.h"
 #include "model/operator_source.h"
 #include "model/pyop_node.h"
@@ -18,7 +19,7 @@
 namespace opgraft::model {
 
 /// A key among a model's metadata begins so, then comes "domain::Name"; its value is the Python
-/// module that declares the operator.
+/// module that declares the operator. It goes before what a node says (kNodeModuleKey).
 inline constexpr std::string_view kModuleKey = "opgraft.module.";
 
 /// By "domain::Name": the Python modules that declare operators. Views into the model's bytes.
@@ -38,14 +39,14 @@ class OurNodes {
 
   /// The one place that tells which nodes Opgraft runs. The bytes behind `head` must outlive this.
   bool Has(const NodeHead& head) {
-    if (head.IsPyOp()) return true;
+    if (head.IsPyOp() || IsAten(head)) return true;
     const Lookup& lookup = Find(head);
     return lookup.schema != nullptr || !lookup.status.ok();
   }
 
   /// The schema of a node that a pack's operator runs, for good; nullptr where it is none such.
   const Schema* FindNative(const NodeHead& head) {
-    if (head.IsPyOp()) return nullptr;
+    if (head.IsPyOp() || IsAten(head)) return nullptr;
     const Schema* const schema = Find(head).schema.get();
     return schema != nullptr && schema->native ? schema : nullptr;
   }

@@ -11,10 +11,13 @@
 #include <set>
 #include <utility>
 
+#include "model/aten_node.h"
+#include "model/constants.h"
 #include "model/declared_values.h"
 #include "model/fields.h"
 #include "model/functions.h"
 #include "model/inline_functions.h"
+#include "model/legacy_aten.h"
 #include "model/lowering.h"
 #include "model/native_node.h"
 #include "model/nesting.h"
@@ -35,9 +38,11 @@ namespace {
 constexpr std::size_t kLargestMessage = 0x7fffffff;
 /// What a graph declares about its values, and what is to be declared in it beyond that.
 struct Declarations {
-  explicit Declarations(const DeclaredValues* outer) : values(outer) {}
+  explicit Declarations(const DeclaredValues* outer, std::string_view graph = {})
+      : values(outer), constants(graph) {}
 
   DeclaredValues values;
+  Constants constants;
   Rope added;  // fields of the graph
 
   void Add(std::string_view name, const DeclaredValue& value) {
@@ -85,6 +90,8 @@ class Preparer {
   Status RewriteAttribute(std::string_view attribute, const DeclaredValues& outer, int depth,
                           Rope* out, bool* changed);
   Status RewriteFunction(std::string_view function, Rope* out, bool* changed);
+  Status RewriteAten(std::string_view node, const NodeHead& head, Declarations* declared, Rope* out,
+                     bool* changed);
   void RewriteOpsetImport(const Field& field, Rope* out, bool* changed);
   void NoteExternalData(std::string_view tensor);
   void Report(pyop::Spec spec);
@@ -201,7 +208,7 @@ Status Preparer::Run() {
 Status Preparer::RewriteGraph(std::string_view graph, const DeclaredValues* outer, int depth,
                               Rope* out, bool* changed) {
   if (depth > kMaximumDepth) return NestedTooDeep(origin_);
-  Declarations declared(outer);
+  Declarations declared(outer, graph);
   declared.values.Read(graph);
   for (FieldReader reader(graph); reader.Next();) {
     const Field& field = reader.field();
@@ -313,12 +320,41 @@ Status Preparer::RewriteNative(std::string_view node, const NodeHead& head, cons
   return WriteNative(node, head, schema, declared, limits_, out, changed);
 }
 
+/// The node's domain is imported, and the types of its outputs are declared. One in our encoding
+/// stays as it is.
+Status Preparer::RewriteAten(std::string_view node, const NodeHead& head, Declarations* declared,
+                             Rope* out, bool* changed) {
+  if (IsLegacyAten(node, head)) {
+    std::string& made = made_nodes_.emplace_back();
+    Status status = ConvertLegacyAten(node, head, declared->values, declared->constants, &made);
+    if (!status.ok()) return status;
+    node = made;
+    *changed = true;
+  }
+  out->Borrow(node);
+  AtenNode read;
+  Status status = ReadAten(node, head, &read);
+  if (!status.ok()) return status;
+  needed_[kAtenDomain] = 1;
+  for (std::size_t i = 0; i < read.outputs.size() && i < read.said.size(); ++i) {
+    const std::string_view output = read.outputs[i];
+    if (output.empty() || declared->values.TypeOf(output) != 0) continue;
+    const DeclaredValue value = {read.said[i].element_type, std::nullopt};
+    declared->Add(output, value);
+    declared->values.Add({output, value});
+    *changed = true;
+  }
+  prepared_->aten_operators.insert(std::move(read.operator_name));
+  return Status();
+}
+
 Status Preparer::RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
                              bool* changed) {
   const NodeHead head = ReadHead(node);
   if (const Schema* const native = ours_.FindNative(head)) {
     return RewriteNative(node, head, *native, declared->values, out, changed);
   }
+  if (IsAten(head)) return RewriteAten(node, head, declared, out, changed);
   if (ours_.Has(head)) return RewriteOurs(node, head, declared, out, changed);
   lowering_.NoteNode(node, head);
   for (FieldReader reader(node); reader.Next();) {

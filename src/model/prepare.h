@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ struct PreparedModel {
   std::vector<pyop::Spec> python_operators;
   /// The operators of packs that it will run, by their full names, and the packs.
   std::map<std::string, std::string> native_operators;
+  /// The operators of ATen that it will run, "aten::name" or "aten::name.overload".
+  std::set<std::string> aten_operators;
   /// Where it was refused because operators have changed since: the newest opset of the default
   /// domain that the runtime takes, for a host that can convert the model. Else 0.
   std::int64_t opset_limit = 0;

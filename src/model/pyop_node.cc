@@ -142,6 +142,11 @@ NodeHead ReadHead(std::string_view node) {
       case tag::kNodeOpType: head.op_type = field.Bytes(); break;
       case tag::kNodeDomain: head.domain = field.Bytes(); break;
       case tag::kNodeOverload: head.overload = field.Bytes(); break;
+      case tag::kNodeMetadata:
+        if (ReadText(field.Bytes(), tag::kEntryKey) == kNodeModuleKey) {
+          head.module = ReadText(field.Bytes(), tag::kEntryValue);
+        }
+        break;
     }
   }
   if (!head.op_type.starts_with(pyop::kOpType)) return head;

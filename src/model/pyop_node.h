@@ -13,12 +13,17 @@
 
 namespace opgraft::model {
 
+/// The key of that entry.
+inline constexpr std::string_view kNodeModuleKey = "opgraft.module";
+
 /// The fields of a NodeProto that tell what it is. Views into the node's bytes.
 struct NodeHead {
   std::string_view name;
   std::string_view op_type;
   std::string_view domain;
   std::string_view overload;
+  /// The Python module that declares its operator, as its metadata says; or empty.
+  std::string_view module;
   bool has_format = false;  ///< it has the attribute that marks a canonical node
 
   /// A PyOp, in whatever domain, but for that of onnxruntime-extensions, whose node it is then.

@@ -8,7 +8,10 @@
 #include <string>
 #include <utility>
 
+#include "aten/installed.h"
 #include "core/policy.h"
+#include "model/aten_node.h"
+#include "ort/aten_operator.h"
 #include "ort/calls.h"
 #include "ort/pack_domains.h"
 #include "ort/pyop_operator.h"
@@ -20,31 +23,45 @@ namespace {
 /// The policy that options are registered under, kept in the options themselves.
 constexpr char kRegisteredEntry[] = "opgraft.registered";
 
-/// Finds or makes the domain for a policy; the caller holds no lock that the runtime needs.
-Status FindDomain(const Runtime& runtime, const std::string& key, Policy policy,
-                  OrtCustomOpDomain** domain) {
-  struct Registration {
-    PyOpFamily family;
-    OrtCustomOpDomain* domain = nullptr;
-  };
+/// Where the libtorch of this process's Python lies, told by it.
+constexpr char kLibtorchEntry[] = "opgraft.libtorch";
+
+/// The domains whose operators are Opgraft's own.
+struct OwnDomains {
+  PyOpFamily family;
+  std::unique_ptr<AtenOperator> aten;
+  OrtCustomOpDomain* pyop_domain = nullptr;
+  OrtCustomOpDomain* aten_domain = nullptr;
+};
+
+/// Finds or makes the domains for a policy; the caller holds no lock that the runtime needs.
+Status FindDomains(const Runtime& runtime, const std::string& key, Policy policy,
+                   const OwnDomains** domains) {
   static std::mutex mutex;
   // Never destroyed: sessions may outlive every static object.
-  static auto* const registrations = new std::map<std::pair<Runtime, std::string>, Registration>;
+  static auto* const registrations = new std::map<std::pair<Runtime, std::string>, OwnDomains>;
   const std::lock_guard lock(mutex);
-  Registration& registration = (*registrations)[{runtime, key}];
-  if (registration.domain == nullptr) {
-    PyOpFamily family = MakePyOpFamily(runtime, std::make_shared<const Policy>(std::move(policy)));
-    OrtCustomOpDomain* made = nullptr;
-    const OrtApi* const api = runtime.api;
-    OrtStatus* status = CreateCustomOpDomain(api, pyop::kDomain, &made);
-    for (const std::unique_ptr<PyOp>& pyop : family) {
-      if (status != nullptr) break;
-      status = CustomOpDomain_Add(api, made, reinterpret_cast<const OrtCustomOp*>(pyop.get()));
-    }
-    if (status != nullptr) return FromRuntime(api, status);
-    registration = {std::move(family), made};
+  OwnDomains& registered = (*registrations)[{runtime, key}];
+  *domains = &registered;
+  if (registered.aten_domain != nullptr) return Status();
+  const auto shared = std::make_shared<const Policy>(std::move(policy));
+  OwnDomains made;
+  made.family = MakePyOpFamily(runtime, shared);
+  made.aten = std::make_unique<AtenOperator>(runtime, shared);
+  const OrtApi* const api = runtime.api;
+  OrtStatus* status = CreateCustomOpDomain(api, pyop::kDomain, &made.pyop_domain);
+  for (const std::unique_ptr<PyOp>& pyop : made.family) {
+    if (status != nullptr) break;
+    status =
+        CustomOpDomain_Add(api, made.pyop_domain, reinterpret_cast<const OrtCustomOp*>(pyop.get()));
   }
-  *domain = registration.domain;
+  if (status == nullptr) status = CreateCustomOpDomain(api, model::kAtenDomain, &made.aten_domain);
+  if (status == nullptr) {
+    status = CustomOpDomain_Add(api, made.aten_domain,
+                                reinterpret_cast<const OrtCustomOp*>(made.aten.get()));
+  }
+  if (status != nullptr) return FromRuntime(api, status);
+  registered = std::move(made);
   return Status();
 }
 
@@ -75,13 +92,23 @@ Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_
                          "'; make new session options for another policy");
   }
   Policy policy;
-  OrtCustomOpDomain* domain = nullptr;
+  const OwnDomains* domains = nullptr;
+  bool is_told = false;
+  std::string libtorch;
+  status = ReadEntry(api, options, kLibtorchEntry, &is_told, &libtorch);
+  if (!status.ok()) return status;
+  aten::TellInstalledTorch(libtorch);
   status = Policy::Parse(allow, environment, &policy);
-  if (status.ok()) status = FindDomain(runtime, key, std::move(policy), &domain);
+  if (status.ok()) status = FindDomains(runtime, key, std::move(policy), &domains);
   if (status.ok()) {
     status = FromRuntime(api, AddSessionConfigEntry(api, options, kRegisteredEntry, key.c_str()));
   }
-  if (status.ok()) status = FromRuntime(api, AddCustomOpDomain(api, options, domain));
+  if (status.ok()) {
+    status = FromRuntime(api, AddCustomOpDomain(api, options, domains->pyop_domain));
+  }
+  if (status.ok()) {
+    status = FromRuntime(api, AddCustomOpDomain(api, options, domains->aten_domain));
+  }
   return status.ok() ? RegisterPacks(runtime, options) : status;
 }
 

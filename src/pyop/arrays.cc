@@ -45,12 +45,6 @@ constexpr int kStringType = 2056;
 
 PyArrayObject* AsArray(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
-/// In place, and so valid while the array stays as it is.
-std::span<const std::int64_t> ShapeOf(PyObject* array) {
-  return {reinterpret_cast<const std::int64_t*>(PyArray_DIMS(AsArray(array))),
-          static_cast<std::size_t>(PyArray_NDIM(AsArray(array)))};
-}
-
 /// An array over `memory`; nullptr with a Python error set.
 PyObject* Wrap(std::int64_t element_type, std::span<const std::int64_t> shape, void* memory,
                int flags) {
@@ -132,6 +126,57 @@ PyObject* MakeView(const TensorView& tensor) {
   Py_DECREF(view);
   return nullptr;
 }
+
+PyObject* MakeSharedView(const TensorView& tensor, const std::int64_t* strides, PyObject* owner) {
+  PyArray_Descr* descriptor = FindDescriptor(tensor.element_type);
+  std::array<npy_intp, NPY_MAXDIMS> bytes;
+  if (descriptor == nullptr || tensor.shape.size() > bytes.size()) {
+    PyErr_SetString(PyExc_TypeError, "there are no arrays of this type or rank");
+    return nullptr;
+  }
+  const npy_intp size = PyDataType_ELSIZE(descriptor);
+  for (std::size_t i = 0; strides != nullptr && i < tensor.shape.size(); ++i) {
+    bytes[i] = static_cast<npy_intp>(strides[i]) * size;
+  }
+  Py_INCREF(descriptor);
+  PyObject* view = PyArray_NewFromDescr(
+      &PyArray_Type, descriptor, static_cast<int>(tensor.shape.size()),
+      reinterpret_cast<const npy_intp*>(tensor.shape.data()),
+      strides != nullptr ? bytes.data() : nullptr, tensor.data, NPY_ARRAY_ALIGNED, nullptr);
+  if (view == nullptr || tensor.data == nullptr) return view;  // an empty one has its own memory
+  PyArray_UpdateFlags(AsArray(view), NPY_ARRAY_UPDATE_ALL & ~NPY_ARRAY_WRITEABLE);
+  PyArray_CLEARFLAGS(AsArray(view), NPY_ARRAY_WRITEABLE);
+  if (PyArray_SetBaseObject(AsArray(view), Py_NewRef(owner)) == 0) return view;
+  Py_DECREF(view);
+  return nullptr;
+}
+
+PyObject* MakeEmpty(std::int64_t element_type, std::span<const std::int64_t> shape) {
+  return Wrap(element_type, shape, nullptr, 0);
+}
+
+void* FindUnshared(PyObject* value, std::int64_t element_type, bool is_ours) {
+  if (!is_ours || !PyArray_CheckExact(value)) return nullptr;
+  PyArrayObject* const array = AsArray(value);
+  const PyArray_Descr* const expected = FindDescriptor(element_type);
+  const int type = PyArray_TYPE(array);
+  const bool has_type = expected != nullptr && (type == expected->type_num ||
+                                                (type >= 0 && !PyTypeNum_ISUSERDEF(type) &&
+                                                 PyArray_EquivTypenums(type, expected->type_num)));
+  if (!has_type || !PyArray_ISCARRAY(array)) return nullptr;
+  if (PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA)) return PyArray_DATA(array);
+  PyObject* const base = PyArray_BASE(array);  // NumPy's views hold the owner itself
+  const bool is_bases = base != nullptr && Py_REFCNT(base) == 1 && PyArray_CheckExact(base) &&
+                        PyArray_CHKFLAGS(AsArray(base), NPY_ARRAY_OWNDATA);
+  return is_bases ? PyArray_DATA(array) : nullptr;
+}
+
+std::span<const std::int64_t> ShapeOf(PyObject* array) {
+  return {reinterpret_cast<const std::int64_t*>(PyArray_DIMS(AsArray(array))),
+          static_cast<std::size_t>(PyArray_NDIM(AsArray(array)))};
+}
+
+void* DataOf(PyObject* array) { return PyArray_DATA(AsArray(array)); }
 
 bool HasViews(std::int64_t element_type) {
   return element_type != kString && !FindElementType(element_type)->IsPacked();

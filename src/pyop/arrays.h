@@ -34,6 +34,23 @@ std::string DtypeName(std::int64_t element_type);
 /// nullptr with a Python error set where there is no memory or NumPy refuses the shape.
 PyObject* MakeView(const TensorView& tensor);
 
+/// A read-only array over memory that is `owner`'s, which it keeps alive. `strides` count elements;
+/// nullptr: they lie in one block. As MakeView otherwise.
+PyObject* MakeSharedView(const TensorView& tensor, const std::int64_t* strides, PyObject* owner);
+
+/// An array whose elements are not set yet.
+PyObject* MakeEmpty(std::int64_t element_type, std::span<const std::int64_t> shape);
+
+/// The memory of an array of that type which nobody else can reach and which lies in one block, so
+/// that it can change hands; nullptr for anything else. `is_ours` where the one reference to
+/// `value` is the caller's.
+void* FindUnshared(PyObject* value, std::int64_t element_type, bool is_ours);
+
+/// The shape of an array, in place, and so valid while the array stays as it is.
+std::span<const std::int64_t> ShapeOf(PyObject* array);
+
+void* DataOf(PyObject* array);
+
 /// An array with memory of its own, free to be kept and written to.
 PyObject* MakeCopy(const TensorView& tensor);
 

@@ -52,11 +52,23 @@ Status FindClass(const Spec& spec, const Policy& policy, nb::object* found) {
   return Status();
 }
 
+/// A class may run what another module defines, and says so: its `module_argument` is the name of
+/// the argument that names the module.
+Status CheckOtherModule(const Spec& spec, const Policy& policy, const nb::object& type,
+                        const nb::dict& arguments) {
+  const std::string argument = ToUtf8(nb::getattr(type, "module_argument", nb::none()));
+  if (argument.empty() || !arguments.contains(argument.c_str())) return Status();
+  const std::string module = ToUtf8(arguments[argument.c_str()]);
+  if (module.empty() || policy.Allows(module)) return Status();
+  return policy.Refusal(spec.Who(), module);
+}
+
 Status MakeFromClass(const Spec& spec, const Policy& policy, PythonCallable* made) {
   nb::object type;
   nb::dict arguments;
   if (Status status = FindClass(spec, policy, &type); !status.ok()) return status;
   if (Status status = ReadArguments(spec, &arguments); !status.ok()) return status;
+  if (Status status = CheckOtherModule(spec, policy, type, arguments); !status.ok()) return status;
   const nb::tuple nothing;
   const nb::object object = nb::steal(PyObject_Call(type.ptr(), nothing.ptr(), arguments.ptr()));
   if (!object.is_valid()) {

@@ -1,5 +1,6 @@
 // The Python module opgraft._pyop: the bridge for libopgraft, and prepare() for the package.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -10,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "aten/operators.h"
 #include "core/packs.h"
 #include "core/text.h"
+#include "eager/kernel.h"
 #include "model/pack_operators.h"
 #include "model/prepare.h"
 #include "model/prepare_file.h"
@@ -35,7 +38,7 @@ constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create, &FindSchema
                             &ImportModule};
 
 /// (bytes, or None where the original serves; has external data, needs a file, [(node, module,
-/// class, operator)], {operator of a pack: the pack}).
+/// class, operator)], {operator of a pack: the pack}, {operator of ATen: needs no allowance}).
 nb::tuple ToPython(const model::PreparedModel& prepared) {
   nb::list operators;
   for (const Spec& spec : prepared.python_operators) {
@@ -49,7 +52,12 @@ nb::tuple ToPython(const model::PreparedModel& prepared) {
   for (const auto& [name, pack] : prepared.native_operators) {
     native[Readable(name).c_str()] = nb::steal(PyUnicode_DecodeFSDefault(pack.c_str()));
   }
-  return nb::make_tuple(bytes, prepared.has_external_data, prepared.needs_file, operators, native);
+  nb::dict aten;
+  for (const std::string& name : prepared.aten_operators) {
+    aten[Readable(name).c_str()] = aten::IsListed(name).value_or(false);
+  }
+  return nb::make_tuple(bytes, prepared.has_external_data, prepared.needs_file, operators, native,
+                        aten);
 }
 
 /// Calls `prepare` with the operators that are declared here, and raises what it returns.
@@ -154,16 +162,25 @@ NB_MODULE(_pyop, module) {
   ImportNumPy();
   PrepareForForks();
   module.attr(kBridgeAttribute) = nb::capsule(&kBridge, kBridgeCapsule);
-  module.def("prepare", &Prepare, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
-             nb::arg("allow"), nb::arg("environment"), nb::arg("prefer"),
-             "(bytes, or None where the original serves as it is; has external data, needs a file, "
-             "[(node, module, class, operator)], {operator of a pack: the pack})");
+  module.def(
+      "prepare", &Prepare, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
+      nb::arg("allow"), nb::arg("environment"), nb::arg("prefer"),
+      "(bytes, or None where the original serves as it is; has external data, needs a file, "
+      "[(node, module, class, operator)], {operator of a pack: the pack}, {operator of ATen: "
+      "needs no allowance})");
   module.def("prepare_file", &PrepareFile, nb::arg("path"), nb::arg("runtime"), nb::arg("allow"),
              nb::arg("environment"), nb::arg("prefer"), nb::arg("may_refer"),
              "(as prepare, the folder of the data, and where the bytes refer to the file a "
              "function that raises once it is another)");
+  module.def(
+      "aten_is_listed",
+      [](const std::string& full_name) { return opgraft::aten::IsListed(full_name); },
+      nb::arg("full_name"),
+      "Whether an ATen node may run \"aten::name.overload\" without an allowance; None where none "
+      "can");
   DefineSurvey(module);
   DefinePacks(module);
+  opgraft::eager::DefineKernel(module);
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
              nb::arg("has_shape_rule"));

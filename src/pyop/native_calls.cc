@@ -11,164 +11,16 @@
 #include "core/element_type.h"
 #include "core/memory_host.h"
 #include "core/packs.h"
-#include "model/onnx_tags.h"
 #include "pyop/arrays.h"
 #include "pyop/exit_gate.h"
 #include "pyop/failure.h"
+#include "pyop/native_arguments.h"
 #include "pyop/shapes.h"
 
 namespace nb = nanobind;
 
 namespace opgraft::pyop {
 namespace {
-
-namespace tag = model::tag;
-
-/// An array as a tensor of the contract; a copy where its elements do not lie in one block.
-class ArrayTensor {
- public:
-  /// An UnavailableError or a plain one where it cannot be a tensor.
-  Status Take(const nb::object& value, const std::string& what) {
-    if (!array_.Take(value.ptr())) {
-      return Status::Error(what + " is " + Describe(value.ptr()) + ", expected an array");
-    }
-    std::int32_t type = 0;
-    for (std::int32_t number = 1; number <= kLastType && type == 0; ++number) {
-      if (HasArrays(number) && array_.HasType(number)) type = number;
-    }
-    if (type == 0) {
-      return Status::Error(what + " is " + Describe(value.ptr()) + ", of no type that ONNX has");
-    }
-    shape_.assign(array_.shape().begin(), array_.shape().end());
-    tensor_ = {nullptr, shape_.data(), shape_.size(), type};
-    return type == kString ? TakeTexts(what) : TakeElements(*FindElementType(type));
-  }
-
-  const OpgraftTensor& tensor() const { return tensor_; }
-
- private:
-  static constexpr std::int32_t kLastType = 23;
-
-  Status TakeTexts(const std::string& what) {
-    std::vector<std::string_view> strings;
-    std::string problem;
-    if (!array_.ReadStrings(&owners_, &strings, &problem)) {
-      return Status::Error(what + ": " + problem);
-    }
-    for (const std::string_view text : strings) texts_.push_back({text.data(), text.size()});
-    texts_.push_back({});  // so that there is memory for none
-    tensor_.data = texts_.data();
-    return Status();
-  }
-  Status TakeElements(const ElementType& type) {
-    std::size_t elements = 1;
-    for (const std::int64_t size : shape_) elements *= static_cast<std::size_t>(size);
-    const std::span<const std::byte> block = array_.block();
-    if (!block.empty() && !type.IsPacked()) {
-      tensor_.data = const_cast<std::byte*>(block.data());
-      return Status();
-    }
-    copy_.resize(type.PackedSize(elements) + 1);
-    if (elements > 0 && !array_.CopyTo(tensor_.element_type, copy_.data()))
-      throw nb::python_error();
-    tensor_.data = copy_.data();
-    return Status();
-  }
-
-  ReturnedArray array_;
-  std::vector<std::int64_t> shape_;
-  std::vector<std::byte> copy_;
-  std::vector<nb::object> owners_;
-  std::vector<OpgraftText> texts_;
-  OpgraftTensor tensor_ = {};
-};
-
-/// The attributes of a call, and the memory that they point to.
-class Arguments {
- public:
-  Status Read(const Schema& schema, const nb::dict& given) {
-    for (const auto& [key, value] : given) {
-      const auto name = nb::cast<std::string>(key);
-      const AttributeParameter* known = nullptr;
-      for (const AttributeParameter& one : schema.attributes) {
-        if (one.name == name) known = &one;
-      }
-      if (known == nullptr) {
-        return Status::Model(schema.FullName() + ": it has no attribute '" + name + "'");
-      }
-      Status status = Add(name, static_cast<int>(known->type), nb::borrow(value));
-      if (!status.ok()) return Status(status.kind(), schema.FullName() + ": " + status.message());
-    }
-    return Status();
-  }
-  const GivenAttributes& get() const { return attributes_; }
-
- private:
-  struct Memory {
-    std::vector<float> floats;
-    std::vector<std::int64_t> integers;
-    std::vector<std::string> strings;
-    std::vector<OpgraftText> texts;
-    ArrayTensor tensor;
-  };
-
-  static std::string ToString(const nb::handle& value) {
-    if (nb::isinstance<nb::bytes>(value)) {
-      const auto bytes = nb::cast<nb::bytes>(value);
-      return {bytes.c_str(), bytes.size()};
-    }
-    return nb::cast<std::string>(value);
-  }
-
-  Status Add(const std::string& name, int kind, const nb::object& value) {
-    Memory& memory = memories_.emplace_back();
-    OpgraftAttribute attribute = {};
-    attribute.kind = kind;
-    attribute.count = 1;
-    try {
-      switch (kind) {
-        case tag::kFloat: memory.floats = {nb::cast<float>(value)}; break;
-        case tag::kInt: memory.integers = {nb::cast<std::int64_t>(value)}; break;
-        case tag::kString: memory.strings = {ToString(value)}; break;
-        case tag::kFloats:
-          for (const nb::handle one : value) memory.floats.push_back(nb::cast<float>(one));
-          attribute.count = memory.floats.size();
-          break;
-        case tag::kInts:
-          for (const nb::handle one : value) {
-            memory.integers.push_back(nb::cast<std::int64_t>(one));
-          }
-          attribute.count = memory.integers.size();
-          break;
-        case tag::kStrings:
-          for (const nb::handle one : value) memory.strings.push_back(ToString(one));
-          attribute.count = memory.strings.size();
-          break;
-        case tag::kTensor: {
-          Status status = memory.tensor.Take(value, "attribute '" + name + "'");
-          if (!status.ok()) return status;
-          attribute.tensors = &memory.tensor.tensor();
-          break;
-        }
-        default: return Status::Error("attribute '" + name + "' is of an unknown kind");
-      }
-    } catch (const nb::cast_error&) {
-      return Status::Model("attribute '" + name + "' is " + Describe(value.ptr()) +
-                           ", which is not of the kind declared");
-    }
-    for (const std::string& text : memory.strings) {
-      memory.texts.push_back({text.data(), text.size()});
-    }
-    attribute.floats = memory.floats.data();
-    attribute.integers = memory.integers.data();
-    attribute.texts = memory.texts.data();
-    attributes_[name] = attribute;
-    return Status();
-  }
-
-  std::deque<Memory> memories_;
-  GivenAttributes attributes_;
-};
 
 /// Keeps outputs until the GIL is held again.
 class Received final : public OutputReceiver {
@@ -238,7 +90,7 @@ std::shared_ptr<const Schema> Find(const std::string& full_name, std::int64_t ve
 nb::list RunOperator(const std::string& full_name, std::int64_t version, const nb::list& inputs,
                      const nb::dict& attributes, std::size_t outputs) {
   const std::shared_ptr<const Schema> schema = Find(full_name, version);
-  Arguments arguments;
+  NativeArguments arguments;
   Status status = arguments.Read(*schema, attributes);
   std::deque<ArrayTensor> arrays;
   std::vector<OpgraftTensor> tensors;
@@ -274,7 +126,7 @@ nb::list RunOperator(const std::string& full_name, std::int64_t version, const n
 nb::list InferOperator(const std::string& full_name, std::int64_t version, const nb::list& inputs,
                        const nb::dict& attributes, std::size_t outputs) {
   const std::shared_ptr<const Schema> schema = Find(full_name, version);
-  Arguments arguments;
+  NativeArguments arguments;
   Status status = arguments.Read(*schema, attributes);
   std::deque<ArrayTensor> arrays;
   std::vector<KnownValue> known;

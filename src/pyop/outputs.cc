@@ -20,14 +20,14 @@ namespace {
 /// Below this an output is copied faster than the GIL is given up and taken again.
 constexpr std::size_t kBytesWorthReleasing = 256UL * 1024;
 
+}  // namespace
+
 bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> declared) {
   const auto fits = [](std::int64_t size, std::int64_t expected) {
     return expected == kUnknown || expected == size;
   };
   return std::equal(shape.begin(), shape.end(), declared.begin(), declared.end(), fits);
 }
-
-}  // namespace
 
 Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) {
   for (std::size_t i = 0; i < spec_.output_types.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "opgraft/status.h"
@@ -14,6 +15,9 @@
 #include "pyop/spec.h"
 
 namespace opgraft::pyop {
+
+/// Whether a shape is one that `declared` leaves open or says.
+bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> declared);
 
 /// For one call, during which all that is given must live. Needs the GIL.
 class OutputStore {
@@ -24,6 +28,9 @@ class OutputStore {
 
   /// Adds the arrays of the argument `out`, over the runtime's memory; there must be a rule.
   Status MakeOut(std::vector<PyObject*>* arguments);
+
+  /// In place of MakeOut, for arrays that the caller has made: what each was made as.
+  void AdoptOut(std::vector<TensorView> out) { out_ = std::move(out); }
 
   /// Takes what the operator returned. `out` are the arrays of MakeOut, or none.
   Status Store(PyObject* returned, std::span<PyObject* const> out) const;

@@ -61,6 +61,7 @@ Status CheckTypes(const Spec& spec, const std::string& attribute, const char* wh
 }  // namespace
 
 std::string Spec::Who() const {
+  if (IsDeclared() && node.empty()) return operator_name;
   if (IsDeclared()) return "node " + Quoted(node) + ", operator " + operator_name;
   return "node " + Quoted(node) + ", operator " + (module.empty() ? "?" : module) + "." +
          (class_name.empty() ? "?" : class_name);

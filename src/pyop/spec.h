@@ -43,7 +43,7 @@ inline constexpr std::int64_t kUnknown = -1;
 using DeclaredShape = std::optional<std::vector<std::int64_t>>;
 
 struct Spec {
-  std::string node;  ///< the node's name
+  std::string node;  ///< the node's name; empty for a declared operator that is called without one
   std::string module;
   std::string operator_name;  ///< "domain::Name" of a declared operator; empty for a class
   std::string class_name;

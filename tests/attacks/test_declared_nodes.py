@@ -174,3 +174,15 @@ def test_metadata_that_lies(write_module: Write) -> None:
     given.metadata_props[0].key = "opgraft.module.far::Unused"
     assert opgraft.InferenceSession(given).run(None, {"x": floats(2)})[0].tolist() == [0, 1]
     assert module not in sys.modules
+
+
+def test_metadata_of_a_node_that_lies(write_module: Write) -> None:
+    module = write_module("raise SystemExit('imported')")
+    given = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21, "far": 1]>
+        graph (float[n] x) => (float[n] y) { y = Relu(x) }""")
+    given.graph.node[0].metadata_props.add(key="opgraft.module", value=module)
+    with pytest.raises(opgraft.PolicyError, match=f"'{module}', which this host has not allowed"):
+        opgraft.InferenceSession(given)
+    assert module not in sys.modules
+    given.graph.node[0].metadata_props[0].value = ""
+    assert opgraft.InferenceSession(given).run(None, {"x": floats(2)})[0].tolist() == [0, 1]

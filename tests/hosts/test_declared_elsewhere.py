@@ -86,6 +86,25 @@ def test_another_process_finds_it_by_the_model(far: str, command: list[str]) -> 
     )
 
 
+def test_another_process_finds_it_by_the_node(far: str, command: list[str]) -> None:
+    """As exporters write it, which make nodes and no model."""
+    given = model(
+        """(float[n] x, bool b) => (float[n] y) {
+            y = If (b) <then_branch = a () => (t) { t = far.Scale <factor = 3.0> (x) },
+                        else_branch = b () => (e) { e = far.Scale (x) }> }""",
+        more=', "far": 1',
+    )
+    for branch in given.graph.node[0].attribute:
+        branch.g.node[0].metadata_props.add(key="other", value="nothing")
+        branch.g.node[0].metadata_props.add(key="opgraft.module", value=far)
+    onnx.save(given, "model.onnx")
+    np.save("b.npy", np.array(True))
+    done = call(command, "--input", "b=b.npy", "--allow", far)
+    assert done.stdout == "y float32 (2)\n0 3\n", done.stderr
+    done = call(command, "--input", "b=b.npy")
+    assert done.returncode == 1 and f"'{far}', which this host has not allowed" in done.stderr
+
+
 def test_a_prepared_model_names_the_module(far: str, command: list[str]) -> None:
     onnx.save(far_model(), "original.onnx")
     in_a_process(f"import {far}, opgraft; opgraft.prepare('original.onnx').save('model.onnx')")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from opgraft.torch import _operators
+
 if TYPE_CHECKING:
     from opgraft.torch._dynamo_export import (
         DiagnosticOptions,
@@ -12,9 +14,15 @@ if TYPE_CHECKING:
         dynamo_export,
         enable_fake_mode,
     )
+    from opgraft.torch._export import export
+    from opgraft.torch._gradient import register_backward
     from opgraft.torch._legacy_program import ONNXProgram, ONNXRuntimeOptions
+    from opgraft.torch._operators import operator
+    from opgraft.torch._program import Program
     from opgraft.torch._registry import OnnxRegistry
+    from opgraft.torch._report import Report
     from opgraft.torch._symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
+    from opgraft.torch._translation import translation_table
 
 __all__ = [
     "DiagnosticOptions",
@@ -22,9 +30,15 @@ __all__ = [
     "ONNXProgram",
     "ONNXRuntimeOptions",
     "OnnxRegistry",
+    "Program",
+    "Report",
     "dynamo_export",
     "enable_fake_mode",
+    "export",
+    "operator",
+    "register_backward",
     "register_custom_op_symbolic",
+    "translation_table",
     "unregister_custom_op_symbolic",
 ]
 
@@ -34,9 +48,15 @@ _LAZY = {
     "ONNXProgram": "_legacy_program",
     "ONNXRuntimeOptions": "_legacy_program",
     "OnnxRegistry": "_registry",
+    "Program": "_program",
+    "Report": "_report",
     "dynamo_export": "_dynamo_export",
     "enable_fake_mode": "_dynamo_export",
+    "export": "_export",
+    "operator": "_operators",
+    "register_backward": "_gradient",
     "register_custom_op_symbolic": "_symbolic",
+    "translation_table": "_translation",
     "unregister_custom_op_symbolic": "_symbolic",
 }
 
@@ -51,3 +71,6 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     raise AttributeError(f"module 'opgraft.torch' has no attribute {name!r}")
+
+
+_operators.register_all()

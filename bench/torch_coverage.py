@@ -1,0 +1,295 @@
+"""How much of PyTorch's own operator database opgraft.torch.export gets right, and by which means.
+
+Each entry of OpInfo that takes float32 on the CPU is exported, run in ONNX Runtime and compared
+with eager, with its first and with its largest sample, each in a process of its own. What became
+standard ONNX, or functions of it, runs in plain ONNX Runtime; ATen nodes run in Python and, where
+--cpp is given, in the C++ host too.
+
+    python bench/torch_coverage.py --only linalg --sample first
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+import opgraft
+import opgraft.torch
+from opgraft.torch import _private
+from opgraft.torch._tensors import to_array
+
+KINDS = ["standard", "function", "pack", "aten", "python"]
+TITLES = ["standard", "ONNX function", "pack", "ATen", "Python"]
+RELATIVE, ABSOLUTE = 1e-3, 1e-4
+SECONDS = 180  # for one entry
+MOST_SAMPLES = 200
+
+
+class Entry(torch.nn.Module):
+    """An operator with all arguments but the tensors filled in."""
+
+    def __init__(self, operator: Any, sample: Any) -> None:
+        super().__init__()
+        self.operator = operator
+        leaves, self.tree = _private.flatten((sample.input, sample.args, sample.kwargs))
+        self.leaves = [None if isinstance(one, torch.Tensor) else one for one in leaves]
+        self.places = [i for i, one in enumerate(leaves) if isinstance(one, torch.Tensor)]
+        self.tensors = tuple(leaves[i].detach() for i in self.places)
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        first, args, kwargs = _private.unflatten(leaves, self.tree)
+        return self.operator(first, *args, **kwargs)
+
+
+def entries() -> list[Any]:
+    return [
+        op
+        for op in op_db
+        if torch.float32 in op.supported_dtypes("cpu") and not op.name.startswith("jiterator")
+    ]
+
+
+def title(op: Any) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+def pick(op: Any, which: str) -> Any:
+    """The first or the largest sample."""
+    torch.manual_seed(0)
+    samples = []
+    for sample in op.sample_inputs("cpu", torch.float32, requires_grad=False):
+        samples.append(sample)
+        if which == "first" or len(samples) == MOST_SAMPLES:
+            break
+
+    def size(sample: Any) -> int:
+        leaves = _private.flatten((sample.input, sample.args, sample.kwargs))[0]
+        return sum(one.numel() for one in leaves if isinstance(one, torch.Tensor))
+
+    return max(samples, key=size)
+
+
+def is_random(entry: Entry) -> bool:
+    results = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        results.append(arrays(entry(*clones(entry))))
+    return any(
+        one.shape != two.shape or not np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
+        for one, two in zip(*results, strict=True)
+    )
+
+
+def clones(entry: Entry) -> list[torch.Tensor]:
+    return [one.clone() for one in entry.tensors]
+
+
+def arrays(results: Any) -> list[np.ndarray[Any, Any]]:
+    leaves = _private.flatten(results)[0]
+    return [to_array(one) for one in leaves if isinstance(one, (torch.Tensor, bool, int, float))]
+
+
+def compare(wanted: list[Any], got: list[Any], *, blind: bool) -> str:
+    """What is wrong, in words."""
+    if len(wanted) != len(got):
+        return f"{len(got)} outputs instead of {len(wanted)}"
+    for i, (one, two) in enumerate(zip(wanted, got, strict=True)):
+        if one.shape != two.shape or one.dtype != two.dtype:
+            return f"output {i}: {two.dtype}{two.shape} instead of {one.dtype}{one.shape}"
+        if blind:
+            continue
+        if one.dtype.kind in "fV":
+            near = np.allclose(two, one, RELATIVE, ABSOLUTE, equal_nan=True)
+        else:
+            near = np.array_equal(one, two)
+        if not near:
+            return f"output {i} differs"
+    return ""
+
+
+def examine(op: Any, which: str, *, cpp: bool) -> dict[str, Any]:
+    """Exports, runs and compares one sample."""
+    entry = Entry(op, pick(op, which)).eval()
+    blind = is_random(entry)
+    wanted = arrays(entry(*clones(entry)))
+    program = opgraft.torch.export(entry, tuple(clones(entry)), progress=False)
+    blind = blind or program.report.is_random  # some samples set the seed themselves
+    kinds = [row.kind for row in program.report.rows]
+    kind = max(kinds, key=KINDS.index, default="standard")
+    found = {
+        "kind": kind,
+        "random": blind,
+        "captured": program.report.captured,
+        "operators": sorted({r.operator for r in program.report.rows if r.kind == kind}),
+        "because": [r.because for r in program.report.rows if r.because],
+        "notes": program.report.notes,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/model.onnx"
+        program.save(path)
+        feed = dict(
+            zip(
+                [one.name for one in program.model.graph.inputs],
+                map(to_array, entry.tensors),
+                strict=True,
+            )
+        )
+        wrong = compare(wanted, run(path, feed, program.report, kind), blind=blind)
+        if wrong:
+            return {**found, "outcome": "wrong", "reason": wrong}
+        if cpp and kind == "aten":
+            names = [one.name for one in program.model.graph.outputs]
+            found["cpp"] = run_in_cpp(path, feed, names, wanted, folder, blind=blind)
+    return {**found, "outcome": "right"}
+
+
+def run(path: str, feed: dict[str, Any], report: Any, kind: str) -> list[Any]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    if kind in ("standard", "function"):
+        session = onnxruntime.InferenceSession(path, options)
+    else:
+        session = opgraft.InferenceSession(path, options, allow=report.allow)
+    return list(session.run(None, feed))
+
+
+def run_in_cpp(
+    path: str,
+    feed: dict[str, Any],
+    outputs: list[str],
+    wanted: list[Any],
+    folder: str,
+    *,
+    blind: bool,
+) -> str:
+    """ "right", or what is wrong, with the model in a process without Python."""
+    command = [sys.executable, "-m", "opgraft", "run", path, "--host", "cpp"]
+    for i, name in enumerate(outputs):
+        command += ["--output", f"{name}={folder}/output_{i}.npy"]
+    for i, (name, value) in enumerate(feed.items()):
+        np.save(f"{folder}/input_{i}.npy", value)
+        command += ["--input", f"{name}={folder}/input_{i}.npy"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return (done.stderr.strip().splitlines() or ["failed"])[-1]
+    got = [np.load(f"{folder}/output_{i}.npy") for i in range(len(outputs))]
+    return compare(wanted, got, blind=blind) or "right"
+
+
+def in_a_process(op: Any, which: str, *, cpp: bool) -> dict[str, Any]:
+    """One sample in a process of its own, which may crash, and has its time."""
+    begin = time.monotonic()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.alarm(SECONDS)
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        try:
+            found = examine(op, which, cpp=cpp)
+        except BaseException as error:
+            found = {
+                "outcome": "error",
+                "reason": f"{type(error).__name__}: {error}",
+                "trace": traceback.format_exc()[-3000:],
+            }
+        with os.fdopen(writing, "w") as stream:
+            stream.write(json.dumps(found))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        text = stream.read()
+    _, status = os.waitpid(child, 0)
+    if not text:
+        text = json.dumps({"outcome": "error", "reason": f"the process ended with {status}"})
+    seconds = round(time.monotonic() - begin, 2)
+    return {"name": title(op), "sample": which, "seconds": seconds, **json.loads(text)}
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    lines = [f"{'sample':8} {'entries':>7} {'right':>5} " + " ".join(f"{t:>13}" for t in TITLES)]
+    for which in ("first", "largest"):
+        of = [one for one in results if one["sample"] == which]
+        right = collections.Counter(one["kind"] for one in of if one["outcome"] == "right")
+        lines.append(
+            f"{which:8} {len(of):7} {sum(right.values()):5} "
+            + " ".join(f"{right[kind]:13}" for kind in KINDS)
+        )
+    in_cpp = [one["cpp"] for one in results if "cpp" in one]
+    if in_cpp:
+        lines.append(
+            f"of the ATen rows right in the C++ host: {in_cpp.count('right')} of {len(in_cpp)}"
+        )
+    for one in results:
+        if one["outcome"] != "right":
+            reason = one["reason"].splitlines()[0][:150]
+            lines.append(f"{one['outcome']}: {one['name']} ({one['sample']}): {reason}")
+        elif one.get("cpp", "right") != "right":
+            lines.append(f"C++ host: {one['name']} ({one['sample']}): {one['cpp'][:150]}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="a pattern that the names of entries match")
+    parser.add_argument("--names", help="a file with names of entries, one in each line")
+    parser.add_argument("--shard", default="1/1", help="such as 2/4, the second quarter")
+    parser.add_argument("--sample", default="first,largest")
+    parser.add_argument(
+        "--results", help="a file to add results to; those in it are not done again"
+    )
+    parser.add_argument("--cpp", action="store_true", help="run ATen nodes in the C++ host too")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    part, parts = map(int, options.shard.split("/"))
+    chosen = entries()[part - 1 :: parts]
+    if options.only:
+        chosen = [op for op in chosen if re.search(options.only, title(op))]
+    if options.names:
+        names = set(Path(options.names).read_text().split("\n"))
+        chosen = [op for op in chosen if title(op) in names]
+    results: list[dict[str, Any]] = []
+    if options.results and Path(options.results).exists():
+        results = [json.loads(line) for line in Path(options.results).read_text().splitlines()]
+    done = {(one["name"], one["sample"]) for one in results}
+    _private.new_registry(_private.default_opset())  # once, for all processes
+    for op in chosen:
+        for which in options.sample.split(","):
+            if (title(op), which) in done:
+                continue
+            results.append(in_a_process(op, which, cpp=options.cpp))
+            if options.results:
+                with open(options.results, "a") as stream:
+                    stream.write(json.dumps(results[-1]) + "\n")
+            if sys.stderr.isatty():
+                sys.stderr.write(f"\r\x1b[K{len(results)} {results[-1]['name']}")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""How long an export takes: opgraft.torch.export, verification aside, against torch.onnx.export.
+
+Models that both export, with random weights; the two in turn, the best of several each, in a
+process that has exported before. At most 1.0 times is wanted.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+import opgraft.torch
+
+ROUNDS = 5
+
+
+class Block(nn.Module):
+    """Two convolutions, and a way around them."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+        self.around = nn.Sequential(
+            nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.body(x) + self.around(x))
+
+
+class ResNet(nn.Module):
+    """Of the shape of ResNet-18."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = [(16, 16, 1), (16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 64, 2), (64, 64, 1)]
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 16, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2, 1),
+            *(Block(*width) for width in widths),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(64, 10),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.layers(x)
+        return result
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(32, 64, num_layers=2, batch_first=True)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.head(self.lstm(x)[0][:, -1])
+        return result
+
+
+def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    return {
+        "ResNet-like": (ResNet().eval(), (torch.rand(1, 3, 64, 64),)),
+        "transformer encoder": (
+            nn.TransformerEncoder(layer, 4, enable_nested_tensor=False).eval(),
+            (torch.rand(2, 16, 64),),
+        ),
+        "LSTM": (Recurrent().eval(), (torch.rand(2, 12, 32),)),
+    }
+
+
+def seconds(export: Callable[..., Any], model: nn.Module, args: tuple[Any, ...]) -> float:
+    begin = time.perf_counter()
+    export(model, args)
+    return time.perf_counter() - begin
+
+
+def by_torch(model: nn.Module, args: tuple[Any, ...]) -> None:
+    torch.onnx.export(model, args, dynamo=True, verbose=False)
+
+
+def by_opgraft(model: nn.Module, args: tuple[Any, ...]) -> None:
+    opgraft.torch.export(model, args, verify=False, progress=False)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    print(f"{'seconds for an export':24} {'torch.onnx.export':>18} {'opgraft':>8} {'ratio':>6}")
+    for name, (model, args) in models().items():
+        times: dict[str, list[float]] = {"torch": [], "opgraft": []}
+        for _ in range(ROUNDS + 1):
+            times["torch"].append(seconds(by_torch, model, args))
+            times["opgraft"].append(seconds(by_opgraft, model, args))
+        theirs, ours = min(times["torch"][1:]), min(times["opgraft"][1:])
+        print(f"{name:24} {theirs:18.2f} {ours:8.2f} {ours / theirs:6.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The rung of ATen nodes: libtorch runs the operator, without Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from opgraft.torch import _aten, _nodes, _private
+from opgraft.torch._ladder import Graft
+
+_ADVICE = "a translation, an operator of yours or of a pack"
+
+
+def takes(target: Any) -> bool:
+    return isinstance(target, _private.OpOverload) and _private.namespace_of(target) == "aten"
+
+
+def graft(node: torch.fx.Node) -> Graft | None:
+    def build(*args: Any, **kwargs: Any) -> Any:
+        arguments = _nodes.inputs_of(node, args, kwargs)
+        example = node.meta["val"]
+        written = _aten.aten_node(node.target, *arguments, example)  # type: ignore[arg-type]
+        values = _nodes.append(
+            _aten.DOMAIN,
+            _aten.OP_TYPE,
+            written.inputs,
+            written.attributes,
+            len(written.outputs),
+            version=_aten.DOMAIN_VERSION,
+        )
+        return _nodes.arrange(values, example)
+
+    return Graft("aten", build, "ATen", _ADVICE)

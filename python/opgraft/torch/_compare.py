@@ -1,0 +1,127 @@
+"""Tells results that are the same but for rounding from results that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+#: Of each type: how far off an element may be, relative to itself and, near zero, absolutely; and
+#: how large a disturbance of the inputs is about as large as rounding.
+_TOLERANCES = {
+    torch.float64: (1e-6, 1e-8, 1e-14),
+    torch.float32: (1e-3, 1e-5, 1e-6),
+    torch.float16: (2e-2, 1e-3, 1e-3),
+    torch.bfloat16: (5e-2, 1e-2, 1e-2),
+}
+_COARSE = (0.25, 0.1, 0.1)  # float8
+# A result may differ by what this many roundings of the inputs would make of it.
+_ROUNDINGS = 50
+_DRAWS = 3
+
+#: What the same computation gives for inputs that differ from the original by rounding.
+Disturbed = Callable[[], Sequence[Any]]
+
+
+def difference(
+    expected: Sequence[Any], got: Sequence[Any], disturbed: Disturbed | None = None
+) -> str:
+    """What is wrong with `got`, in words; empty where nothing is.
+
+    Where elements differ more than they should, `disturbed` is asked what rounding does to them:
+    an ill-conditioned result cannot be held against anybody.
+    """
+    if len(expected) != len(got):
+        return f"{len(expected)} outputs were expected, but {len(got)} came"
+    noise: list[Any] | None = None
+    for index, (wanted, found) in enumerate(zip(expected, got, strict=True)):
+        wanted, found = plain(wanted), plain(found)
+        what = f"output {index}"
+        if wanted.dtype != found.dtype:
+            return f"{what} is {_name(found.dtype)} instead of {_name(wanted.dtype)}"
+        if wanted.shape != found.shape:
+            return f"{what} has the shape {list(found.shape)} instead of {list(wanted.shape)}"
+        wrong = _far(wanted, found)
+        if disturbed is not None and bool(wrong.any()):
+            noise = _noise(expected, disturbed) if noise is None else noise
+            if noise[index] is not None:
+                wrong &= ~(_gap(wanted, found) <= noise[index])
+        if bool(wrong.any()):
+            return f"{what}: {_describe(wanted, found, wrong)}"
+    return ""
+
+
+def plain(value: Any) -> torch.Tensor:
+    """A tensor of real numbers, dense."""
+    tensor = torch.as_tensor(value).detach()
+    if tensor.layout != torch.strided:
+        tensor = tensor.to_dense()
+    tensor = tensor.resolve_conj().resolve_neg()
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def tolerance(dtype: torch.dtype) -> tuple[float, float, float]:
+    return _TOLERANCES.get(dtype, _COARSE)
+
+
+def _far(wanted: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    """Which elements differ more than the type's tolerance."""
+    if not wanted.is_floating_point():
+        return wanted != found
+    relative, absolute, _ = tolerance(wanted.dtype)
+    exact, near = wanted.double(), found.double()
+    size = exact.abs()
+    finite = size[torch.isfinite(size)]
+    # Where all elements are tiny, so must be the difference.
+    absolute = min(absolute, relative * float(finite.max())) if finite.numel() else absolute
+    same = (exact == near) | (exact.isnan() & near.isnan())
+    close = torch.isfinite(exact) & torch.isfinite(near)
+    close &= (exact - near).abs() <= absolute + relative * size
+    return ~(same | close)
+
+
+def _gap(wanted: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    gap = (wanted.double() - found.double()).abs()
+    return torch.where(gap.isnan(), torch.inf, gap)
+
+
+def _noise(expected: Sequence[Any], disturbed: Disturbed) -> list[Any]:
+    """How far rounding may move each element of each output; None where nobody can say."""
+    noise: list[Any] = [None] * len(expected)
+    for _ in range(_DRAWS):
+        try:
+            others = disturbed()
+        except Exception:  # the disturbed inputs may be none that it takes
+            return noise
+        for index, (wanted, other) in enumerate(zip(expected, others, strict=True)):
+            one, two = plain(wanted), plain(other)
+            if one.shape == two.shape:
+                moved = _ROUNDINGS * _gap(one, two)
+                noise[index] = moved if noise[index] is None else torch.maximum(noise[index], moved)
+    return noise
+
+
+def disturb(value: Any) -> Any:
+    """The tensor with each element moved by about its rounding; other values as they are."""
+    if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
+        return value
+    if value.layout != torch.strided:
+        return value
+    _, _, step = tolerance(value.real.dtype if value.is_complex() else value.dtype)
+    sign = torch.randint(0, 2, value.shape, device=value.device) * 2 - 1
+    return (value.detach() * (1 + step * sign)).to(value.dtype)
+
+
+def _describe(wanted: torch.Tensor, found: torch.Tensor, wrong: torch.Tensor) -> str:
+    gap = _gap(wanted, found)
+    gap[~wrong] = -1
+    place = int(gap.flatten().argmax())
+    return (
+        f"{int(wrong.sum())} of {wrong.numel()} elements differ, the worst is "
+        f"{found.flatten()[place].item():.6g} instead of {wanted.flatten()[place].item():.6g}"
+    )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,307 @@
+"""Decides for each node of a captured program what it becomes in ONNX, and translates it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from opgraft._errors import Error, UnavailableError
+from opgraft.torch import _graph, _ladder, _private
+from opgraft.torch._fakes import fakes, has_fake
+from opgraft.torch._graph import Place, operator_name
+from opgraft.torch._ladder import Graft
+
+#: What a node becomes where torch or the user has a translation; then come the ladder's kinds.
+STANDARD, USER = "standard", "user"
+# Two have always been enough: to find what is missing, and to see that nothing is any more.
+_MOST_ROUNDS = 8
+
+
+@dataclass
+class Choice:
+    """What became of one node."""
+
+    node: torch.fx.Node
+    place: Place
+    kind: str
+    graft: Graft | None
+    #: The operator that the model calls, of which the node is a part.
+    origin: str
+    #: Why it does not stand on a better rung: what it had there raised, or gave a wrong result.
+    because: str = ""
+    #: The arguments that the translation got, and the value or values that it gave.
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    outputs: Any = None
+
+    def recording(self, translation: _private.Translate) -> _private.Translate:
+        def translate(*args: Any, **kwargs: Any) -> Any:
+            self.args, self.kwargs = args, kwargs
+            self.outputs = translation(*args, **kwargs)
+            return self.outputs
+
+        return translate
+
+
+@dataclass
+class Translated:
+    """A program in ONNX, as the translations made it, and the choice for each node."""
+
+    onnx: Any  # torch.onnx.ONNXProgram
+    decomposed: torch.export.ExportedProgram
+    choices: dict[torch.fx.Node, Choice] = field(default_factory=dict)
+
+
+class Dispatcher:
+    """Translates one captured program, again and again where choices turn out to be wrong."""
+
+    def __init__(
+        self,
+        captured: torch.export.ExportedProgram,
+        registry: Any,
+        kinds: Collection[str],
+    ) -> None:
+        self._captured = captured
+        self._registry = registry
+        self._kinds = frozenset(kinds)
+        self._origins = {node.name: node.target for _, node in _graph.calls(captured)}
+        self._kept: dict[str, Any] = {
+            operator_name(target): target for target in self._origins.values() if has_fake(target)
+        }
+        self._barred: dict[Place, dict[str, str]] = {}
+        self._decomposed: torch.export.ExportedProgram | None = None
+
+    def translate(self) -> Translated:
+        """Where a translation raises, the node takes the next rung."""
+        while True:
+            program = self._decompose()
+            attempt = _Attempt(self, program)
+            try:
+                onnx = _private.translate(program, self._registry, attempt.choose)
+            except Exception as error:
+                if not attempt.may_retry(error):
+                    ours = _ours(error)
+                    raise (ours or attempt.failure(error)) from (None if ours else error)
+                continue
+            return Translated(onnx, program, attempt.choices)
+
+    def bar(self, choice: Choice, because: str) -> bool:
+        """Takes from a node the rung that it stands on; False where none is left to it."""
+        barred = self._barred.setdefault(choice.place, {})
+        barred[choice.kind] = because
+        if choice.kind == USER:  # the user's own is what was asked for
+            return False
+        left = self._kinds - barred.keys()
+        if _ladder.find(choice.node, left) is not None:
+            return True
+        # Not a part of what the user called, then, but all of it.
+        target = self._origins.get(choice.place.origin)
+        name = operator_name(target)
+        if name in self._kept or not _is_whole(target) or not _ladder.can_graft(target, left):
+            return False
+        self._keep(target)
+        return True
+
+    def barred(self, place: Place) -> dict[str, str]:
+        return self._barred.get(place, {})
+
+    def origin(self, node: torch.fx.Node, place: Place) -> str:
+        """The name of the operator that the model calls, of which a node is a part."""
+        return operator_name(self._origins.get(place.origin, node.target))
+
+    def why(self, place: Place) -> str:
+        """Why a node does not stand on a better rung."""
+        return "; ".join(
+            f"{'torch' if kind == STANDARD else kind}: {why}"
+            for kind, why in self.barred(place).items()
+        )
+
+    def graft(self, node: torch.fx.Node, place: Place) -> Graft | None:
+        return _ladder.find(node, self._kinds - self.barred(place).keys())
+
+    def translation(self, node: torch.fx.Node, place: Place) -> _private.Translate | None:
+        if STANDARD in self.barred(place):
+            return None
+        return _private.find_translation(node, self._registry)
+
+    def is_users(self, node: torch.fx.Node) -> bool:
+        return _private.is_custom(node, self._registry)
+
+    def missing(self, node: torch.fx.Node, place: Place) -> UnavailableError:
+        because = self.why(place)
+        allowed = ", ".join(kind for kind in _ladder.KINDS if kind in self._kinds) or "none"
+        return UnavailableError(
+            f"operator {operator_name(node.target)} (node '{node.name}'{_where(node)}) has no "
+            f"translation to ONNX{f': {because}' if because else ''}, and no fallback of the kinds "
+            f"that are allowed ({allowed}) takes it. To mend it: give one, "
+            f"custom_translation_table={{torch.ops.{_dotted(node.target)}: function}}"
+            + ("" if self._kinds.issuperset(_ladder.KINDS) else ', or allow more: fallback="auto"')
+        )
+
+    def _decompose(self) -> torch.export.ExportedProgram:
+        """Decomposes the captured program anew, until nothing is left that no rung takes whole."""
+        if self._decomposed is not None:
+            return self._decomposed
+        for _ in range(_MOST_ROUNDS):
+            try:
+                program = self._decompose_but(self._kept)
+            except _private.Moved:
+                raise
+            except Exception as error:
+                self._keep_undecomposable(error)
+                continue
+            wanted = [
+                target
+                for node, place in _graph.places(program).items()
+                if (target := self._worth_keeping(node, place)) is not None
+            ]
+            if not wanted:
+                break
+            for target in wanted:
+                self._keep(target)
+        self._decomposed = program
+        return program
+
+    def _decompose_but(self, kept: Mapping[str, Any]) -> torch.export.ExportedProgram:
+        registry = _private.copy_registry(self._registry)
+        for target in kept.values():
+            _private.keep_whole(registry, target)
+        with fakes():
+            program: torch.export.ExportedProgram = _private.decompose(self._captured, registry)
+        return program
+
+    def _keep_undecomposable(self, error: Exception) -> None:
+        """Keeps whole what torch cannot decompose, and no more than that."""
+        suspects = {
+            operator_name(node.target): node.target
+            for _, node in _graph.calls(self._captured)
+            if _is_whole(node.target)
+            and operator_name(node.target) not in self._kept
+            and _private.find_translation(node, self._registry) is None
+            and _ladder.can_graft(node.target, self._kinds)
+        }
+        guilty = dict(suspects)
+        if not guilty or self._cannot_decompose({**self._kept, **guilty}):
+            raise UnavailableError(
+                f"torch cannot decompose the captured program: {_innermost(error)}"
+            ) from error
+        for name in suspects:
+            others = {one: target for one, target in guilty.items() if one != name}
+            if not self._cannot_decompose({**self._kept, **others}):
+                guilty = others
+        for target in guilty.values():
+            self._keep(target)
+
+    def _cannot_decompose(self, kept: Mapping[str, Any]) -> bool:
+        try:
+            self._decompose_but(kept)
+        except Exception:
+            return True
+        return False
+
+    def _keep(self, target: Any) -> None:
+        self._kept[operator_name(target)] = target
+        self._decomposed = None
+
+    def _worth_keeping(self, node: torch.fx.Node, place: Place) -> Any:
+        """The operator that must not be decomposed, since a part of it has no translation."""
+        if not _is_call(node) or self.translation(node, place) is not None:
+            return None
+        for target in self._wholes(node, place):
+            if operator_name(target) == operator_name(node.target):
+                return None  # it is whole already
+            if operator_name(target) not in self._kept:
+                return target
+        return None
+
+    def _wholes(self, node: torch.fx.Node, place: Place) -> Iterator[Any]:
+        """What the node could be a part of: best the operator that the model calls."""
+        own = node.target
+        of_torch = operator_name(own).startswith("prims::")
+        candidates = [self._origins.get(place.origin), _private.original(node)]
+        candidates.insert(2 if of_torch else 1, own)
+        for target in candidates:
+            if _is_whole(target) and _ladder.can_graft(target, self._kinds):
+                yield target
+
+
+class _Attempt:
+    """One translation of a program."""
+
+    def __init__(self, dispatcher: Dispatcher, program: torch.export.ExportedProgram) -> None:
+        self._dispatcher = dispatcher
+        self._places = _graph.places(program)
+        self.choices: dict[torch.fx.Node, Choice] = {}
+        self._now: torch.fx.Node | None = None
+
+    def choose(self, node: torch.fx.Node) -> _private.Translate:
+        self._now = node
+        place = self._places[node]
+        because = self._dispatcher.why(place)
+        origin = self._dispatcher.origin(node, place)
+        translation = self._dispatcher.translation(node, place)
+        if translation is not None:
+            kind = USER if self._dispatcher.is_users(node) else STANDARD
+            return self._chosen(Choice(node, place, kind, None, origin, because), translation)
+        graft = self._dispatcher.graft(node, place)
+        if graft is None:
+            self.choices.pop(node, None)
+            raise self._dispatcher.missing(node, place)
+        return self._chosen(Choice(node, place, graft.kind, graft, origin, because), graft.build)
+
+    def _chosen(self, choice: Choice, translation: _private.Translate) -> _private.Translate:
+        self.choices[choice.node] = choice
+        return choice.recording(translation)
+
+    def may_retry(self, error: Exception) -> bool:
+        """Bars the choice that raised; False where that does not help."""
+        choice = self.choices.get(self._now) if self._now is not None else None
+        if choice is None or isinstance(_ours(error), _private.Moved):
+            return False
+        return self._dispatcher.bar(choice, f"its translation raised {_innermost(error)}")
+
+    def failure(self, error: Exception) -> Error:
+        where = "" if self._now is None else f" at {self._now.format_node()}"
+        return UnavailableError(f"the translation to ONNX raised{where}: {_innermost(error)}")
+
+
+def _ours(error: BaseException | None) -> Error | None:
+    """The error of ours that torch's own are about."""
+    while error is not None and not isinstance(error, Error):
+        error = error.__cause__
+    return error
+
+
+def _is_call(node: torch.fx.Node) -> bool:
+    """Whether the dispatcher is asked for a translation; not for what takes lists apart."""
+    return not _private.is_builtin(node.target)
+
+
+def _is_whole(target: Any) -> bool:
+    """Whether it can be one node: it changes none of its arguments, and gives tensors, or one list
+    of them."""
+    if not isinstance(target, _private.OpOverload) or _private.is_mutable(target):
+        return False
+    returns = _private.schema_of(target)[1]
+    return returns == ["List[Tensor]"] or (bool(returns) and set(returns) == {"Tensor"})
+
+
+def _innermost(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+def _where(node: torch.fx.Node) -> str:
+    """The line of the model, where the capture knows it."""
+    lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
+    found = [line for line in lines if line.startswith("File ")]
+    return f", {found[-1]}" if found else ""
+
+
+def _dotted(target: Any) -> str:
+    return str(target)

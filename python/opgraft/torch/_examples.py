@@ -1,0 +1,170 @@
+"""The arguments that a program is verified with: those given, and others of a second size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+
+from opgraft.torch import _private
+
+
+@dataclass
+class Example:
+    """Arguments of the model, and what it gives for them in torch."""
+
+    what: str
+    leaves: list[Any]  # all arguments, one after the other
+    tree: Any  # the shape of (args, kwargs)
+    wanted: list[Any]  # the results that are outputs of the program
+
+
+class Model:
+    """The model in torch, as the reference."""
+
+    def __init__(self, model: Any, program: torch.export.ExportedProgram) -> None:
+        self._program = program
+        self._call = program.module() if isinstance(model, torch.export.ExportedProgram) else model
+
+    def results(self, leaves: list[Any], tree: Any) -> list[Any]:
+        """What the model gives, as far as it is an output of the program. Nothing that it does to
+        its arguments, its buffers or the random numbers of this process lasts."""
+        args, kwargs = _private.unflatten([_copy(leaf) for leaf in leaves], tree)
+        buffers = [(one, one.detach().clone()) for one in self._call.buffers()]
+        try:
+            with torch.no_grad(), torch.random.fork_rng():
+                results = self._call(*args, **kwargs)
+        finally:
+            with torch.no_grad():
+                for buffer, before in buffers:
+                    if not torch.equal(buffer, before):
+                        buffer.copy_(before)
+        return output_values(self._program, _private.flatten(results)[0])
+
+
+def _copy(leaf: Any) -> Any:
+    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def output_values(program: torch.export.ExportedProgram, leaves: list[Any]) -> list[Any]:
+    """Of the results of a program those that ONNX has too: no constants of Python."""
+    specs = [
+        one for one in program.graph_signature.output_specs if one.kind is OutputKind.USER_OUTPUT
+    ]
+    return [
+        leaf
+        for leaf, spec in zip(leaves, specs, strict=True)
+        if not isinstance(spec.arg, ConstantArgument)
+    ]
+
+
+def input_values(program: torch.export.ExportedProgram, leaves: list[Any]) -> list[Any]:
+    """Of the arguments of a program those that are inputs in ONNX."""
+    specs = [one for one in program.graph_signature.input_specs if one.kind is InputKind.USER_INPUT]
+    return [
+        leaf
+        for leaf, spec in zip(leaves, specs, strict=True)
+        if not isinstance(spec.arg, ConstantArgument)
+    ]
+
+
+def examples(
+    model: Model,
+    program: torch.export.ExportedProgram,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Iterator[Example | str]:
+    """The given arguments and, where sizes are symbols, others; or in words why there are none."""
+    leaves, tree = _private.flatten((args, dict(kwargs)))
+    yield Example("the given arguments", leaves, tree, model.results(leaves, tree))
+    sizes = _sizes(program)
+    if not sizes:
+        return
+    refusal = ""
+    for changed in _other_sizes(sizes, program):
+        try:
+            others = _resized(program, leaves, changed)
+            wanted = model.results(others, tree)
+        except Exception as error:
+            refusal = f"{type(error).__name__}: {error}".splitlines()[0]
+            continue
+        text = ", ".join(f"{name}={size}" for name, size in changed.items())
+        yield Example(f"other sizes ({text})", others, tree, wanted)
+        return
+    yield f"no second size that the model takes was found{f' ({refusal})' if refusal else ''}"
+
+
+def _symbolic(program: torch.export.ExportedProgram) -> Iterator[Any]:
+    """Of each argument what it is while tracing: a tensor with symbols in its shape, a number."""
+    by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    for spec in program.graph_signature.input_specs:
+        if spec.kind is InputKind.USER_INPUT:
+            node = by_name.get(spec.arg.name)
+            yield None if node is None else node.meta.get("val")
+
+
+def _expression(size: Any) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def _sizes(program: torch.export.ExportedProgram) -> dict[Any, int]:
+    """The symbols in the shapes of the arguments, and the size that each has in the example."""
+    found: dict[Any, int] = {}
+    for example in _symbolic(program):
+        numbers = list(example.shape) if isinstance(example, torch.Tensor) else [example]
+        for number in numbers:
+            if isinstance(number, torch.SymInt):
+                expression = _expression(number)
+                if expression.is_Symbol and (hint := _private.hint(number)) is not None:
+                    found[expression] = hint
+    return found
+
+
+def _other_sizes(
+    sizes: Mapping[Any, int], program: torch.export.ExportedProgram
+) -> Iterator[dict[Any, int]]:
+    """Fewer first, since a part of good data is good data."""
+    for times, plus in ((1, -1), (1, 1), (2, 0), (1, -2), (3, 0)):
+        changed = {}
+        for symbol, size in sizes.items():
+            bounds = program.range_constraints.get(symbol)
+            other = max(times * size + plus, 2)
+            if bounds is not None:
+                other = max(min(other, _bound(bounds.upper)), _bound(bounds.lower))
+            changed[symbol] = other
+        if changed != dict(sizes):
+            yield changed
+
+
+def _bound(number: Any) -> int:
+    return int(number) if getattr(number, "is_Integer", isinstance(number, int)) else 2**31
+
+
+def _resized(
+    program: torch.export.ExportedProgram, leaves: list[Any], changed: Mapping[Any, int]
+) -> list[Any]:
+    return [
+        _resize(leaf, example, changed)
+        for leaf, example in zip(leaves, _symbolic(program), strict=True)
+    ]
+
+
+def _resize(leaf: Any, example: Any, changed: Mapping[Any, int]) -> Any:
+    if isinstance(example, torch.SymInt):
+        return int(_expression(example).subs(changed))
+    if not isinstance(example, torch.Tensor):
+        return leaf
+    for axis, size in enumerate(example.shape):
+        if not isinstance(size, torch.SymInt):
+            continue
+        length = int(_expression(size).subs(changed))
+        # What is there, from the start and over again: indices stay indices, probabilities so too.
+        if leaf.shape[axis] == 0:
+            shape = [*leaf.shape[:axis], length, *leaf.shape[axis + 1 :]]
+            leaf = leaf.new_zeros(shape)
+        else:
+            leaf = leaf.index_select(axis, torch.arange(length) % leaf.shape[axis])
+    return leaf

@@ -1,0 +1,277 @@
+"""`opgraft.torch.export`: torch.onnx.export, which no missing operator stops."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from opgraft._errors import Error
+from opgraft.torch import _ladder, _private
+from opgraft.torch._capture import Called, Captured, capture
+from opgraft.torch._dispatch import Dispatcher, Translated
+from opgraft.torch._graph import (
+    calls,
+    is_in_training,
+    is_random,
+    is_uninitialised,
+    operator_name,
+)
+from opgraft.torch._program import Program
+from opgraft.torch._progress import Progress
+from opgraft.torch._report import Report, rows_of
+from opgraft.torch._symbolic import translations as symbolic_translations
+from opgraft.torch._translation import MODULE_ENTRY, own_translations
+from opgraft.torch._verify import Verifier
+
+
+def export(
+    model: torch.nn.Module | torch.export.ExportedProgram | Callable[..., Any],
+    args: tuple[Any, ...] | torch.Tensor = (),
+    f: str | os.PathLike[str] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    opset_version: int | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    custom_translation_table: Mapping[Any, Callable[..., Any]] | None = None,
+    external_data: bool = True,
+    optimize: bool = True,
+    fallback: str | Collection[str] = "auto",
+    verify: bool = True,
+    progress: bool | None = None,
+    **others: Any,
+) -> Program:
+    """Exports a model to ONNX; an operator that ONNX lacks does not stop it.
+
+    Arguments are as in `torch.onnx.export`; `model` may be a plain function too. An operator
+    without a translation becomes, best first, a function of standard ONNX operators ("function"),
+    an operator of a pack ("pack"), an ATen node, which libtorch runs ("aten"), or a Python node
+    ("python"). `fallback` names the kinds that may be used: "auto" is all of them, "none" none.
+    `verify` runs the program and compares it with the model, with a second size too where
+    `dynamic_shapes` leaves sizes open; an operator that gives a wrong result falls back as well.
+    `program.report` says what became of each operator. `progress` draws a bar on stderr; by
+    default where that is a terminal.
+
+    >>> program = opgraft.torch.export(model, (x,), "model.onnx")
+    >>> print(program.report)
+    """
+    _refuse(others)
+    kinds = _kinds(fallback)
+    if isinstance(args, torch.Tensor):
+        args = (args,)
+    if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
+        if not callable(model):
+            raise TypeError(f"expected a torch.nn.Module, not {type(model).__name__}")
+        model = Called(model)
+    work = _Export(
+        model,
+        args,
+        dict(kwargs or {}),
+        dynamic_shapes=dynamic_shapes,
+        opset=opset_version or _private.default_opset(),
+        names=(input_names, output_names),
+        table=custom_translation_table or {},
+        optimize=optimize,
+        kinds=kinds,
+    )
+    with Progress(type(model).__name__, is_shown=progress) as bar, _private.exporting():
+        program = work.run(bar, verify=verify)
+    if f is not None:
+        program.save(f, external_data=external_data)
+    return program
+
+
+def _kinds(fallback: str | Collection[str]) -> tuple[str, ...]:
+    if fallback == "auto":
+        return _ladder.KINDS
+    if fallback == "none":
+        return ()
+    given = [fallback] if isinstance(fallback, str) else list(fallback)
+    wrong = [one for one in given if one not in _ladder.KINDS]
+    if wrong:
+        known = ", ".join(f'"{kind}"' for kind in _ladder.KINDS)
+        raise Error(f'fallback: {wrong[0]!r} is none of "auto", "none", {known}, or a list of them')
+    return tuple(given)
+
+
+#: Arguments of torch.onnx.export that have no meaning here, and what to do instead.
+_REFUSED = {
+    "dynamo": "this is the exporter of torch.export (dynamo=True)",
+    "dynamic_axes": "give dynamic_shapes, such as dynamic_shapes=({0: 'batch'},)",
+    "report": "program.report is always there",
+    "profile": "use a profiler",
+    "dump_exported_program": "program.exported_program is there to be saved",
+    "artifacts_dir": "nothing is written but the model",
+    "export_params": "program.save(path, include_initializers=False)",
+    "keep_initializers_as_inputs": "program.save(path, keep_initializers_as_inputs=True)",
+    "training": "model.eval() or model.train() before",
+    "custom_opsets": "the model imports what its nodes need",
+}
+
+
+def _refuse(others: Mapping[str, Any]) -> None:
+    others = {name: value for name, value in others.items() if name != "verbose"}
+    if others.get("dynamo") is True:
+        others.pop("dynamo")
+    for name in others:
+        instead = _REFUSED.get(name)
+        raise TypeError(
+            f"opgraft.torch.export has no argument '{name}'" + (f": {instead}" if instead else "")
+        )
+
+
+_TRAINING = (
+    "the model is in training mode, and is exported so: dropout drops, and batch norm uses the "
+    "batch. To export it for inference: model.eval()"
+)
+
+
+class _Export:
+    """One export."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module | torch.export.ExportedProgram,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        dynamic_shapes: Any,
+        opset: int,
+        names: tuple[Sequence[str] | None, Sequence[str] | None],
+        table: Mapping[Any, Callable[..., Any]],
+        optimize: bool,
+        kinds: Collection[str],
+    ) -> None:
+        self._model = model
+        self._args, self._kwargs = _private.split_arguments(args, kwargs)
+        self._shapes = dynamic_shapes
+        self._opset = opset
+        self._names = names
+        self._table = table
+        self._optimize = optimize
+        self._kinds = kinds
+
+    def run(self, bar: Progress, *, verify: bool) -> Program:
+        bar.step("capture")
+        shapes, self._is_named = _private.nameless_dimensions(self._shapes)
+        captured = capture(self._model, self._args, self._kwargs, shapes)
+        if getattr(self._model, "training", False) and is_in_training(captured.program):
+            warnings.warn(_TRAINING, stacklevel=4)
+        bar.step("translate")
+        registry = _private.new_registry(max(self._opset, _private.lowest_opset()))
+        for target, translation in _translations(self._table, self._opset).items():
+            _private.add_translation(registry, target, translation)
+        dispatcher = Dispatcher(captured.program, registry, self._kinds)
+        translated = dispatcher.translate()
+        bar.step("optimise")
+        program = self._finish(captured, translated, is_last=not verify)
+        if verify:
+            bar.step("verify")
+            program = self._verified(captured, dispatcher, translated, program, bar)
+        return program
+
+    def _finish(
+        self,
+        captured: Captured,
+        translated: Translated,
+        *,
+        is_last: bool = False,
+        is_plain: bool = False,
+    ) -> Program:
+        """The program as the user gets it. Unless it is the last, the translation stays as it is,
+        to be looked into."""
+        report = self._report(captured, translated)
+        model = translated.onnx.model if is_last else translated.onnx.model.clone()
+        model.opset_imports.setdefault("", self._opset)
+        model = _private.convert_version(model, self._opset)
+        program = Program(model, translated.decomposed, report)
+        if self._optimize and not is_plain:
+            program.optimize()
+        _private.rename(program, *self._names, self._shapes if self._is_named else None)
+        return program
+
+    def _report(self, captured: Captured, translated: Translated) -> Report:
+        report = Report(
+            rows_of(translated), captured=captured.way, specialised=list(captured.specialised)
+        )
+        report.is_random = any(is_random(node.target) for node in translated.choices)
+        grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
+        report.allow = sorted({module for graft in grafts for module in graft.allow})
+        report.allow = sorted({*report.allow, *_declaring_modules(translated)})
+        report.packs = sorted({pack for graft in grafts for pack in graft.packs})
+        return report
+
+    def _verified(
+        self,
+        captured: Captured,
+        dispatcher: Dispatcher,
+        translated: Translated,
+        program: Program,
+        bar: Progress,
+    ) -> Program:
+        """The program, with other rungs for the operators that give wrong results."""
+        args, kwargs = self._args, self._kwargs
+        if isinstance(self._model, torch.export.ExportedProgram) and not (args or kwargs):
+            if self._model.example_inputs is None:
+                program.report.notes.append("not verified: there are no arguments to verify with")
+                return program
+            args, kwargs = self._model.example_inputs
+        verifier = Verifier(self._model, captured.program, args, kwargs)
+        while (verdict := verifier.verify(program, translated, bar.share)).guilt is not None:
+            guilty, reason = verdict.guilt.choice, verdict.guilt.reason
+            if not dispatcher.bar(guilty, reason):
+                raise _unmended(guilty.node, reason)
+            translated = dispatcher.translate()
+            program = self._finish(captured, translated)
+        if verdict.problem:
+            # Each operator alone is right. It may be that what the optimiser made of them is not.
+            plain = self._finish(captured, translated, is_plain=True)
+            again = verifier.verify(plain, translated, bar.share)
+            if not again.problem:
+                program = plain
+                program.report.notes.append(f"not optimised: optimised, {verdict.problem}")
+            elif verdict.fails:
+                raise Error(f"the exported program cannot be used: {verdict.problem}")
+            else:
+                note = f"{verdict.problem}; but each operator alone is right: {_why(translated)}"
+                program.report.notes.append(note)
+                warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
+        how = ", operator by operator, since some are random" if program.report.is_random else ""
+        program.report.verified = [one.what + how for one in verifier.examples]
+        program.report.notes += verifier.notes
+        return program
+
+
+def _why(translated: Translated) -> str:
+    if any(is_uninitialised(node.target) for _, node in calls(translated.decomposed)):
+        return "the result may depend on memory that is not initialised"
+    return "rounding adds up"
+
+
+def _unmended(node: torch.fx.Node, reason: str) -> Error:
+    return Error(
+        f"operator {operator_name(node.target)} (node '{node.name}'): {reason}; no fallback that "
+        "is allowed does better. To export it all the same: verify=False"
+    )
+
+
+def _translations(
+    table: Mapping[Any, Callable[..., Any]], opset: int
+) -> dict[Any, Callable[..., Any]]:
+    """All that the user has said of operators; of two for the same operator the later counts:
+    operators of theirs are their own nodes, symbolic functions that were registered, the table that
+    is given."""
+    return {**own_translations(), **symbolic_translations(opset), **table}
+
+
+def _declaring_modules(translated: Translated) -> set[str]:
+    """The Python modules that other processes need for operators that are declared by them."""
+    nodes = translated.onnx.model.graph.all_nodes()
+    return {
+        node.metadata_props[MODULE_ENTRY] for node in nodes if MODULE_ENTRY in node.metadata_props
+    }

@@ -1,0 +1,87 @@
+"""Shapes of what some torch operators give, without which torch.export cannot capture them.
+
+Each takes and gives fake tensors, which have a shape and a type but no elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from opgraft.torch import _private
+
+aten = torch.ops.aten
+
+
+@contextmanager
+def fakes() -> Iterator[None]:
+    """Lets torch know these shapes, for as long as this lasts."""
+    with _private.fake_functions(_FAKES):
+        yield
+
+
+def has_fake(target: Any) -> bool:
+    """Whether one of these stands for the operator, which then must not be decomposed: it would
+    become what its stand-in does."""
+    return target in _FAKES
+
+
+def _like(tensor: torch.Tensor, shape: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
+    return tensor.new_empty(tuple(shape), dtype=dtype)
+
+
+def _cov(self: torch.Tensor, *others: Any, **named: Any) -> torch.Tensor:
+    dtype = self.dtype if self.dtype.is_floating_point or self.dtype.is_complex else torch.float32
+    weights = [one for one in (*others, *named.values()) if isinstance(one, torch.Tensor)]
+    if any(one.dtype == torch.float64 for one in weights):
+        dtype = torch.promote_types(dtype, torch.float64)
+    return _like(self, (self.shape[0],) * 2 if self.ndim == 2 else (), dtype)
+
+
+def _ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> torch.Tensor:
+    is_batched = log_probs.ndim == 3
+    shape = (log_probs.shape[1],) if reduction == 0 and is_batched else ()
+    return _like(log_probs, shape)
+
+
+def _lstsq(
+    self: torch.Tensor,
+    b: torch.Tensor,
+    rcond: float | None = None,
+    *,
+    driver: str | None = None,
+) -> tuple[torch.Tensor, ...]:
+    *batch, rows, columns = self.shape
+    is_vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and tuple(b.shape) == (*batch, rows))
+    right = () if is_vector else (b.shape[-1],)
+    rows_of_b = b.shape[: b.ndim - 1 - (not is_vector)]
+    batch = list(torch.broadcast_shapes(batch, rows_of_b))  # type: ignore[no-untyped-call]
+    real = self.real.dtype if self.dtype.is_complex else self.dtype
+    driver = driver or "gelsy"  # the default on the CPU
+    has_residuals = rows > columns and driver != "gelsy"
+    return (
+        _like(self, (*batch, columns, *right)),
+        _like(self, (*batch, *right) if has_residuals else (0,), real),
+        _like(self, batch if driver != "gels" else (0,), torch.int64),
+        _like(self, (*batch, min(rows, columns)) if driver in ("gelsd", "gelss") else (0,), real),
+    )
+
+
+_FAKES: dict[Any, Callable[..., Any]] = {
+    aten.cov.default: _cov,
+    aten.corrcoef.default: _cov,
+    aten.ctc_loss.IntList: _ctc_loss,
+    aten.ctc_loss.Tensor: _ctc_loss,
+    aten.linalg_lstsq.default: _lstsq,
+}

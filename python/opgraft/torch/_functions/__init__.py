@@ -1,0 +1,64 @@
+"""Torch operators as functions of standard ONNX operators, which need nothing installed.
+
+A module of this package holds one operator, or a few of a kind. A function in it takes a `Call` and
+the arguments of the torch operator, in which values of the ONNX graph stand for tensors, adds nodes
+to the graph and gives the value of the result, or a list of them:
+
+    @function("aten::hypot")
+    def hypot(call: Call, x: Value, y: Value) -> Value:
+        return call.op.Sqrt(call.op.Add(call.op.Mul(x, x), call.op.Mul(y, y)))
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from opgraft.torch import _private
+from opgraft.torch._functions._call import Call, Value
+from opgraft.torch._graph import operator_name
+from opgraft.torch._ladder import Graft
+
+__all__ = ["Call", "Value", "function", "graft", "takes"]
+
+_Function = Callable[..., Any]
+_functions: dict[str, tuple[_Function, Callable[[Call], bool]]] = {}
+
+
+def function(
+    *names: str, when: Callable[[Call], bool] = lambda call: True
+) -> Callable[[_Function], _Function]:
+    """Declares the function for torch operators of these names, "aten::median.dim" where it is an
+    overload. `when` says of a call whether the function is for it; types that ONNX lacks, complex
+    numbers above all, are not."""
+
+    def declare(one: _Function) -> _Function:
+        for name in names:
+            _functions[name] = one, when
+        return one
+
+    return declare
+
+
+def takes(target: Any) -> bool:
+    return isinstance(target, _private.OpOverload) and operator_name(target) in _known()
+
+
+def graft(node: torch.fx.Node) -> Graft | None:
+    build, when = _known()[operator_name(node.target)]
+    call = Call(node)
+    if call.has_complex or not when(call):
+        return None
+    return Graft("function", functools.partial(build, call), build.__name__)
+
+
+@functools.cache
+def _known() -> dict[str, tuple[_Function, Callable[[Call], bool]]]:
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    return _functions

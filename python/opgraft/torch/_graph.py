@@ -1,0 +1,86 @@
+"""The graph of a captured or decomposed program: its nodes, and where each comes from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.export.graph_signature import InputKind
+
+from opgraft.torch import _private
+
+
+class Place(NamedTuple):
+    """Which node it is, however often the program is decomposed anew."""
+
+    module: str  # "" for the program's own graph, else the path of a body of control flow
+    origin: str  # the name of the captured node that it was decomposed from
+    target: str
+    number: int  # among those with the same origin and target
+
+
+def graphs(program: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.fx.Graph]]:
+    """The program's own graph, and the bodies of its control flow."""
+    for path, module in program.graph_module.named_modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield path, module.graph
+
+
+def calls(program: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.fx.Node]]:
+    for path, graph in graphs(program):
+        for node in graph.nodes:
+            if node.op == "call_function":
+                yield path, node
+
+
+def places(program: torch.export.ExportedProgram) -> dict[torch.fx.Node, Place]:
+    numbers: Counter[tuple[str, str, str]] = Counter()
+    found = {}
+    for path, node in calls(program):
+        key = path, _private.origin(node), operator_name(node.target)
+        found[node] = Place(*key, numbers[key])
+        numbers[key] += 1
+    return found
+
+
+def operator_name(target: Any) -> str:
+    """Such as "aten::cumprod", with the overload where it has a name: "aten::median.dim"."""
+    if isinstance(target, _private.OpOverload):
+        return _private.overload_name(target)
+    return str(getattr(target, "__name__", target))
+
+
+def is_random(target: Any) -> bool:
+    return (
+        isinstance(target, _private.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
+    )
+
+
+def is_uninitialised(target: Any) -> bool:
+    """Whether an operator gives memory as it finds it."""
+    return "empty" in operator_name(target).partition("::")[2]
+
+
+def all_inputs(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
+    """What the graph of a program takes: its parameters, buffers and constants, and the caller's
+    values."""
+    left = iter(leaves)
+    return [
+        next(left)
+        if spec.kind is InputKind.USER_INPUT
+        else program.state_dict[spec.target]
+        if spec.target in program.state_dict
+        else program.constants[spec.target]
+        for spec in program.graph_signature.input_specs
+    ]
+
+
+def is_in_training(program: torch.export.ExportedProgram) -> bool:
+    """Whether a captured program has an operator that works otherwise in training."""
+    return any(
+        is_random(node.target)
+        or (operator_name(node.target) == "aten::batch_norm" and node.args[5])
+        for _, node in calls(program)
+    )

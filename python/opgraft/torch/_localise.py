@@ -1,0 +1,234 @@
+"""Finds the operator whose translation is to blame, by running the translation of each alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import torch
+
+from opgraft.torch import _compare, _graph, _private
+from opgraft.torch._dispatch import Choice, Translated
+from opgraft.torch._tensors import from_array, to_array
+
+#: Opens a session for a model.
+Open = Callable[[bytes], Any]
+
+
+@dataclass
+class Guilt:
+    """A node that gives something else in ONNX than in torch, for the same inputs."""
+
+    choice: Choice
+    reason: str
+
+
+def find_guilty(
+    translated: Translated,
+    leaves: Sequence[Any],
+    open_session: Open,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Guilt | None:
+    """Runs the program in torch, node by node, and the ONNX nodes of each with the same inputs.
+
+    The first that differs, or that ONNX Runtime refuses, is guilty. Random operators are held to
+    types and shapes alone.
+    """
+    trial = _Trial(translated, open_session, progress)
+    with torch.no_grad(), torch.random.fork_rng():
+        trial.run(*_graph.all_inputs(translated.decomposed, leaves))
+    return trial.guilt
+
+
+class _Found(Exception):
+    """Ends the run: what is guilty has been found."""
+
+
+class _Trial(torch.fx.Interpreter):
+    def __init__(
+        self, translated: Translated, open_session: Open, progress: Callable[[float], None]
+    ) -> None:
+        super().__init__(translated.decomposed.graph_module)
+        self._translated = translated
+        self._model = translated.onnx.model
+        self._open = open_session
+        self._progress = progress
+        self._groups: dict[torch.fx.Node, list[ir.Node]] = {}
+        for node in self._model.graph:
+            self._groups.setdefault(node.meta["node"], []).append(node)
+        self._done = 0
+        self.guilt: Guilt | None = None
+
+    def run(self, *args: Any, **named: Any) -> Any:
+        try:
+            return super().run(*args, **named)
+        except _Found:
+            return None
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        choice = self._translated.choices.get(n)
+        if choice is not None and self._groups.get(n):
+            self._done += 1
+            self._progress(self._done / len(self._groups))
+            reason = self._check(choice, result)
+            if reason:
+                self.guilt = Guilt(choice, reason)
+                raise _Found
+        return result
+
+    def _check(self, choice: Choice, result: Any) -> str:
+        wanted, values = _pairs(result, choice.outputs)
+        feed, nodes = self._inputs(choice)
+        model = self._part(nodes, feed, values, wanted)
+        try:
+            session = self._open(model.SerializeToString())
+            arrays = session.run(None, {name: _array(value) for name, value in feed.items()})
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}"
+        got = [one for array in arrays for one in _tensors(array)]
+        wanted = [_compare.plain(one) for value in wanted for one in _listed(value)]
+        target = choice.node.target
+        if _graph.is_random(target) or _graph.is_uninitialised(target):
+            wanted, got = [_blank(one) for one in wanted], [_blank(one) for one in got]
+        reason = _compare.difference(wanted, got, lambda: self._disturbed(choice))
+        return f"its result is wrong: {reason}" if reason else ""
+
+    def _disturbed(self, choice: Choice) -> list[Any]:
+        args, kwargs = self.fetch_args_kwargs_from_env(choice.node)
+        args, kwargs = _private.tree_map(_compare.disturb, (args, kwargs))
+        result = choice.node.target(*args, **kwargs)  # type: ignore[operator]
+        return [one for value in _pairs(result, choice.outputs)[0] for one in _listed(value)]
+
+    def _inputs(self, choice: Choice) -> tuple[dict[str, Any], list[ir.Node]]:
+        """What the nodes of a choice take from others, by name; and the nodes, with those of
+        constants that they share with others."""
+        sources = dict(_values_of(choice.node.args, choice.args))
+        sources.update(
+            _values_of(tuple(choice.node.kwargs.values()), tuple(choice.kwargs.values()))
+        )
+        own = self._groups[choice.node]
+        produced = {value for node in own for value in node.outputs}
+        feed: dict[str, Any] = {}
+        nodes: list[ir.Node] = []
+        for value in _used(own):
+            if value in produced:
+                continue
+            if value in sources:
+                feed[str(value.name)] = self._fetch(sources[value])
+            elif (producer := value.producer()) is not None:
+                nodes.append(producer)
+            elif value.const_value is not None:
+                feed[str(value.name)] = value.const_value.numpy()
+        return feed, [*nodes, *own]
+
+    def _fetch(self, source: tuple[torch.fx.Node, int | None]) -> Any:
+        node, place = source
+        return self.env[node] if place is None else self.env[node][place]
+
+    def _part(
+        self,
+        nodes: Iterable[ir.Node],
+        feed: Mapping[str, Any],
+        values: Sequence[ir.Value],
+        wanted: Sequence[Any],
+    ) -> onnx.ModelProto:
+        """A model of these nodes alone."""
+        model = onnx.ModelProto(ir_version=self._model.ir_version)
+        model.graph.name = "part"
+        for domain, version in self._model.opset_imports.items():
+            model.opset_import.add(domain=domain, version=version)
+        model.graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
+        model.graph.input.extend(_info(name, value) for name, value in feed.items())
+        model.graph.output.extend(
+            _info(str(value.name), example, shaped=False)
+            for value, example in zip(values, wanted, strict=True)
+        )
+        model.functions.extend(
+            ir.serde.serialize_function(one) for one in self._model.functions.values()
+        )
+        return model
+
+
+def _used(nodes: Iterable[ir.Node]) -> Iterable[ir.Value]:
+    """The inputs of nodes, and of the graphs inside them, each once."""
+    seen: dict[ir.Value, None] = {}
+    for node in nodes:
+        for value in node.inputs:
+            if value is not None:
+                seen[value] = None
+        for attribute in node.attributes.values():
+            inner = (
+                [attribute.value]
+                if attribute.type == ir.AttributeType.GRAPH
+                else attribute.value
+                if attribute.type == ir.AttributeType.GRAPHS
+                else []
+            )
+            for graph in inner:
+                made = {value for one in graph for value in one.outputs} | set(graph.inputs)
+                made |= set(graph.initializers.values())
+                seen.update(dict.fromkeys(value for value in _used(graph) if value not in made))
+    return seen
+
+
+def _values_of(own: Any, given: Any) -> Iterable[tuple[ir.Value, tuple[torch.fx.Node, int | None]]]:
+    """Which value of the ONNX graph stands for which node of torch's, or which result of it."""
+    if isinstance(own, torch.fx.Node):
+        if isinstance(given, ir.Value):
+            yield given, (own, None)
+        elif isinstance(given, (list, tuple)):
+            for place, value in enumerate(given):
+                if isinstance(value, ir.Value):
+                    yield value, (own, place)
+    elif isinstance(own, (list, tuple)) and isinstance(given, (list, tuple)):
+        for one, value in zip(own, given, strict=False):
+            yield from _values_of(one, value)
+
+
+def _pairs(result: Any, outputs: Any) -> tuple[list[Any], list[ir.Value]]:
+    """The results of a node and the values that stand for them, but for absent ones."""
+    if isinstance(outputs, ir.Value):
+        return [result], [outputs]
+    pairs = [
+        (one, value)
+        for one, value in zip(result, outputs, strict=False)
+        if one is not None and isinstance(value, ir.Value) and value.producer() is not None
+    ]
+    return [one for one, _ in pairs], [value for _, value in pairs]
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [to_array(one) for one in value]
+    return to_array(value)
+
+
+def _tensors(array: Any) -> list[torch.Tensor]:
+    return [from_array(np.asarray(one)) for one in _listed(array)]
+
+
+def _blank(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(tensor)
+
+
+def _info(name: str, value: Any, *, shaped: bool = True) -> onnx.ValueInfoProto:
+    if isinstance(value, (list, tuple)):
+        element = _info(name, value[0] if value else torch.zeros(0), shaped=False).type
+        return onnx.helper.make_value_info(name, onnx.helper.make_sequence_type_proto(element))
+    array = _array(value)
+    element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnx.helper.make_tensor_value_info(
+        name, element_type, list(array.shape) if shaped else None
+    )

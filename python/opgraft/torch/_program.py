@@ -1,0 +1,63 @@
+"""What an export gives: the ONNX model, which can be saved and called, and the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+import torch.onnx
+
+import opgraft
+from opgraft.torch import _private
+from opgraft.torch._examples import input_values
+from opgraft.torch._report import Report
+from opgraft.torch._tensors import from_array, to_array
+
+
+class Program(torch.onnx.ONNXProgram):
+    """An exported model: all that `torch.onnx.ONNXProgram` has, and a report.
+
+    >>> program = opgraft.torch.export(model, (x,))
+    >>> program.save("model.onnx")
+    >>> program(x)  # runs in ONNX Runtime
+    (tensor([...]),)
+    >>> print(program.report)
+    """
+
+    def __init__(
+        self, model: Any, exported_program: torch.export.ExportedProgram, report: Report
+    ) -> None:
+        super().__init__(model, exported_program)
+        self.report = report
+        self._session: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        """Runs the model in ONNX Runtime, with the arguments that it takes in torch. Complex
+        results have a last dimension of 2, real and imaginary part."""
+        assert self.exported_program is not None
+        leaves = _private.flat_arguments(self.exported_program, args, kwargs)
+        if leaves is None:
+            raise TypeError("the arguments are not built as those that the model was exported with")
+        values = input_values(self.exported_program, leaves)
+        names = [str(one.name) for one in self.model.graph.inputs]
+        feed = dict(zip(names, map(to_array, values), strict=True))
+        if self._session is None:
+            self.initialize_inference_session()
+        return tuple(from_array(np.asarray(one)) for one in self._session.run(None, feed))
+
+    def initialize_inference_session(self, initializer: Any = None) -> None:
+        """Makes the session that calls run in; `initializer` makes another than Opgraft's."""
+        super().initialize_inference_session(initializer or self.open_session)
+        self._session = self._inference_session
+
+    def open_session(self, model: str | bytes) -> Any:
+        """A session for the model, or for a part of it, with all that it may run allowed."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4  # errors are raised, which is enough
+        return opgraft.InferenceSession(model, options, allow=self.report.allow)
+
+    def release(self) -> None:
+        self._session = None
+        super().release()

@@ -1,0 +1,163 @@
+"""The report of an export: what each torch operator became, and what would make it portable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from opgraft.torch._dispatch import STANDARD, USER, Choice, Translated
+from opgraft.torch._graph import operator_name
+from opgraft.torch._ladder import KINDS
+
+_ORDER = (USER, STANDARD, *KINDS)
+#: What a kind is called in the table.
+_NAMES = {
+    USER: "your translation",
+    "operator": "your operator",
+    STANDARD: "ONNX",
+    "function": "ONNX (Opgraft)",
+    "pack": "pack",
+    "aten": "ATen node",
+    "python": "Python node",
+}
+
+
+@dataclass
+class Row:
+    """One torch operator, and one thing that it became."""
+
+    operator: str
+    count: int
+    #: "standard", "user" (by a translation of yours), "operator" (of yours), "function", "pack",
+    #: "aten" or "python".
+    kind: str
+    #: The operators of ONNX, the pack's, or the module.
+    became: str
+    #: What the model calls, where the operator is a part of that.
+    part_of: str = ""
+    #: What would make it portable; empty where it is.
+    advice: str = ""
+    #: Why it does not stand on a better rung: what it had there raised, or gave a wrong result.
+    because: str = ""
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether plain ONNX Runtime runs it, with nothing else installed."""
+        return self.kind in (STANDARD, USER, "function") or self.became.endswith("ONNX Runtime)")
+
+
+@dataclass
+class Report:
+    """What an export did; `print(report)` shows it as a table, `to_dict` and `to_json` give it to
+    programs.
+
+    >>> [row.operator for row in program.report.rows if row.kind == "aten"]
+    ['aten::linalg_svd']
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    #: How the model was captured: "non-strict", "strict", "draft", or "given".
+    captured: str = ""
+    #: Where the capture holds for the example alone.
+    specialised: list[str] = field(default_factory=list)
+    #: Whether operators of the model are random. What these give is compared by type and shape.
+    is_random: bool = False
+    #: What was compared with torch; empty where verification was not asked for.
+    verified: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    #: What a session must allow to run the model, and the packs that must be loaded.
+    allow: list[str] = field(default_factory=list)
+    packs: list[str] = field(default_factory=list)
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether plain ONNX Runtime runs the model, with nothing else installed."""
+        return not self.allow and not self.packs and all(row.is_portable for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "is_portable": self.is_portable}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1)
+
+    def __str__(self) -> str:
+        lines = _table(
+            ["torch operator", "count", "became", ""],
+            [[_title(one), str(one.count), _became(one), _remark(one)] for one in self.rows],
+        )
+        lines.append("")
+        lines.append(f"captured: {self.captured}")
+        if self.specialised:
+            lines.append("specialised: it holds where these are as in the example")
+            lines += [f"  {note}" for note in self.specialised]
+        lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
+        lines += [f"note: {note}" for note in self.notes]
+        lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
+        if self.allow:
+            lines.append(f"to run it: opgraft.InferenceSession(model, allow={self.allow!r})")
+        elif self.is_portable:
+            lines.append("to run it: any ONNX Runtime")
+        else:
+            lines.append("to run it: opgraft.InferenceSession(model)")
+        return "\n".join(lines)
+
+
+def rows_of(translated: Translated) -> list[Row]:
+    """One row for each operator and each thing it became; what is not portable comes last."""
+    made: dict[Any, list[str]] = {}
+    for node in translated.onnx.model.graph.all_nodes():
+        made.setdefault(node.meta.get("node"), []).append(
+            f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        )
+    rows: dict[tuple[str, str, str], Row] = {}
+    for choice in translated.choices.values():
+        row = _row(choice, made.get(choice.node, []))
+        known = rows.setdefault((row.operator, row.kind, row.became), row)
+        known.count += 1
+        known.because = known.because or row.because
+    return sorted(rows.values(), key=lambda row: (_ORDER.index(row.kind), row.operator))
+
+
+def _row(choice: Choice, made: Iterable[str]) -> Row:
+    name = operator_name(choice.node.target)
+    names = ", ".join(dict.fromkeys(one for one in made if one != "Constant"))
+    part_of = "" if choice.origin == name else choice.origin
+    if choice.graft is None:
+        return Row(name, 0, choice.kind, names, part_of, because=choice.because)
+    became = names if choice.kind == "function" else choice.graft.became
+    return Row(name, 0, choice.kind, became, part_of, choice.graft.advice, choice.because)
+
+
+def _title(row: Row) -> str:
+    is_worth_it = row.part_of and row.kind not in (STANDARD, USER)
+    return f"{row.operator} (of {row.part_of})" if is_worth_it else row.operator
+
+
+def _became(row: Row) -> str:
+    name = _NAMES[row.kind]
+    if row.kind in ("function", STANDARD, USER):
+        shown = row.became if len(row.became) <= 40 else row.became[:37] + "..."
+        return f"{name}: {shown}" if shown else name
+    return name if row.became in ("", "ATen") else f"{name}: {row.became}"
+
+
+def _remark(row: Row) -> str:
+    because = f"since {row.because}" if row.because else ""
+    advice = f"portable with: {row.advice}" if row.advice else ""
+    return "; ".join(filter(None, (because, advice)))
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    cells = [head, *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+
+    def line(row: list[str]) -> str:
+        aligned = [
+            cell.rjust(width) if head[i] == "count" else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        return "  ".join(aligned).rstrip()
+
+    return [line(head), "  ".join("-" * width for width in widths if width), *map(line, rows)]

@@ -1,0 +1,259 @@
+"""From an operator of ours to the schema that torch knows it by."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opgraft import _signature
+from opgraft._declare import Operator
+from opgraft._packs import NativeOperator
+from opgraft._signature import OPTIONAL, VARIADIC
+
+_KINDS = {
+    _signature.FLOAT: "float",
+    _signature.INT: "int",
+    _signature.STRING: "str",
+    _signature.FLOATS: "float[]",
+    _signature.INTS: "int[]",
+    _signature.STRINGS: "str[]",
+}
+_LARGEST_FLOAT = float.fromhex("0x1.fffffep+127")  # of float32, which attributes are
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An input or output, by its name in the declaration and by that in torch's schema."""
+
+    declared: str
+    name: str
+    occurrence: int
+
+
+@dataclass(frozen=True)
+class Attribute:
+    declared: str
+    name: str
+    kind: int  # a number of AttributeProto.AttributeType
+    type: str  # in torch's schema
+    default: str | None  # in torch's schema; None: it must be given
+
+
+@dataclass(frozen=True)
+class TorchSchema:
+    """An operator of ours as torch sees it."""
+
+    full_name: str  # "domain::Name"
+    version: int
+    module: str  # the Python module that declares it; empty for an operator of a pack
+    answers_to: str  # "aten::linalg_inv": the torch operator that it can stand for; or empty
+    documentation: str
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    attributes: tuple[Attribute, ...]
+    #: The argument that says how many outputs are wanted, where that is the caller's choice.
+    count: str | None
+
+    @property
+    def domain(self) -> str:
+        return self.full_name.partition("::")[0]
+
+    @property
+    def op_type(self) -> str:
+        return self.full_name.partition("::")[2]
+
+    @property
+    def text(self) -> str:
+        """As torch.library.define takes it, behind the name."""
+        parts = [f"{_INPUTS[one.occurrence].format(one.name)}" for one in self.inputs]
+        keywords = [f"int {self.count}"] if self.count is not None else []
+        for one in self.attributes:
+            keywords.append(
+                f"{one.type} {one.name}" + ("" if one.default is None else f"={one.default}")
+            )
+        if keywords:
+            parts += ["*", *keywords]
+        given = [
+            ("Tensor[] " if one.occurrence == VARIADIC else "Tensor ") + one.name
+            for one in self.outputs
+        ]
+        result = given[0].split()[0] if len(given) == 1 else f"({', '.join(given)})"
+        return f"({', '.join(parts)}) -> {result}"
+
+    def count_outputs(self, given: Mapping[str, Any]) -> int:
+        """How many tensors a call with these keyword arguments gives."""
+        if self.count is None:
+            return len(self.outputs)
+        return len(self.outputs) - 1 + int(given[self.count])
+
+    def attributes_of(self, given: Mapping[str, Any], who: str = "") -> dict[str, Any]:
+        """The attributes among keyword arguments, as a node of ONNX would hold them; those that
+        are left to their defaults are not there."""
+        found = {}
+        for one in self.attributes:
+            value = given.get(one.name)
+            if value is not None:
+                found[one.declared] = self._checked(one, value)
+        return found
+
+    def _checked(self, attribute: Attribute, value: Any) -> Any:
+        """A float is what fits into a float32, since that is what a model holds."""
+        if attribute.kind == _signature.FLOATS:
+            return [self._rounded(attribute, one) for one in value]
+        if attribute.kind == _signature.FLOAT:
+            return self._rounded(attribute, value)
+        return list(value) if isinstance(value, (list, tuple)) else value
+
+    def _rounded(self, attribute: Attribute, value: float) -> float:
+        import numpy as np
+
+        if math.isfinite(value) and abs(value) > _LARGEST_FLOAT:
+            from opgraft._errors import Error
+
+            raise Error(
+                f"{self.full_name}: attribute '{attribute.declared}' is {value!r}, expected a "
+                "number that a float32 can hold, as attributes of ONNX are. To mend it: make it "
+                "an input"
+            )
+        return float(np.float32(value))
+
+    def arrange(self, values: Sequence[Any]) -> Any:
+        """All outputs of a call, in one list, as torch wants them."""
+        if self.count is not None:
+            first = len(self.outputs) - 1
+            values = [*values[:first], list(values[first:])]
+        if not values:
+            return None
+        return values[0] if len(values) == 1 else tuple(values)
+
+
+_INPUTS = {_signature.REQUIRED: "Tensor {}", OPTIONAL: "Tensor? {}=None", VARIADIC: "Tensor[] {}"}
+
+
+class Unfit(Exception):
+    """Why an operator cannot be one of torch's."""
+
+
+def of_declared(operator: Operator) -> TorchSchema:
+    signature = operator.signature
+    _check_types(signature.inputs, signature.outputs, [allowed for allowed, _ in signature.types])
+    attributes = [
+        (one.name, one.kind, one.is_required, one.default, _is_bool(one))
+        for one in signature.attributes
+    ]
+    return _make(
+        operator.full_name,
+        1,
+        operator.module,
+        operator.torch_name,
+        operator.documentation,
+        [(one.name, one.occurrence) for one in signature.inputs],
+        [(one.name, one.occurrence) for one in signature.outputs],
+        attributes,
+    )
+
+
+def of_native(operator: NativeOperator) -> TorchSchema:
+    _check_types(operator.inputs, operator.outputs, [one.allowed for one in operator.types])
+    return _make(
+        operator.full_name,
+        operator.since_version,
+        "",
+        operator.torch_name,
+        operator.documentation,
+        [(one.name, one.occurrence) for one in operator.inputs],
+        [(one.name, one.occurrence) for one in operator.outputs],
+        [(one.name, one.kind, one.is_required, one.default, False) for one in operator.attributes],
+    )
+
+
+def _check_types(inputs: Any, outputs: Any, types: Sequence[Sequence[int]]) -> None:
+    strings = [_signature.ELEMENT_TYPES["string"]]
+    for one in (*inputs, *outputs):
+        if list(types[one.type]) == strings and one.occurrence != OPTIONAL:
+            raise Unfit(f"'{one.name}' is a tensor of strings, and torch has none")
+
+
+def _is_bool(attribute: _signature.Attribute) -> bool:
+    if attribute.kind == _signature.INT:
+        return attribute.convert is bool
+    return attribute.kind == _signature.INTS and attribute.convert([2]) in ([True], (True,))
+
+
+def _make(
+    full_name: str,
+    version: int,
+    module: str,
+    answers_to: str,
+    documentation: str,
+    inputs: Sequence[tuple[str, int]],
+    outputs: Sequence[tuple[str, int]],
+    attributes: Sequence[tuple[str, int, bool, Any, bool]],
+) -> TorchSchema:
+    taken: set[str] = set()
+    made_inputs = tuple(Parameter(name, _name(name, taken), how) for name, how in inputs)
+    made_attributes = []
+    for name, kind, is_required, default, is_bool in attributes:
+        if kind not in _KINDS:
+            raise Unfit(
+                f"its attribute '{name}' is a tensor, which no argument of torch's can be that is "
+                "the same in every call. To mend it: make it an input"
+            )
+        type_ = _KINDS[kind].replace("int", "bool") if is_bool else _KINDS[kind]
+        text: str | None = None
+        if not is_required:
+            text = _default(default, is_bool)
+            if text == "None":
+                type_ += "?"
+        made_attributes.append(Attribute(name, _name(name, taken), kind, type_, text))
+    is_open = bool(outputs) and outputs[-1][1] == VARIADIC
+    count = _name("outputs", taken) if is_open else None
+    results: set[str] = set(taken)
+    return TorchSchema(
+        full_name,
+        version,
+        module,
+        answers_to,
+        documentation,
+        made_inputs,
+        tuple(Parameter(name, _name(name, results), how) for name, how in outputs),
+        tuple(made_attributes),
+        count,
+    )
+
+
+def _default(value: Any, is_bool: bool) -> str:
+    """In torch's schema; "None" where that has no way of writing it, for what an attribute is if
+    it is not given."""
+    if value is None or value is inspect.Parameter.empty:
+        return "None"
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "surrogateescape")
+    if isinstance(value, str):
+        return f'"{value}"' if re.fullmatch(r"[\w .:+-]*", value, re.ASCII) else "None"
+    if isinstance(value, (list, tuple)):
+        parts = [_default(one, is_bool) for one in value]
+        is_plain = all(isinstance(one, (int, float)) for one in value) and "None" not in parts
+        return f"[{', '.join(parts)}]" if is_plain else "None"
+    if is_bool:
+        return str(bool(value))
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else "None"
+    return str(int(value))
+
+
+def _name(declared: str, taken: set[str]) -> str:
+    """A name that torch takes for an argument, and that no other one has."""
+    name = re.sub(r"\W", "_", declared, flags=re.ASCII)
+    if not name or name[0].isdigit() or keyword.iskeyword(name) or name in ("self", "None"):
+        name += "_" if name and not name[0].isdigit() else ""
+        name = f"x{name}" if not name or name[0].isdigit() else name
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name

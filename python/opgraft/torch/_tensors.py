@@ -1,0 +1,49 @@
+"""Tensors of torch as arrays of NumPy, and back, for every type that ONNX Runtime has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+#: Types that NumPy lacks, which ml_dtypes has under the same names; as integers of their size.
+_BY_BITS = {
+    "bfloat16": (torch.bfloat16, torch.uint16),
+    "float8_e4m3fn": (torch.float8_e4m3fn, torch.uint8),
+    "float8_e4m3fnuz": (torch.float8_e4m3fnuz, torch.uint8),
+    "float8_e5m2": (torch.float8_e5m2, torch.uint8),
+    "float8_e5m2fnuz": (torch.float8_e5m2fnuz, torch.uint8),
+}
+_NAMES = {dtype: name for name, (dtype, _) in _BY_BITS.items()}
+
+
+def from_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """The tensor that shares the array's memory."""
+    if array.dtype.name not in _BY_BITS:
+        # NumPy has two types of one name for each integer of 64 bits, torch knows one of them.
+        return torch.from_numpy(array.view(array.dtype.name) if array.dtype.kind in "iu" else array)
+    dtype, bits = _BY_BITS[array.dtype.name]
+    return torch.from_numpy(array.view(str(bits).removeprefix("torch."))).view(dtype)
+
+
+def to_array(value: Any) -> np.ndarray[Any, Any]:
+    """A tensor, or a number, as ONNX has it: complex ones have a last dimension of 2 more."""
+    if isinstance(value, bool):
+        return np.array(value)
+    if isinstance(value, int):
+        return np.array(value, np.int64)
+    if isinstance(value, float):
+        return np.array(value, np.float64)
+    tensor: torch.Tensor = value.detach().resolve_conj().resolve_neg()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if tensor.layout != torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.dtype not in _NAMES:
+        return np.asarray(tensor.cpu().numpy())
+    import ml_dtypes
+
+    name = _NAMES[tensor.dtype]
+    bits = tensor.cpu().contiguous().view(_BY_BITS[name][1]).numpy()
+    return np.asarray(bits.view(getattr(ml_dtypes, name)))

@@ -1,0 +1,156 @@
+"""From operators of ours in torch's graphs to their nodes in ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from opgraft._errors import Error
+from opgraft._signature import REQUIRED, VARIADIC
+from opgraft.torch import _nodes, _operators, _private
+from opgraft.torch._schema import TorchSchema
+
+#: In the metadata of a node: the Python module that declares its operator, for other processes.
+MODULE_ENTRY = "opgraft.module"
+
+
+def translation_table(*, answering: bool = True) -> dict[Any, Callable[..., Any]]:
+    """For `torch.onnx.export(..., custom_translation_table=...)`: how operators of ours become
+    nodes, those declared by `@opgraft.op` and those of packs that are loaded.
+
+    Where an operator says by `torch=` or `.Torch(...)` which of torch's it can stand for, it does
+    so, even where torch has a translation of its own; not if `answering` is false.
+
+    >>> torch.onnx.export(model, (x,), "model.onnx", dynamo=True,
+    ...                   custom_translation_table=opgraft.torch.translation_table())
+    """
+    table = own_translations()
+    if answering:
+        table |= answering_translations()
+    return table
+
+
+def own_translations() -> dict[Any, Callable[..., Any]]:
+    """By `torch.ops.<namespace>.<name>.default` of each operator of ours."""
+    return {one.overload: _translation(one.schema) for one in _operators.known()}
+
+
+def answering_translations() -> dict[Any, Callable[..., Any]]:
+    """By the operators of torch's that operators of ours say they can stand for.
+
+    A translation raises an Error where the arguments are none that the operator has.
+    """
+    table: dict[Any, Callable[..., Any]] = {}
+    for one in _operators.known():
+        for name in filter(None, map(str.strip, one.schema.answers_to.split(","))):
+            for overload in _overloads(name):
+                table.setdefault(overload, answer(one.schema, overload))
+    return table
+
+
+def _translation(schema: TorchSchema) -> Callable[..., Any]:
+    def translate(*args: Any, **kwargs: Any) -> Any:
+        named = dict(zip((one.name for one in schema.inputs), args, strict=False)) | kwargs
+        inputs = [named.get(one.name) for one in schema.inputs]
+        return _append(schema, inputs, kwargs, schema.count_outputs(kwargs))
+
+    translate.__name__ = schema.op_type
+    return translate
+
+
+def _append(
+    schema: TorchSchema, inputs: Sequence[Any], given: Mapping[str, Any], outputs: int
+) -> Any:
+    """Adds the node, and gives its outputs as torch arranges them."""
+    values: list[Any] = []
+    for parameter, value in zip(schema.inputs, inputs, strict=True):
+        values += value if parameter.occurrence == VARIADIC else [value]
+    while values and values[-1] is None:
+        values.pop()
+    for one in schema.attributes:
+        if isinstance(given.get(one.name), ir.Value):
+            raise Error(
+                f"{schema.full_name}: attribute '{one.declared}' is computed in the model, but "
+                "expected to be a constant, as attributes of ONNX are. To mend it: make it an input"
+            )
+    attributes = {
+        one.declared: ir.Attr(one.declared, ir.AttributeType(one.kind), value)
+        for one in schema.attributes
+        if (value := _plain(schema.attributes_of(given).get(one.declared))) is not None
+    }
+    made = _nodes.append(
+        schema.domain,
+        schema.op_type,
+        values,
+        attributes,
+        outputs,
+        version=schema.version if schema.domain else None,
+    )
+    if schema.module and made:
+        made[0].producer().metadata_props[MODULE_ENTRY] = schema.module
+    return schema.arrange(made)
+
+
+def _plain(value: Any) -> Any:
+    """As ONNX holds it, in which a bool is an integer."""
+    if isinstance(value, bool):
+        return int(value)
+    return list(map(_plain, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _overloads(name: str) -> list[Any]:
+    """What `namespace::name` or `namespace::name.overload` names, and writes to no argument."""
+    qualified, _, wanted = name.partition(".")
+    namespace, _, operator = qualified.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), operator, None)
+    if packet is None:
+        return []
+    names = [wanted] if wanted else packet.overloads()
+    found = [getattr(packet, one, None) for one in names]
+    return [one for one in found if one is not None and not _private.is_mutable(one)]
+
+
+def answer(schema: TorchSchema, overload: Any) -> Callable[..., Any]:
+    """A call of one of torch's own operators as a node of ours: tensors in their order, attributes
+    by their names."""
+    arguments, returns = _private.schema_of(overload)
+    attributes = {one.declared: one.name for one in schema.attributes}
+    required = sum(one.occurrence == REQUIRED for one in schema.inputs)
+
+    def translate(*args: Any, **kwargs: Any) -> Any:
+        named = dict(zip((one.name for one in arguments), args, strict=False)) | kwargs
+        tensors: list[Any] = []
+        given: dict[str, Any] = {}
+        for argument in arguments:
+            value = named.get(argument.name, argument.default)
+            if "Tensor" in argument.type:
+                tensors.append(value)
+            elif argument.name in attributes:
+                given[attributes[argument.name]] = value
+            elif not argument.has_default or value != argument.default:
+                raise _mismatch(schema, overload, f"'{argument.name}' is {value!r}")
+        while tensors and tensors[-1] is None:
+            tensors.pop()
+        if not required <= len(tensors) <= len(schema.inputs):
+            raise _mismatch(schema, overload, f"{len(tensors)} tensors are given")
+        if len(returns) > len(schema.outputs) or schema.count is not None:
+            raise _mismatch(schema, overload, f"{len(returns)} outputs are wanted")
+        for parameter in schema.inputs[len(tensors) :]:
+            tensors.append([] if parameter.occurrence == VARIADIC else None)
+        values = _append(schema, tensors, given, len(schema.outputs))
+        wanted = (values if isinstance(values, tuple) else (values,))[: len(returns)]
+        return wanted[0] if len(wanted) == 1 else wanted
+
+    translate.__name__ = schema.op_type
+    return translate
+
+
+def _mismatch(schema: TorchSchema, overload: Any, what: str) -> Error:
+    return Error(
+        f"{schema.full_name} says that it can stand for {overload}, but not here: {what}, which it "
+        "has nothing for. To mend it: opgraft.torch.translation_table(answering=False), or declare "
+        "what is missing"
+    )

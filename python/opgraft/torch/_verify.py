@@ -1,0 +1,82 @@
+"""Runs an exported program, compares it with the model in torch, and finds who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from opgraft.torch import _compare, _graph, _private
+from opgraft.torch._dispatch import Translated
+from opgraft.torch._examples import Example, Model, examples
+from opgraft.torch._localise import Guilt, find_guilty
+from opgraft.torch._program import Program
+
+
+@dataclass
+class Verdict:
+    """What verification says of a program."""
+
+    #: What went wrong, in words; empty where all is well.
+    problem: str = ""
+    #: Whether the program does not run at all.
+    fails: bool = False
+    guilt: Guilt | None = None
+
+
+@dataclass
+class Verifier:
+    """The reference that every attempt at a program is held against."""
+
+    model: Any
+    captured: torch.export.ExportedProgram
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    notes: list[str] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._reference = Model(self.model, self.captured)
+        for one in examples(self._reference, self.captured, self.args, self.kwargs):
+            if isinstance(one, str):
+                self.notes.append(one)
+            else:
+                self.examples.append(one)
+
+    def verify(
+        self,
+        program: Program,
+        translated: Translated,
+        progress: Callable[[float], None] = lambda share: None,
+    ) -> Verdict:
+        is_random = any(
+            _graph.is_random(node.target) for _, node in _graph.calls(translated.decomposed)
+        )
+        for example in self.examples:
+            problem, fails = self._problem(program, example, blind=is_random)
+            if not problem and not is_random:
+                continue
+            # What is random agrees in no two runs; each operator alone can be compared.
+            guilt = find_guilty(translated, example.leaves, program.open_session, progress)
+            if guilt is not None or problem:
+                return Verdict(problem and f"with {example.what}, {problem}", fails, guilt)
+        return Verdict()
+
+    def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, bool]:
+        """What is wrong with a run, in words, and whether it failed."""
+        args, kwargs = _private.unflatten(example.leaves, example.tree)
+        try:
+            got = program(*args, **kwargs)
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}", True
+        if blind:
+            wanted = [torch.zeros_like(_compare.plain(one)) for one in example.wanted]
+            return _compare.difference(wanted, [torch.zeros_like(one) for one in got]), False
+        return _compare.difference(example.wanted, got, lambda: self._disturbed(example)), False
+
+    def _disturbed(self, example: Example) -> list[Any]:
+        leaves = [_compare.disturb(leaf) for leaf in example.leaves]
+        return self._reference.results(leaves, example.tree)

@@ -1,0 +1,79 @@
+"""What Python nodes of exported models run: operators that are registered with torch from Python,
+or from a library that Python loads.
+
+A session that runs such a model allows this module, and the one that defines the operator.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+
+from opgraft._errors import PolicyError, UnavailableError
+from opgraft.torch import _private
+from opgraft.torch._aten_text import read_arguments
+from opgraft.torch._tensors import from_array, to_array
+
+
+class TorchOperator:
+    """Runs `torch.ops.<operator>.<overload_name>`; `arguments` and `results` are written as those
+    of an ATen node (docs/aten.md). `defined_in` is the module to import first.
+
+    Operators that torch itself has in C++ are refused: which of them a model may run is said for
+    ATen nodes.
+    """
+
+    #: Opgraft's bridge asks the host's policy for the module that this argument names.
+    module_argument = "defined_in"
+    copy_inputs = True
+
+    def __init__(
+        self,
+        operator: str,
+        arguments: str,
+        results: str,
+        overload_name: str = "",
+        defined_in: str = "",
+        encoding: int = 1,
+    ) -> None:
+        del results  # 'output_types' of the node tells the runtime the same
+        if encoding != 1:
+            raise UnavailableError(
+                f"{operator}: its arguments are written in encoding {encoding}; this opgraft reads "
+                "encoding 1. Install a newer one"
+            )
+        if defined_in:
+            importlib.import_module(defined_in)
+        self._operator = _private.find_operator(operator, overload_name)
+        if self._operator is None:
+            raise UnavailableError(
+                f"torch has no operator {operator}"
+                + (f".{overload_name}" if overload_name else "")
+                + (
+                    f" after the import of '{defined_in}'"
+                    if defined_in
+                    else "; the model does not say which module defines it: import it first, "
+                    'InferenceSession(..., imports=["..."])'
+                )
+            )
+        if _private.is_torchs_own(self._operator):
+            raise PolicyError(
+                f"{operator} is an operator of torch's own in C++, which a Python node does not run"
+            )
+        self._arguments = read_arguments(arguments)
+
+    def compute(self, *inputs: Any) -> Any:
+        tensors = [None if one is None else from_array(one) for one in inputs]
+        args, kwargs = self._arguments.bind(tensors)
+        with torch.no_grad():
+            results = self._operator(*args, **kwargs)
+        flat = _flatten(results)
+        return to_array(flat[0]) if len(flat) == 1 else tuple(map(to_array, flat))
+
+
+def _flatten(results: Any) -> list[Any]:
+    if isinstance(results, (list, tuple)):
+        return [one for result in results for one in _flatten(result)]
+    return [] if results is None else [results]

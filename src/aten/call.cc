@@ -1,0 +1,315 @@
+// Arguments by the schema, then the dispatcher, then the results.
+#include "aten/call.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "aten/results.h"
+#include "core/text.h"
+
+namespace opgraft::aten {
+namespace {
+
+/// More than any operator has arguments. Those of a newer libtorch that the schema here does not
+/// know find zeros: nothing, 0 or false.
+constexpr std::size_t kStack = 64;
+
+/// The version of libtorch whose schemas operators.inc holds.
+constexpr std::uint64_t kSchemaVersion = (std::uint64_t{2} << 56U) | (std::uint64_t{13} << 48U);
+
+/// Operators need no gradients here, whatever the thread does otherwise.
+class NoGradients {
+ public:
+  explicit NoGradients(const Libtorch& libtorch)
+      : libtorch_(libtorch), was_enabled_(libtorch.grad_mode_is_enabled()) {
+    if (was_enabled_) libtorch_.grad_mode_set_enabled(false);
+  }
+  NoGradients(const NoGradients&) = delete;
+  NoGradients& operator=(const NoGradients&) = delete;
+  ~NoGradients() {
+    if (was_enabled_) libtorch_.grad_mode_set_enabled(true);
+  }
+
+ private:
+  const Libtorch& libtorch_;
+  const bool was_enabled_;
+};
+
+/// Gives back the results of a call that have not been taken.
+class Results {
+ public:
+  Results(const Libtorch& libtorch, const std::vector<WrittenResult>& said, const Value* stack)
+      : libtorch_(libtorch), said_(said), stack_(stack) {}
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  ~Results() {
+    for (std::size_t i = 0; i < said_.size(); ++i) {
+      if (said_[i].form == WrittenResult::Form::kList) {
+        FreeList(reinterpret_cast<List>(stack_[i]));
+      } else if (IsTensor(said_[i])) {
+        (void)libtorch_.delete_tensor_object(reinterpret_cast<Tensor>(stack_[i]));
+      }
+    }
+  }
+
+  static bool IsTensor(const WrittenResult& said) {
+    return said.form == WrittenResult::Form::kTensor || said.form == WrittenResult::Form::kNull;
+  }
+
+ private:
+  void FreeList(List list) const {
+    std::size_t size = 0;
+    (void)libtorch_.list_size(list, &size);
+    for (std::size_t i = 0; i < size; ++i) {
+      Value tensor = 0;
+      (void)libtorch_.list_get_item(list, i, &tensor);
+      (void)libtorch_.delete_tensor_object(reinterpret_cast<Tensor>(tensor));
+    }
+    (void)libtorch_.delete_list(list);
+  }
+
+  const Libtorch& libtorch_;
+  const std::vector<WrittenResult>& said_;
+  const Value* const stack_;
+};
+
+/// Whether the schema's result is what the node says.
+bool Fits(const Type& type, WrittenResult::Form form) {
+  switch (form) {
+    case WrittenResult::Form::kTensor:
+    case WrittenResult::Form::kNull: return type.kind == Kind::kTensor && !type.is_list;
+    case WrittenResult::Form::kList: return type.kind == Kind::kTensor && type.is_list;
+    case WrittenResult::Form::kInt: return type.kind == Kind::kInt && !type.is_list;
+    case WrittenResult::Form::kFloat: return type.kind == Kind::kFloat && !type.is_list;
+    case WrittenResult::Form::kBool: return type.kind == Kind::kBool && !type.is_list;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string NodeText::Who() const {
+  const std::string name =
+      operator_name.find("::") == std::string::npos ? "aten::" + operator_name : operator_name;
+  return "node '" + node + "', operator " + name + (overload.empty() ? "" : "." + overload);
+}
+
+Status FindOperator(const NodeText& text, Operator* found) {
+  const std::string_view name = WithoutNamespace(text.operator_name);
+  if (name.empty()) {
+    return Status::Model(text.Who() +
+                         ": ATen nodes run operators of the namespace aten alone, and nothing else "
+                         "can be known here to be one; write it as an operator of your own "
+                         "(@opgraft.op), or export the model with operators of aten");
+  }
+  std::vector<Operator> overloads = FindOperators(name);
+  for (Operator& one : overloads) {
+    if (one.schema.overload != text.overload) continue;
+    *found = std::move(one);
+    return Status();
+  }
+  std::string others;
+  for (const Operator& one : overloads) {
+    others += (others.empty() ? "" : ", ") + ("'" + std::string(one.schema.overload) + "'");
+  }
+  return Status::Model(text.Who() +
+                       (overloads.empty()
+                            ? ": there is no such operator, or it writes to its arguments or needs "
+                              "what a node cannot say. Export the model again with this Opgraft, "
+                              "or write the operator yourself (@opgraft.op)"
+                            : ": it has no such overload; there are " + others));
+}
+
+Status Call::Make(const Libtorch& libtorch, const NodeText& text, const Operator& op,
+                  std::size_t inputs, std::size_t outputs, std::unique_ptr<const Call>* call) {
+  std::unique_ptr<Call> made(new Call(libtorch, text));
+  made->name_ = "aten::" + std::string(op.schema.name);
+  made->overload_ = op.schema.overload;
+  made->keeps_first_ = op.is_uninitialized && op.schema.name.starts_with("resize");
+  made->is_uninitialized_ = op.is_uninitialized;
+  made->may_be_lazy_ = op.schema.name == "_neg_view";
+  made->guard_ = FindGuard(op.schema.name);
+  Status status = made->ReadArguments(text, op, inputs);
+  if (status.ok()) status = made->ReadOutputs(text, op, outputs);
+  if (status.ok()) *call = std::move(made);
+  return status;
+}
+
+Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t inputs) {
+  std::vector<WrittenArgument> arguments;
+  Status status = aten::ReadArguments(text.arguments, who_, &arguments);
+  if (!status.ok()) return status;
+  const std::vector<Parameter>& parameters = op.schema.parameters;
+  std::vector<const Written*> given(parameters.size(), nullptr);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const WrittenArgument& argument = arguments[i];
+    std::size_t place = i;
+    if (!argument.name.empty()) {
+      const auto found =
+          std::find_if(parameters.begin(), parameters.end(),
+                       [&](const Parameter& one) { return one.name == argument.name; });
+      place = static_cast<std::size_t>(found - parameters.begin());
+    }
+    if (place >= parameters.size() || given[place] != nullptr) {
+      const bool is_twice = place < parameters.size();
+      return Status::Model(
+          who_ + ": " +
+          (argument.name.empty()
+               ? "it takes " + std::to_string(parameters.size()) + " arguments, the node has " +
+                     std::to_string(arguments.size())
+               : "its argument '" + argument.name + "' is " + (is_twice ? "given twice" : "none")));
+    }
+    given[place] = &argument.value;
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& parameter = parameters[i];
+    slot_names_.push_back(who_ + ", argument '" + std::string(parameter.name) + "'");
+    Written standard;
+    if (given[i] == nullptr) {
+      if (parameter.default_text.empty()) {
+        return Status::Model(slot_names_.back() + " is missing in the node");
+      }
+      status = ReadWritten(parameter.default_text, slot_names_.back(), &standard);
+      if (!status.ok()) return status;
+    }
+    const Written& written = given[i] != nullptr ? *given[i] : standard;
+    Slot& slot = slots_.emplace_back();
+    status = Slot::Make(libtorch_, parameter.type, written, inputs, slot_names_.back(), &slot);
+    if (!status.ok()) return status;
+    // Normalization in training mode writes to its statistics, though the schema does not say so.
+    if (parameter.name.starts_with("running_")) slot.Copy();
+    if (slot.IsScalar()) {
+      return Status::Model(slot_names_.back() + " is a Scalar, which " + libtorch_.Name() +
+                           "'s C interface does not take");
+    }
+    may_be_lazy_ |= slot.IsComplex();
+    if (IsSize(parameter.name) && !slot.LimitSize()) {
+      return Status::Model(slot_names_.back() + ": expected a number below 2^31");
+    }
+    if (guard_ == nullptr) continue;
+    guarded_names_.emplace_back(parameter.name);
+    guarded_values_.push_back(written);
+  }
+  return Status();
+}
+
+Status Call::ReadOutputs(const NodeText& text, const Operator& op, std::size_t outputs) {
+  Status status = ReadResults(text.outputs, who_, &results_);
+  if (!status.ok()) return status;
+  const std::vector<Result>& given = op.schema.results;
+  bool fits = given.size() == results_.size();
+  for (std::size_t i = 0; fits && i < given.size(); ++i) {
+    fits = Fits(given[i].type, results_[i].form);
+  }
+  if (!fits) {
+    std::string gives;
+    for (const Result& one : given) gives += (gives.empty() ? "" : ", ") + one.type.Text();
+    return Status::Model(who_ + ": it gives (" + gives + "), the node's attribute 'results' says " +
+                         Readable(text.outputs.substr(0, 200)));
+  }
+  node_outputs_ = OutputsOf(results_);
+  for (std::size_t i = 0; i < node_outputs_.size(); ++i) {
+    output_names_.push_back(who_ + ": result " + std::to_string(i));
+  }
+  if (outputs > node_outputs_.size()) {
+    return Status::Model(who_ + ": the node has " + std::to_string(outputs) +
+                         " outputs, its attribute 'results' describes " +
+                         std::to_string(node_outputs_.size()));
+  }
+  return Status();
+}
+
+Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack) const {
+  Status status;
+  std::size_t made = 0;
+  for (; made < slots_.size() && status.ok(); ++made) {
+    status = slots_[made].MakeValue(libtorch_, dtypes_, inputs, slot_names_[made], &stack[made]);
+  }
+  const auto free = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) slots_[i].Free(libtorch_, stack[i]);
+  };
+  if (!status.ok()) {
+    free(made - 1);
+    return status;
+  }
+  Value arguments[kStack];
+  std::memcpy(arguments, stack, sizeof(arguments));
+  const NoGradients no_gradients(libtorch_);
+  const Failure failure =
+      libtorch_.call_dispatcher(name_.c_str(), overload_.c_str(), stack, kSchemaVersion);
+  if (failure == 0) return Status();
+  const std::string why = libtorch_.TakeErrorText();
+  if (why.find("Could not find schema for") != why.npos) {
+    // It has not looked at the arguments.
+    std::memcpy(stack, arguments, sizeof(arguments));
+    free(slots_.size());
+    return Status::Unavailable(who_ + ": " + libtorch_.Name() + " (" + libtorch_.path +
+                               ") has no such operator; use another version");
+  }
+  return Status::Error(who_ + ": " + why);
+}
+
+Status Call::Run(std::span<const InputTensor> inputs, Outputs& outputs) const {
+  if (guard_ != nullptr) {
+    const std::string wrong = guard_(NamedArguments(guarded_names_, guarded_values_, inputs));
+    if (!wrong.empty()) return Status::Error(who_ + ": " + wrong);
+  }
+  Value stack[kStack] = {};
+  if (Status status = Invoke(inputs, stack); !status.ok()) return status;
+  const Results results(libtorch_, results_, stack);
+  Taking taking = {may_be_lazy_, is_uninitialized_, {}};
+  if (keeps_first_) {
+    const InputTensor& first = inputs[slots_[0].place()];
+    const Dtype* const dtype = FindDtype(first.element_type, false);
+    taking.shown = {static_cast<const std::byte*>(first.data),
+                    Count(first.shape) * static_cast<std::size_t>(dtype->size)};
+  }
+  std::size_t index = 0;
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    Status status = Store(results_[i], stack[i], taking, outputs, &index);
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+Status Call::Store(const WrittenResult& said, Value value, const Taking& taking, Outputs& outputs,
+                   std::size_t* index) const {
+  const auto store_number = [&](const auto number) {
+    void* data = nullptr;
+    Status status = outputs.Allocate((*index)++, {}, &data);
+    if (status.ok() && data != nullptr) std::memcpy(data, &number, sizeof(number));
+    return status;
+  };
+  const auto store_tensor = [&](Tensor tensor, const WrittenResult::Tensor& tensor_said) {
+    const std::size_t at = (*index)++;
+    return StoreTensor(libtorch_, dtypes_, tensor, tensor_said, taking, output_names_[at], at,
+                       outputs);
+  };
+  switch (said.form) {
+    case WrittenResult::Form::kNull: return Status();
+    case WrittenResult::Form::kInt: return store_number(static_cast<std::int64_t>(value));
+    case WrittenResult::Form::kFloat: return store_number(std::bit_cast<double>(value));
+    case WrittenResult::Form::kBool: return store_number(value != 0);
+    case WrittenResult::Form::kTensor:
+      return store_tensor(reinterpret_cast<Tensor>(value), said.tensors[0]);
+    case WrittenResult::Form::kList: break;
+  }
+  const auto list = reinterpret_cast<List>(value);
+  std::size_t size = 0;
+  (void)libtorch_.list_size(list, &size);
+  if (size != said.tensors.size()) {
+    return Status::Model(who_ + ": it gives a list of " + std::to_string(size) +
+                         " tensors, but the node's attribute 'results' says " +
+                         std::to_string(said.tensors.size()));
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    Value item = 0;
+    (void)libtorch_.list_get_item(list, i, &item);
+    Status status = store_tensor(reinterpret_cast<Tensor>(item), said.tensors[i]);
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+}  // namespace opgraft::aten

@@ -1,0 +1,109 @@
+// libtorch's stable C functions, found in the library when it is needed; no header of torch is
+// used.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "opgraft/status.h"
+
+namespace opgraft::aten {
+
+struct TensorObject;
+struct ListObject;
+struct StringObject;
+/// A reference to a tensor of libtorch's, to be deleted once; the dispatcher takes over those that
+/// it is given.
+using Tensor = TensorObject*;
+using List = ListObject*;
+using String = StringObject*;
+/// An argument or a result of the dispatcher: a number's bits, or a handle.
+using Value = std::uint64_t;
+/// What the functions return: 0 where all is well.
+using Failure = std::int32_t;
+
+/// The oldest version that has all of them.
+inline constexpr const char* kOldestLibtorch = "2.10";
+
+/// The functions, by the names that libtorch's headers give them, without what they all begin with.
+/// Any thread may call them.
+struct Libtorch {
+  std::string path;           ///< of the library
+  std::uint64_t version = 0;  ///< major << 56 | minor << 48
+
+  std::uint64_t (*abi_version)();
+  Failure (*call_dispatcher)(const char* name, const char* overload, Value* stack,
+                             std::uint64_t build_version);
+
+  Failure (*new_list_reserve_size)(std::size_t size, List* list);
+  Failure (*list_push_back)(List list, Value element);
+  Failure (*list_size)(List list, std::size_t* size);
+  Failure (*list_get_item)(List list, std::size_t index, Value* element);
+  Failure (*delete_list)(List list);
+  Failure (*new_string_handle)(const char* data, std::size_t length, String* string);
+  Failure (*delete_string)(String string);
+
+  Failure (*create_tensor_from_blob)(void* data, std::int64_t rank, const std::int64_t* sizes,
+                                     const std::int64_t* strides, std::int64_t storage_offset,
+                                     std::int32_t dtype, std::int32_t device_type,
+                                     std::int32_t device_index, Tensor* tensor);
+  Failure (*new_tensor_handle)(Tensor original, Tensor* tensor);
+  Failure (*delete_tensor_object)(Tensor tensor);
+  Failure (*clone)(Tensor tensor, Tensor* copy);
+  Failure (*get_data_ptr)(Tensor tensor, void** data);
+  Failure (*get_dim)(Tensor tensor, std::int64_t* rank);
+  Failure (*get_sizes)(Tensor tensor, std::int64_t** sizes);
+  Failure (*get_strides)(Tensor tensor, std::int64_t** strides);
+  Failure (*get_dtype)(Tensor tensor, std::int32_t* dtype);
+  Failure (*get_layout)(Tensor tensor, std::int32_t* layout);
+  Failure (*get_device_type)(Tensor tensor, std::int32_t* type);
+  Failure (*is_contiguous)(Tensor tensor, bool* is_contiguous);
+  Failure (*is_defined)(Tensor tensor, bool* is_defined);
+  Failure (*copy_)(Tensor self, Tensor source, std::int32_t non_blocking);
+
+  bool (*grad_mode_is_enabled)();
+  void (*grad_mode_set_enabled)(bool is_enabled);
+
+  // Since 2.13; nullptr before.
+  const char* (*exception_get_what_without_backtrace)();
+  Failure (*new_stable_ivalue)(Value** box);
+  Failure (*delete_stable_ivalue)(Value* box);
+
+  std::int32_t cpu = 0;      ///< the number of the device
+  std::int32_t strided = 0;  ///< the number of the layout
+
+  /// A function that not every version has, or nullptr.
+  void* FindFunction(const char* name) const;
+
+  /// The number of a dtype, layout or memory format by its name in Python, such as "float32",
+  /// "strided", "channels_last"; -1 for one that there is not.
+  std::int32_t FindNumber(const char* kind, const std::string& name) const;
+
+  /// "torch 2.13" or the like.
+  std::string Name() const;
+
+  /// What the call that has just failed in this thread says.
+  std::string TakeErrorText() const;
+
+  /// A place on the heap for an optional argument that is there; the dispatcher frees it.
+  Value NewBox(Value content) const;
+  void DeleteBox(Value box) const;
+
+ private:
+  friend Status LoadLibtorch(const std::string&, Libtorch*);
+  void* handle_ = nullptr;
+};
+
+/// Finds where libtorch_cpu.so is installed; an UnavailableError says that it is not.
+using FindInstalled = Status (*)(std::string* path);
+
+/// The functions of the one libtorch of this process: that which is loaded already, else that which
+/// OPGRAFT_LIBTORCH names (the file or a folder that holds it), else what `find` finds. An
+/// UnavailableError says what is missing, and a later call tries again. Any thread may call it.
+Status GetLibtorch(FindInstalled find, const Libtorch** libtorch);
+
+/// Fills a table from a library; an UnavailableError where it lacks a function.
+Status LoadLibtorch(const std::string& path, Libtorch* libtorch);
+
+}  // namespace opgraft::aten

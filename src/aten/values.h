@@ -1,0 +1,109 @@
+// The values of libtorch's dispatcher: made of what a node says and of its inputs, and given back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "aten/encoding.h"
+#include "aten/libtorch.h"
+#include "aten/schema.h"
+#include "opgraft/status.h"
+
+namespace opgraft::aten {
+
+/// An input of the node in one run: a view of the runtime's memory.
+struct InputTensor {
+  void* data = nullptr;
+  int element_type = 0;
+  std::span<const std::int64_t> shape;
+};
+
+/// The number of elements of a shape.
+std::size_t Count(std::span<const std::int64_t> shape);
+
+/// Element `index` of a tensor of integers or truths; nullopt for another.
+std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index);
+
+/// The numbers by which a libtorch knows the types of tensors.
+class DtypeNumbers {
+ public:
+  explicit DtypeNumbers(const Libtorch& libtorch);
+
+  /// The type with this number; nullptr for one that ONNX Runtime does not carry.
+  const Dtype* Find(std::int32_t number) const;
+
+  /// -1 where this libtorch does not have it.
+  std::int32_t NumberOf(const Dtype& dtype) const;
+
+  /// Of tensors whose element type in ONNX is this; -1 where there is none.
+  std::int32_t NumberOf(int element_type, bool is_complex) const;
+
+ private:
+  std::int32_t numbers_[kDtypes];
+  std::int32_t by_element_type_[2][32];
+};
+
+/// One argument of the dispatcher, as far as it can be made before a run. Immutable, so that any
+/// thread may use it.
+class Slot {
+ public:
+  /// Fits a value to the type that the schema wants at its place; a ModelError where it does not.
+  /// `who` names node, operator and argument.
+  static Status Make(const Libtorch& libtorch, const Type& type, const Written& written,
+                     std::size_t inputs, const std::string& who, Slot* slot);
+
+  /// The value for one run, which the dispatcher takes over. An error leaves nothing behind.
+  Status MakeValue(const Libtorch& libtorch, const DtypeNumbers& dtypes,
+                   std::span<const InputTensor> inputs, const std::string& who, Value* value) const;
+
+  /// Gives back a value that the dispatcher has not taken over.
+  void Free(const Libtorch& libtorch, Value value) const;
+
+  /// Whether a complex tensor is in it.
+  bool IsComplex() const;
+  /// Whether it is a Scalar, which the dispatcher does not take.
+  bool IsScalar() const;
+
+  /// Its integers must fit into 31 bits. Returns whether those that are known do.
+  bool LimitSize();
+
+  /// Of the input that it is.
+  std::size_t place() const { return place_; }
+
+  /// The tensor is handed over as a copy: the operator writes to it, whatever its schema says.
+  void Copy() { is_copied_ = form_ == SlotForm::kTensor; }
+
+ private:
+  enum class SlotForm : std::uint8_t { kConstant, kText, kTensor, kNumber, kNumbers, kList };
+
+  Status Fit(const Libtorch& libtorch, const Type& type, const Written& written,
+             const std::string& who);
+  Status FitName(const Libtorch& libtorch, const Written& written, const std::string& who);
+  Status MakeContent(const Libtorch& libtorch, const DtypeNumbers& dtypes,
+                     std::span<const InputTensor> inputs, const std::string& who,
+                     Value* value) const;
+  Status MakeTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes, const InputTensor& input,
+                    const std::string& who, Value* value) const;
+  Status MakeList(const Libtorch& libtorch, const DtypeNumbers& dtypes,
+                  std::span<const InputTensor> inputs, const std::string& who, Value* value) const;
+  Status MakeNumbers(const Libtorch& libtorch, const InputTensor& input, const std::string& who,
+                     Value* value) const;
+  void FreeContent(const Libtorch& libtorch, Value value) const;
+
+  SlotForm form_ = SlotForm::kConstant;
+  Kind kind_ = Kind::kTensor;
+  bool is_boxed_ = false;
+  bool is_complex_ = false;
+  bool is_copied_ = false;
+  bool is_size_ = false;
+  Value constant_ = 0;
+  std::size_t place_ = 0;
+  std::string text_;
+  std::vector<Slot> items_;
+};
+
+}  // namespace opgraft::aten

@@ -1,0 +1,80 @@
+// The DLPack protocol, version 1: the layout of tensors that libraries hand to each other, and the
+// table of C functions that a library's tensor type offers as `__dlpack_c_exchange_api__`.
+#pragma once
+
+#include <cstdint>
+
+namespace opgraft::dlpack {
+
+inline constexpr std::uint32_t kMajorVersion = 1;
+inline constexpr std::uint32_t kMinorVersion = 3;
+inline constexpr char kExchangeCapsule[] = "dlpack_exchange_api";
+
+struct Version {
+  std::uint32_t major;
+  std::uint32_t minor;
+};
+
+enum DeviceType : std::int32_t { kCpu = 1, kCudaHost = 3 };
+
+struct Device {
+  std::int32_t type;
+  std::int32_t index;
+};
+
+enum TypeCode : std::uint8_t {
+  kInt = 0,
+  kUInt = 1,
+  kFloat = 2,
+  kBfloat = 4,
+  kComplex = 5,
+  kBool = 6,
+  kFloat8E4M3Fn = 10,
+  kFloat8E4M3FnUz = 11,
+  kFloat8E5M2 = 12,
+  kFloat8E5M2FnUz = 13,
+};
+
+struct DataType {
+  std::uint8_t code;
+  std::uint8_t bits;
+  std::uint16_t lanes;
+};
+
+struct Tensor {
+  void* data;
+  Device device;
+  std::int32_t rank;
+  DataType type;
+  std::int64_t* shape;
+  std::int64_t* strides;  ///< in elements
+  std::uint64_t byte_offset;
+};
+
+/// A tensor and what lets go of it.
+struct ManagedTensor {
+  Version version;
+  void* context;
+  void (*deleter)(ManagedTensor*);
+  std::uint64_t flags;
+  Tensor tensor;
+};
+
+struct ExchangeHeader {
+  Version version;
+  ExchangeHeader* previous;  ///< the table of an older major version, or nullptr
+};
+
+/// All functions need the GIL, and return 0, or -1 with a Python error set.
+struct Exchange {
+  ExchangeHeader header;
+  int (*allocate)(Tensor*, ManagedTensor**, void*, void (*)(void*, const char*, const char*));
+  int (*managed_from_object)(void* object, ManagedTensor**);
+  /// Takes the tensor over; gives a new reference.
+  int (*managed_to_object)(ManagedTensor*, void** object);
+  /// A look at a tensor, valid while the object lives and stays as it is. May be nullptr.
+  int (*view_from_object)(void* object, Tensor*);
+  int (*current_stream)(std::int32_t device_type, std::int32_t device, void** stream);
+};
+
+}  // namespace opgraft::dlpack

@@ -1,0 +1,175 @@
+// The tables of types, and blocks of memory with a DLPack header.
+#include "eager/tensors.h"
+
+#include <new>
+#include <utility>
+
+#include "core/element_type.h"
+#include "core/platform.h"
+#include "pyop/exit_gate.h"
+#include "pyop/gil.h"
+
+namespace nb = nanobind;
+
+namespace opgraft::eager {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // for any instruction, as torch's own
+
+struct KnownType {
+  std::int32_t element_type;
+  dlpack::DataType type;
+};
+
+constexpr KnownType kTypes[] = {
+    {1, {dlpack::kFloat, 32, 1}},
+    {2, {dlpack::kUInt, 8, 1}},
+    {3, {dlpack::kInt, 8, 1}},
+    {4, {dlpack::kUInt, 16, 1}},
+    {5, {dlpack::kInt, 16, 1}},
+    {6, {dlpack::kInt, 32, 1}},
+    {7, {dlpack::kInt, 64, 1}},
+    {9, {dlpack::kBool, 8, 1}},
+    {10, {dlpack::kFloat, 16, 1}},
+    {11, {dlpack::kFloat, 64, 1}},
+    {12, {dlpack::kUInt, 32, 1}},
+    {13, {dlpack::kUInt, 64, 1}},
+    {14, {dlpack::kComplex, 64, 1}},
+    {15, {dlpack::kComplex, 128, 1}},
+    {16, {dlpack::kBfloat, 16, 1}},
+    {17, {dlpack::kFloat8E4M3Fn, 8, 1}},
+    {18, {dlpack::kFloat8E4M3FnUz, 8, 1}},
+    {19, {dlpack::kFloat8E5M2, 8, 1}},
+    {20, {dlpack::kFloat8E5M2FnUz, 8, 1}},
+};
+
+constexpr std::size_t Aligned(std::size_t size) {
+  return (size + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+Status FindExchange(nb::handle capsule, const dlpack::Exchange** exchange) {
+  const auto* header = static_cast<const dlpack::ExchangeHeader*>(
+      PyCapsule_GetPointer(capsule.ptr(), dlpack::kExchangeCapsule));
+  if (header == nullptr) PyErr_Clear();
+  while (header != nullptr && header->version.major > dlpack::kMajorVersion) {
+    header = header->previous;
+  }
+  const auto* const found = reinterpret_cast<const dlpack::Exchange*>(header);
+  if (found == nullptr || header->version.major != dlpack::kMajorVersion ||
+      found->view_from_object == nullptr || found->managed_to_object == nullptr) {
+    return Status::Unavailable(
+        "this torch offers no DLPack functions of version 1 "
+        "(torch.Tensor.__dlpack_c_exchange_api__). To mend it: use torch 2.13, with which Opgraft "
+        "is tested");
+  }
+  *exchange = found;
+  return Status();
+}
+
+std::int32_t ElementTypeOf(dlpack::DataType type) {
+  for (const KnownType& known : kTypes) {
+    if (known.type.code == type.code && known.type.bits == type.bits &&
+        known.type.lanes == type.lanes) {
+      return known.element_type;
+    }
+  }
+  return 0;
+}
+
+bool IsContiguous(const dlpack::Tensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  std::int64_t expected = 1;
+  for (std::int32_t axis = tensor.rank - 1; axis >= 0; --axis) {
+    if (tensor.shape[axis] == 0) return true;
+    if (tensor.shape[axis] != 1 && tensor.strides[axis] != expected) return false;
+    expected *= tensor.shape[axis];
+  }
+  return true;
+}
+
+void OutputTensor::Free::operator()(Block* block) const {
+  // torch lets go of tensors in any thread, and in some after Python's end.
+  if (block->array != nullptr && Py_IsInitialized() != 0) {
+    try {
+      const pyop::ScopedGil gil;
+      Py_DECREF(block->array);
+    } catch (const platform::ThreadExit&) {
+      pyop::Park();
+    }
+  }
+  std::free(block->allocation);
+}
+
+OutputTensor::Block* OutputTensor::MakeBlock(std::int32_t element_type,
+                                             std::span<const std::int64_t> shape, std::size_t extra,
+                                             void** memory) {
+  const std::size_t sizes = 2 * shape.size() * sizeof(std::int64_t);
+  const std::size_t header = Aligned(sizeof(Block) + sizes);
+  if (extra > SIZE_MAX - header - kAlignment) return nullptr;
+  // Not posix_memalign, which takes several times as long for what is small.
+  std::size_t space = header + extra + kAlignment;
+  void* const allocation = std::malloc(space);
+  void* made = allocation;
+  if (made == nullptr || std::align(kAlignment, header + extra, made, space) == nullptr) {
+    std::free(allocation);
+    return nullptr;
+  }
+  auto* const block = new (made) Block{};
+  block->allocation = allocation;
+  auto* const lengths = reinterpret_cast<std::int64_t*>(block + 1);
+  std::int64_t* const strides = lengths + shape.size();
+  std::int64_t stride = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    lengths[axis] = shape[axis];
+    strides[axis] = stride;
+    if (shape[axis] > 1) stride *= shape[axis];
+  }
+  dlpack::DataType type = {};
+  for (const KnownType& known : kTypes) {
+    if (known.element_type == element_type) type = known.type;
+  }
+  *memory = static_cast<char*>(made) + header;
+  block->managed = {{dlpack::kMajorVersion, dlpack::kMinorVersion},
+                    block,
+                    [](dlpack::ManagedTensor* self) { Free()(static_cast<Block*>(self->context)); },
+                    0,
+                    {*memory,
+                     {dlpack::kCpu, 0},
+                     static_cast<std::int32_t>(shape.size()),
+                     type,
+                     lengths,
+                     strides,
+                     0}};
+  return block;
+}
+
+bool OutputTensor::Allocate(std::int32_t element_type, std::span<const std::int64_t> shape) {
+  std::size_t size = FindElementType(element_type)->size;
+  for (const std::int64_t one : shape) {
+    if (__builtin_mul_overflow(size, static_cast<std::size_t>(one), &size)) return false;
+  }
+  void* memory = nullptr;
+  block_.reset(MakeBlock(element_type, shape, size, &memory));
+  return block_ != nullptr;
+}
+
+bool OutputTensor::Share(nb::object array, std::int32_t element_type,
+                         std::span<const std::int64_t> shape, void* data) {
+  void* memory = nullptr;
+  block_.reset(MakeBlock(element_type, shape, 0, &memory));
+  if (block_ == nullptr) return false;
+  block_->array = array.release().ptr();
+  block_->managed.tensor.data = data;
+  return true;
+}
+
+PyObject* OutputTensor::Give(const dlpack::Exchange& exchange) {
+  void* object = nullptr;
+  // Whether torch has taken it over is not to be told where it fails: it is lost then.
+  if (exchange.managed_to_object(&block_.release()->managed, &object) != 0) return nullptr;
+  return static_cast<PyObject*>(object);
+}
+
+}  // namespace opgraft::eager

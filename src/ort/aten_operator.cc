@@ -1,0 +1,79 @@
+// How the operator presents itself, and what it tells of shapes.
+#include "ort/aten_operator.h"
+
+#include <climits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "aten/encoding.h"
+#include "model/aten_node.h"
+#include "ort/aten_kernel.h"
+#include "ort/attributes.h"
+#include "ort/calls.h"
+#include "ort/shapes.h"
+
+namespace opgraft::ort {
+namespace {
+
+const AtenOperator& Self(const OrtCustomOp* self) {
+  return *reinterpret_cast<const AtenOperator*>(self);
+}
+
+OrtStatus* MakeKernel(const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info,
+                      void** kernel) {
+  return Guarded(api, [&] {
+    std::unique_ptr<AtenKernel> made;
+    Status status = AtenKernel::Create(Self(self).runtime, info, *Self(self).policy, &made);
+    *kernel = made.release();
+    return status;
+  });
+}
+
+/// Tells the runtime what the node says of its outputs. The runtime drops an error: what is wrong
+/// is said again when the kernel is made.
+Status InferShapes(const AtenOperator& self, OrtShapeInferContext* context) {
+  const OrtApi* const api = self.runtime.api;
+  aten::NodeText text;
+  Status status = ReadAtenNode(InferenceAttributes(self.runtime, context), &text);
+  std::vector<aten::WrittenResult> results;
+  if (status.ok()) status = aten::ReadResults(text.outputs, text.Who(), &results);
+  if (!status.ok()) return status;
+  const std::vector<aten::NodeOutput> outputs = aten::OutputsOf(results);
+  for (std::size_t i = 0; i < outputs.size() && status.ok(); ++i) {
+    const SymbolicShape& shape = outputs[i].shape;
+    if (!shape || shape->empty()) continue;
+    status = WriteShape(api, context, "aten", i, outputs[i].element_type, *shape);
+  }
+  return status;
+}
+
+}  // namespace
+
+AtenOperator::AtenOperator(const Runtime& host, std::shared_ptr<const Policy> allowed)
+    : runtime(host), policy(std::move(allowed)) {
+  GetName = [](const OrtCustomOp*) { return model::kAtenOpType; };
+  GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
+  GetInputType = GetOutputType = [](const OrtCustomOp*, std::size_t) { return 0; };
+  GetInputTypeCount = GetOutputTypeCount = [](const OrtCustomOp*) { return std::size_t{1}; };
+  GetInputCharacteristic =
+      GetOutputCharacteristic = [](const OrtCustomOp*, std::size_t) { return kVariadic; };
+  GetInputMemoryType = [](const OrtCustomOp*, std::size_t) { return 0; };
+  GetVariadicInputMinArity = GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 0; };
+  GetVariadicInputHomogeneity = GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 0; };
+  GetStartVersion = [](const OrtCustomOp*) { return 1; };
+  GetEndVersion = [](const OrtCustomOp*) { return INT_MAX; };
+  CreateKernelV2 = MakeKernel;
+  KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
+    const auto* aten_kernel = static_cast<const AtenKernel*>(kernel);
+    return Guarded(aten_kernel->api(), [&] { return aten_kernel->Compute(context); });
+  };
+  KernelDestroy = [](void* kernel) { delete static_cast<AtenKernel*>(kernel); };
+  if (runtime.InfersShapes()) {
+    InferOutputShapeFn = [](const OrtCustomOp* self, OrtShapeInferContext* context) {
+      return Guarded(Self(self).runtime.api, [&] { return InferShapes(Self(self), context); });
+    };
+  }
+}
+
+}  // namespace opgraft::ort

@@ -1,0 +1,20 @@
+// The custom operator by which ONNX Runtime knows ATen nodes.
+#pragma once
+
+#include <memory>
+
+#include "core/policy.h"
+#include "ort/custom_op.h"
+#include "ort/runtime.h"
+
+namespace opgraft::ort {
+
+/// org.pytorch.aten::ATen: any inputs, any outputs.
+struct AtenOperator : CustomOpTable {
+  const Runtime runtime;
+  const std::shared_ptr<const Policy> policy;
+
+  AtenOperator(const Runtime& runtime, std::shared_ptr<const Policy> policy);
+};
+
+}  // namespace opgraft::ort

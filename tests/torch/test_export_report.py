@@ -1,0 +1,130 @@
+"""The report of an export, as a table and for programs, and the progress bar."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
+
+import opgraft.torch  # noqa: E402
+from opgraft.torch import _progress  # noqa: E402
+
+X = torch.rand(3, 3, generator=torch.Generator().manual_seed(0)) + torch.eye(3)
+
+
+@pytest.fixture(scope="module")
+def report() -> Any:
+    torch.set_num_threads(1)
+
+    def model(x):
+        return torch.relu(torch.relu(x)) + torch.linalg.svdvals(torch.lgamma(x))
+
+    return opgraft.torch.export(model, (X,)).report
+
+
+def test_the_table(report: Any) -> None:
+    lines = str(report).splitlines()
+    assert lines[0].split() == ["torch", "operator", "count", "became"]
+    by_name = {line.split()[0]: line for line in lines[2:6]}
+    assert by_name["aten::relu"].split()[1:] == ["2", "ONNX:", "Relu"]
+    assert "ONNX (Opgraft): Cast" in by_name["aten::lgamma"]
+    assert "ATen node" in by_name["aten::linalg_svdvals"]
+    assert "portable with: a translation" in by_name["aten::linalg_svdvals"]
+    assert "portable" not in by_name["aten::lgamma"]
+    assert "captured: non-strict" in lines and "verified: the given arguments" in lines
+    assert lines[-1] == "to run it: opgraft.InferenceSession(model)"
+
+
+def test_for_programs(report: Any) -> None:
+    given = json.loads(report.to_json())
+    assert given["captured"] == "non-strict" and given["is_portable"] is False
+    rows = {row["operator"]: row for row in given["rows"]}
+    assert rows["aten::relu"] == {
+        "operator": "aten::relu",
+        "count": 2,
+        "kind": "standard",
+        "became": "Relu",
+        "part_of": "",
+        "advice": "",
+        "because": "",
+    }
+    assert [row.kind for row in report.rows] == ["standard", "standard", "function", "aten"]
+
+
+def test_a_portable_model_says_so() -> None:
+    report = opgraft.torch.export(torch.nn.ReLU(), (X,)).report
+    assert report.is_portable and "to run it: any ONNX Runtime" in str(report)
+
+
+def test_a_capture_that_specialised(capfd: pytest.CaptureFixture[str]) -> None:
+    """Only draft_export captures a branch on data; the report says what it holds for."""
+
+    class Branch(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if x.sum() > 0 else x
+
+    program = opgraft.torch.export(Branch(), (X,))
+    assert program.report.captured == "draft"
+    (note,) = program.report.specialised
+    assert "x.sum() > 0" in note and "test_export_report.py, line" in note and "is True" in note
+    assert "specialised: it holds where these are as in the example" in str(program.report)
+    captured = capfd.readouterr()
+    assert captured.out == "" and "def forward" not in captured.err
+
+
+def test_a_part_is_shown_with_the_whole() -> None:
+    def model(x):
+        return torch.nn.functional.batch_norm(x, torch.zeros(3), torch.ones(3), training=True)
+
+    report = opgraft.torch.export(model, (X,)).report
+    assert "_native_batch_norm_legit_functional (of aten::batch_norm)" in str(report)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_bar_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, is_drawn in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        opgraft.torch.export(torch.nn.ReLU(), (X,))
+        text = stream.getvalue()
+        assert ("ReLU [####" in text) is is_drawn
+        for step in ("capture", "translate", "optimise", "verify"):
+            assert (step in text) is is_drawn
+        if is_drawn:
+            assert text.endswith("\r\x1b[K")  # nothing is left of it
+    monkeypatch.setattr(sys, "stderr", quiet := Terminal())
+    opgraft.torch.export(torch.nn.ReLU(), (X,), progress=False)
+    assert quiet.getvalue() == ""
+
+
+def test_the_bar_goes_away_where_an_export_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with pytest.raises(opgraft.UnavailableError):
+        opgraft.torch.export(torch.median, (X,), fallback="none")
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_the_bar_grows() -> None:
+    shares = []
+    bar = _progress.Progress("model", is_shown=False)
+    for step in _progress.STEPS:
+        bar.step(step)
+        shares += [bar.done(0.0), bar.done(0.5), bar.done(1.0)]
+    assert shares == sorted(shares) and shares[0] == 0 and shares[-1] == 1
+
+
+def test_nothing_is_printed() -> None:
+    """In a process of its own, as torch logs once only."""
+    code = "import torch, opgraft.torch; opgraft.torch.export(torch.median, (torch.ones(3),))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "" and done.stderr == ""

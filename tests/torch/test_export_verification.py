@@ -1,0 +1,206 @@
+"""What verification finds: operators that torch's exporter gets wrong, and who is guilty."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
+
+from torch.nn import functional  # noqa: E402
+
+import opgraft.torch  # noqa: E402
+from opgraft.torch import _compare, _dispatch, _nodes  # noqa: E402
+
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(4, 4, generator=GENERATOR)
+IMAGE = torch.randn(1, 2, 6, 6, generator=GENERATOR)
+INDEX = torch.tensor([0, 1, 1, 3, 0, 0, 3, 1])
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def batch_norm(x):
+    return functional.batch_norm(x, torch.zeros(2), torch.ones(2), training=True)
+
+
+def scatter(x, index):
+    return torch.zeros(4).scatter_reduce(0, index, x, "mean", include_self=False)
+
+
+KNOWN_WRONG = {
+    "batch_norm": (batch_norm, IMAGE),
+    "avg_pool2d": (lambda x: functional.avg_pool2d(x, 3, divisor_override=2), IMAGE),
+    "erfcx": (lambda x: torch.special.erfcx(x), 3 * X),
+    "log_ndtr": (lambda x: torch.special.log_ndtr(x), 5 * X),
+    "nonzero": (lambda x: torch.nonzero(x), torch.tensor(0.0)),
+    "matrix_power": (lambda x: torch.linalg.matrix_power(x, 0), X.expand(2, 4, 4)),
+    "scatter_reduce": (scatter, torch.arange(8.0), INDEX),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN_WRONG)
+def test_the_known_wrong_ones_come_out_right(name: str) -> None:
+    """torch.onnx.export of torch 2.13 gives wrong results for these, and says nothing."""
+    function, *args = KNOWN_WRONG[name]
+    program = opgraft.torch.export(function, tuple(args))
+    torch.testing.assert_close(program(*args)[0], function(*args), rtol=1e-4, atol=1e-5)
+    fell = [row for row in program.report.rows if row.kind != "standard"]
+    assert len(fell) == 1 and "torch: its result is wrong" in fell[0].because, program.report
+    assert "its result is wrong" in str(program.report)
+
+
+def test_the_guilty_one_is_named_where_nothing_may_replace_it() -> None:
+    with pytest.raises(opgraft.Error, match="aten::special_erfcx .*its result is wrong: output 0"):
+        opgraft.torch.export(
+            lambda x: torch.relu(torch.special.erfcx(x) + 1), (3 * X,), fallback="none"
+        )
+    program = opgraft.torch.export(
+        lambda x: torch.special.erfcx(x), (3 * X,), fallback="none", verify=False
+    )
+    assert not program.report.verified and "verified: no" in str(program.report)
+
+
+def test_only_the_node_that_is_wrong_falls_back() -> None:
+    """Of two calls of the same operator the other one stays standard."""
+
+    def model(x):
+        return functional.avg_pool2d(functional.avg_pool2d(x, 2), 3, divisor_override=2)
+
+    program = opgraft.torch.export(model, (IMAGE,))
+    assert [(row.kind, row.count) for row in program.report.rows] == [("standard", 1), ("aten", 1)]
+    torch.testing.assert_close(program(IMAGE)[0], model(IMAGE))
+
+
+def test_a_translation_that_raises_or_that_the_runtime_refuses() -> None:
+    """amax without an axis, attention of three dimensions."""
+
+    def model(x):
+        attended = functional.scaled_dot_product_attention(x, x, x)
+        return torch.ops.aten.amax(attended)
+
+    x = torch.rand(2, 3, 8)
+    program = opgraft.torch.export(model, (x,))
+    rows = {row.operator: row for row in program.report.rows}
+    assert rows["aten::amax"].kind == "aten" and "raised" in rows["aten::amax"].because
+    torch.testing.assert_close(program(x)[0], model(x))
+
+
+def test_a_second_size_finds_what_the_first_hides() -> None:
+    """A translation that is right for 3 rows alone."""
+    from onnxscript import opset18 as op
+
+    def thrice(x: Any) -> Any:
+        return op.Mul(x, op.Constant(value_float=3.0))
+
+    torch.library.define("opgraft_sizes::times_rows", "(Tensor x) -> Tensor")
+    torch.library.impl("opgraft_sizes::times_rows", "CompositeExplicitAutograd")(
+        lambda x: x * x.shape[0]
+    )
+    table = {torch.ops.opgraft_sizes.times_rows.default: thrice}
+
+    def model(x):
+        return torch.ops.opgraft_sizes.times_rows(x)
+
+    x = torch.rand(3, 2)
+    assert opgraft.torch.export(model, (x,), custom_translation_table=table).report.verified
+    with pytest.raises(opgraft.Error, match="opgraft_sizes::times_rows .*its result is wrong"):
+        opgraft.torch.export(
+            model, (x,), custom_translation_table=table, dynamic_shapes=({0: "n"},)
+        )
+
+
+def test_random_operators_are_compared_one_by_one() -> None:
+    """Dropout in training: what is not random is held to its values all the same."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5))
+    with pytest.warns(UserWarning, match=r"training mode.*model\.eval"):
+        program = opgraft.torch.export(model.train(), (X,))
+    assert program.report.is_random
+    assert program.report.verified == [
+        "the given arguments, operator by operator, since some are random"
+    ]
+    (once,), (again,) = program(X), program(X)
+    assert not torch.equal(once, again) and (once == 0).any()
+
+    def wrong(x):
+        return functional.avg_pool2d(torch.rand_like(x) + x, 3, divisor_override=2)
+
+    program = opgraft.torch.export(wrong, (IMAGE,))
+    assert [row.operator for row in program.report.rows if row.kind == "aten"] == [
+        "aten::avg_pool2d"
+    ]
+
+
+def test_eval_is_silent_and_nothing_of_the_model_changes() -> None:
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not opgraft.torch.export(model.eval(), (X,)).report.is_random
+    state = torch.get_rng_state()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.warns(UserWarning, match="training mode"):
+        program = opgraft.torch.export(model.train(), (X,))
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert torch.equal(state, torch.get_rng_state())
+    assert any(row.part_of == "aten::batch_norm" for row in program.report.rows)
+
+
+def test_rounding_is_not_held_against_anybody() -> None:
+    """An ill-conditioned result, and sums in which large numbers cancel out."""
+    hilbert = 1 / (torch.arange(5)[:, None] + torch.arange(5) + 1.0)
+    program = opgraft.torch.export(lambda x: torch.linalg.inv(x), (hilbert,), fallback="pack")
+    assert program.report.verified and not program.report.notes
+    x = torch.randn(64, 512, generator=GENERATOR) * 1e3
+    program = opgraft.torch.export(lambda x: x @ x.T - (x @ x.T).T, (x,))
+    assert not [row for row in program.report.rows if row.kind != "standard"]
+
+
+def test_differences_are_told_from_rounding() -> None:
+    wanted = torch.tensor([1.0, 1e-7, 3e9, float("nan"), float("inf")])
+    assert _compare.difference([wanted], [wanted * (1 + 1e-5)]) == ""
+    for place, value in ((0, 1.01), (2, 3.1e9), (3, 0.0), (4, 1e38)):
+        wrong = wanted.clone()
+        wrong[place] = value
+        assert "1 of 5 elements differ" in _compare.difference([wanted], [wrong])
+    tiny = torch.tensor([1e-7, 2e-7])
+    assert "differ" in _compare.difference([tiny], [2 * tiny])
+    assert "int64 instead of float32" in _compare.difference([tiny], [tiny.long()])
+    assert "shape [1, 2] instead of [2]" in _compare.difference([tiny], [tiny[None]])
+    assert "2 outputs were expected, but 1" in _compare.difference([tiny, tiny], [tiny])
+    disturbed = [tiny + 1]
+    assert _compare.difference([tiny], [tiny + 5], lambda: disturbed) == ""
+    assert "differ" in _compare.difference([tiny], [tiny + 500], lambda: disturbed)
+
+
+def test_a_model_that_cannot_be_run_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each operator alone runs, but not all of them together."""
+    from opgraft.torch import _verify
+
+    monkeypatch.setattr(_verify, "find_guilty", lambda *args: None)
+    table = {torch.ops.aten.relu.default: lambda x: _nodes.append("no", "One", [x], {}, 1)[0]}
+    with pytest.raises(opgraft.Error, match="cannot be used: with the given arguments, it fails"):
+        opgraft.torch.export(torch.nn.ReLU(), (X,), custom_translation_table=table)
+    with pytest.warns(UserWarning, match="differs from the model.*rounding adds up"):
+        program = opgraft.torch.export(lambda x: torch.special.erfcx(x), (3 * X,))
+    assert any("rounding adds up" in note for note in program.report.notes)
+
+
+def test_every_retry_takes_something_away() -> None:
+    """A node that nothing helps ends the search."""
+    choices: list[Any] = []
+    original = _dispatch.Dispatcher.bar
+
+    def bar(self: Any, choice: Any, because: str) -> bool:
+        choices.append((choice.place, choice.kind))
+        return original(self, choice, because)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(opgraft.Error):
+        patch.setattr(_dispatch.Dispatcher, "bar", bar)
+        opgraft.torch.export(lambda x: torch.special.erfcx(x), (3 * X,), fallback=("function",))
+    assert len(choices) == len(set(choices))
