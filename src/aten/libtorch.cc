@@ -37,6 +37,7 @@ std::string VersionText(std::uint64_t version) {
 void* Libtorch::FindFunction(const char* name) const { return platform::FindSymbol(handle_, name); }
 
 std::int32_t Libtorch::FindNumber(const char* kind, const std::string& name) const {
+  if (find_number != nullptr) return find_number(kind, name);
   const std::string symbol = "aoti_torch_" + std::string(kind) + "_" + name;
   const auto get = reinterpret_cast<std::int32_t (*)()>(FindFunction(symbol.c_str()));
   return get != nullptr ? get() : -1;

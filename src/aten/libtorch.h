@@ -79,6 +79,8 @@ struct Libtorch {
   /// The number of a dtype, layout or memory format by its name in Python, such as "float32",
   /// "strided", "channels_last"; -1 for one that there is not.
   std::int32_t FindNumber(const char* kind, const std::string& name) const;
+  /// What is asked in its place, where a test has put it here.
+  std::int32_t (*find_number)(const char* kind, const std::string& name) = nullptr;
 
   /// "torch 2.13" or the like.
   std::string Name() const;
