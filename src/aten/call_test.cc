@@ -58,8 +58,6 @@ struct Behaviour {
   bool is_list = false;
 };
 Behaviour behaviour;
-Schema schema;  // of the operator that is called, by which arguments are taken over
-
 void TakeOver(const Type& type, Value value);
 
 void TakeOverContent(const Type& type, Value value) {
@@ -86,8 +84,13 @@ void TakeOver(const Type& type, Value value) {
   delete box;
 }
 
-Failure CallDispatcher(const char*, const char*, Value* stack, std::uint64_t) {
+Failure CallDispatcher(const char* name, const char* overload, Value* stack, std::uint64_t) {
   if (behaviour.finds_no_schema) return 1;
+  Schema schema;
+  for (const Operator& one : FindOperators(WithoutNamespace(name))) {
+    if (one.schema.overload == overload) schema = one.schema;
+  }
+  EXPECT_FALSE(schema.name.empty()) << name;
   for (std::size_t i = 0; i < schema.parameters.size(); ++i) {
     TakeOver(schema.parameters[i].type, stack[i]);
   }
@@ -152,6 +155,14 @@ Libtorch MakeFake() {
     *tensor = NewTensor({{sizes, sizes + rank}, {strides, strides + rank}, {}, data, dtype});
     return 0;
   };
+  const auto new_number = [](auto, Tensor* tensor) -> Failure {
+    *tensor = NewTensor({});
+    return 0;
+  };
+  fake.scalar_to_tensor_bool = new_number;
+  fake.scalar_to_tensor_int64 = new_number;
+  fake.scalar_to_tensor_float32 = new_number;
+  fake.scalar_to_tensor_float64 = new_number;
   fake.delete_tensor_object = DeleteTensor;
   fake.clone = [](Tensor tensor, Tensor* copy) -> Failure {
     *copy = NewTensor(*AsFake(tensor));
@@ -230,7 +241,6 @@ class CallTest : public ::testing::Test {
     const NodeText text = {"n", "aten::" + name, overload, arguments, results};
     Status status = FindOperator(text, &op_);
     if (!status.ok()) return status;
-    schema = op_.schema;
     return Call::Make(fake_, text, op_, 2, 1, &call_);
   }
 
@@ -313,6 +323,20 @@ TEST_F(CallTest, ArgumentsThatCannotBeMade) {
   }
   ASSERT_TRUE(Make("index", "Tensor", "(%0, [%0, complex(%1)])", "float32[...]").ok());
   EXPECT_EQ(Run(&memory).kind(), ErrorKind::kModel);
+}
+
+TEST_F(CallTest, ScalarsByAnOverloadThatTakesTensors) {
+  Memory memory;
+  behaviour.results = {kResult};
+  for (const char* arguments : {"(%0, 2)", "(%0, 0.5)", "(%0, true)", "(%0, int(%1))"}) {
+    ASSERT_TRUE(Make("remainder", "Scalar", arguments, "float32[...]").ok()) << arguments;
+    EXPECT_TRUE(Run(&memory).ok()) << arguments;
+  }
+  ASSERT_TRUE(Make("clamp", "", "(%0, null, 2)", "float32[...]").ok());
+  EXPECT_TRUE(Run(&memory).ok());
+  const Status none = Make("renorm", "", "(%0, 2, 0, 1.5)", "float32[...]");
+  EXPECT_EQ(none.kind(), ErrorKind::kModel);
+  EXPECT_NE(none.message().find("argument 'p' is a Scalar"), std::string::npos);
 }
 
 TEST_F(CallTest, WhatDoesNotFitTheSchema) {

@@ -93,8 +93,13 @@ Status LoadLibtorch(const std::string& path, Libtorch* libtorch) {
   find("torch_delete_list", &made.delete_list);
   find("torch_new_string_handle", &made.new_string_handle);
   find("torch_delete_string", &made.delete_string);
+  find("torch_string_c_str", &made.string_c_str);
   find("aoti_torch_create_tensor_from_blob", &made.create_tensor_from_blob);
   find("aoti_torch_new_tensor_handle", &made.new_tensor_handle);
+  find("aoti_torch_scalar_to_tensor_bool", &made.scalar_to_tensor_bool);
+  find("aoti_torch_scalar_to_tensor_int64", &made.scalar_to_tensor_int64);
+  find("aoti_torch_scalar_to_tensor_float32", &made.scalar_to_tensor_float32);
+  find("aoti_torch_scalar_to_tensor_float64", &made.scalar_to_tensor_float64);
   find("aoti_torch_delete_tensor_object", &made.delete_tensor_object);
   find("aoti_torch_clone", &made.clone);
   find("aoti_torch_get_data_ptr", &made.get_data_ptr);

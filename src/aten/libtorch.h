@@ -43,12 +43,17 @@ struct Libtorch {
   Failure (*delete_list)(List list);
   Failure (*new_string_handle)(const char* data, std::size_t length, String* string);
   Failure (*delete_string)(String string);
+  Failure (*string_c_str)(String string, const char** data);
 
   Failure (*create_tensor_from_blob)(void* data, std::int64_t rank, const std::int64_t* sizes,
                                      const std::int64_t* strides, std::int64_t storage_offset,
                                      std::int32_t dtype, std::int32_t device_type,
                                      std::int32_t device_index, Tensor* tensor);
   Failure (*new_tensor_handle)(Tensor original, Tensor* tensor);
+  Failure (*scalar_to_tensor_bool)(bool value, Tensor* tensor);
+  Failure (*scalar_to_tensor_int64)(std::int64_t value, Tensor* tensor);
+  Failure (*scalar_to_tensor_float32)(float value, Tensor* tensor);
+  Failure (*scalar_to_tensor_float64)(double value, Tensor* tensor);
   Failure (*delete_tensor_object)(Tensor tensor);
   Failure (*clone)(Tensor tensor, Tensor* copy);
   Failure (*get_data_ptr)(Tensor tensor, void** data);

@@ -61,7 +61,7 @@ bool IsSmall(std::int64_t integer) {
 /// Number `index` of an input, as an argument of this kind; nullopt where it is no such number.
 std::optional<Value> ReadNumber(const InputTensor& input, std::size_t index, Kind kind,
                                 bool is_size) {
-  if (kind == Kind::kFloat) {
+  if (kind == Kind::kFloat || kind == Kind::kScalar) {
     const std::optional<double> real = ReadReal(input, index);
     return real ? std::optional(FromNumber(*real)) : std::nullopt;
   }
@@ -209,11 +209,15 @@ Status Slot::Fit(const Libtorch& libtorch, const Type& type, const Written& writ
       if (written.form != Form::kInt) break;
       return constant(FromNumber(static_cast<double>(written.integer)));
     case Kind::kScalar:
-      if (written.form < Form::kBool || written.form > Form::kComplex) {
-        if (!is_number_of) break;
+      if (written.form != Form::kBool && written.form != Form::kInt &&
+          written.form != Form::kFloat && !is_number_of) {
+        break;
       }
-      form_ = SlotForm::kNumber;  // what becomes of it is not the dispatcher's matter
-      return Status();
+      form_ = SlotForm::kScalar;
+      is_number_of_ = is_number_of;
+      written_ = written.form;
+      return constant(written.form == Form::kFloat ? FromNumber(written.real)
+                                                   : FromInteger(written.integer));
     case Kind::kText:
       if (written.form != Form::kText) break;
       form_ = SlotForm::kText;
@@ -258,7 +262,11 @@ bool Slot::IsScalar() const {
     return std::any_of(items_.begin(), items_.end(),
                        [](const Slot& item) { return item.IsScalar(); });
   }
-  return form_ == SlotForm::kNumber && kind_ == Kind::kScalar;
+  return form_ == SlotForm::kScalar;
+}
+
+void Slot::MakeTensorOfScalar() {
+  if (form_ == SlotForm::kScalar) form_ = SlotForm::kScalarTensor;
 }
 
 bool Slot::LimitSize() {
@@ -301,6 +309,15 @@ Status Slot::MakeContent(const Libtorch& libtorch, const DtypeNumbers& dtypes,
       *value = reinterpret_cast<Value>(string);
       return Status();
     }
+    case SlotForm::kScalarTensor: return MakeScalarTensor(libtorch, inputs, who, value);
+    case SlotForm::kScalar:
+      if (!is_number_of_) {
+        *value = written_ == Form::kFloat
+                     ? constant_
+                     : FromNumber(static_cast<double>(static_cast<std::int64_t>(constant_)));
+        return Status();
+      }
+      break;
     case SlotForm::kNumber: break;
   }
   const InputTensor& input = inputs[place_];
@@ -352,6 +369,44 @@ Status Slot::MakeTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes,
   return Status();
 }
 
+/// Of the type by which results are of the same one as with a Scalar: tensors that have dimensions
+/// come first, whole numbers yield to others.
+Status Slot::MakeScalarTensor(const Libtorch& libtorch, std::span<const InputTensor> inputs,
+                              const std::string& who, Value* value) const {
+  Form form = written_;
+  Value content = constant_;
+  if (is_number_of_) {
+    const InputTensor& input = inputs[place_];
+    const std::optional<double> real = Count(input.shape) == 1 ? ReadReal(input, 0) : std::nullopt;
+    if (!real) return Status::Model(who + ": input %" + std::to_string(place_) + " is no number");
+    const std::optional<std::int64_t> integer = ReadInteger(input, 0);
+    form = !integer ? Form::kFloat : input.element_type == 9 ? Form::kBool : Form::kInt;
+    content = integer ? FromInteger(*integer) : FromNumber(*real);
+  }
+  Tensor tensor = nullptr;
+  Failure failure = 0;
+  if (form == Form::kBool) {
+    failure = libtorch.scalar_to_tensor_bool(content != 0, &tensor);
+  } else if (form == Form::kInt) {
+    failure = libtorch.scalar_to_tensor_int64(static_cast<std::int64_t>(content), &tensor);
+  } else {
+    const auto is_wide = [](const InputTensor& input) {
+      constexpr int kFloat16 = 10;
+      constexpr int kBfloat16 = 16;
+      const bool is_real = input.element_type == 1 || input.element_type == kFloat16 ||
+                           input.element_type == kBfloat16;
+      return input.element_type == 11 || (is_real && !input.shape.empty());
+    };
+    const auto number = std::bit_cast<double>(content);
+    const bool wants_double = inputs.empty() || std::any_of(inputs.begin(), inputs.end(), is_wide);
+    failure = wants_double ? libtorch.scalar_to_tensor_float64(number, &tensor)
+                           : libtorch.scalar_to_tensor_float32(static_cast<float>(number), &tensor);
+  }
+  if (failure != 0) return Status::Error(who + ": " + libtorch.TakeErrorText());
+  *value = reinterpret_cast<Value>(tensor);
+  return Status();
+}
+
 Status Slot::MakeList(const Libtorch& libtorch, const DtypeNumbers& dtypes,
                       std::span<const InputTensor> inputs, const std::string& who,
                       Value* value) const {
@@ -396,6 +451,7 @@ Status Slot::MakeNumbers(const Libtorch& libtorch, const InputTensor& input, con
 void Slot::FreeContent(const Libtorch& libtorch, Value value) const {
   switch (form_) {
     case SlotForm::kTensor:
+    case SlotForm::kScalarTensor:
       (void)libtorch.delete_tensor_object(reinterpret_cast<Tensor>(value));
       return;
     case SlotForm::kText: (void)libtorch.delete_string(reinterpret_cast<String>(value)); return;
@@ -413,6 +469,7 @@ void Slot::FreeContent(const Libtorch& libtorch, Value value) const {
       return;
     }
     case SlotForm::kConstant:
+    case SlotForm::kScalar:
     case SlotForm::kNumber: return;
   }
 }

@@ -65,8 +65,10 @@ class Slot {
 
   /// Whether a complex tensor is in it.
   bool IsComplex() const;
-  /// Whether it is a Scalar, which the dispatcher does not take.
+  /// Whether it is a Scalar, which the dispatcher does not take. Its value is a double's bits.
   bool IsScalar() const;
+  /// A Scalar becomes a tensor of no dimensions: for an overload that takes one in its place.
+  void MakeTensorOfScalar();
 
   /// Its integers must fit into 31 bits. Returns whether those that are known do.
   bool LimitSize();
@@ -78,7 +80,16 @@ class Slot {
   void Copy() { is_copied_ = form_ == SlotForm::kTensor; }
 
  private:
-  enum class SlotForm : std::uint8_t { kConstant, kText, kTensor, kNumber, kNumbers, kList };
+  enum class SlotForm : std::uint8_t {
+    kConstant,
+    kText,
+    kTensor,
+    kNumber,
+    kNumbers,
+    kList,
+    kScalar,
+    kScalarTensor,
+  };
 
   Status Fit(const Libtorch& libtorch, const Type& type, const Written& written,
              const std::string& who);
@@ -88,6 +99,8 @@ class Slot {
                      Value* value) const;
   Status MakeTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes, const InputTensor& input,
                     const std::string& who, Value* value) const;
+  Status MakeScalarTensor(const Libtorch& libtorch, std::span<const InputTensor> inputs,
+                          const std::string& who, Value* value) const;
   Status MakeList(const Libtorch& libtorch, const DtypeNumbers& dtypes,
                   std::span<const InputTensor> inputs, const std::string& who, Value* value) const;
   Status MakeNumbers(const Libtorch& libtorch, const InputTensor& input, const std::string& who,
@@ -100,6 +113,8 @@ class Slot {
   bool is_complex_ = false;
   bool is_copied_ = false;
   bool is_size_ = false;
+  bool is_number_of_ = false;   // of kScalar and kScalarTensor: an input holds it
+  Form written_ = Form::kNull;  // of those: what it is
   Value constant_ = 0;
   std::size_t place_ = 0;
   std::string text_;
