@@ -46,9 +46,9 @@ class Results {
   ~Results() {
     for (std::size_t i = 0; i < said_.size(); ++i) {
       if (said_[i].form == WrittenResult::Form::kList) {
-        FreeList(reinterpret_cast<List>(stack_[i]));
+        FreeList(FromValue<List>(stack_[i]));
       } else if (IsTensor(said_[i])) {
-        (void)libtorch_.delete_tensor_object(reinterpret_cast<Tensor>(stack_[i]));
+        (void)libtorch_.delete_tensor_object(FromValue<Tensor>(stack_[i]));
       }
     }
   }
@@ -64,7 +64,7 @@ class Results {
     for (std::size_t i = 0; i < size; ++i) {
       Value tensor = 0;
       (void)libtorch_.list_get_item(list, i, &tensor);
-      (void)libtorch_.delete_tensor_object(reinterpret_cast<Tensor>(tensor));
+      (void)libtorch_.delete_tensor_object(FromValue<Tensor>(tensor));
     }
     (void)libtorch_.delete_list(list);
   }
@@ -254,7 +254,7 @@ Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack) const {
         scalar_function_.call(libtorch_, scalar_function_.function, stack, &result);
     free(slots_.size());  // which such a function only looks at
     if (failure != 0) return Status::Error(who_ + ": " + libtorch_.TakeErrorText());
-    stack[0] = reinterpret_cast<Value>(result);
+    stack[0] = ToValue(result);
     return Status();
   }
   Value arguments[kStack];
@@ -316,10 +316,10 @@ Status Call::Store(const WrittenResult& said, Value value, const Taking& taking,
     case WrittenResult::Form::kFloat: return store_number(std::bit_cast<double>(value));
     case WrittenResult::Form::kBool: return store_number(value != 0);
     case WrittenResult::Form::kTensor:
-      return store_tensor(reinterpret_cast<Tensor>(value), said.tensors[0]);
+      return store_tensor(FromValue<Tensor>(value), said.tensors[0]);
     case WrittenResult::Form::kList: break;
   }
-  const auto list = reinterpret_cast<List>(value);
+  const auto list = FromValue<List>(value);
   std::size_t size = 0;
   (void)libtorch_.list_size(list, &size);
   if (size != said.tensors.size()) {
@@ -330,7 +330,7 @@ Status Call::Store(const WrittenResult& said, Value value, const Taking& taking,
   for (std::size_t i = 0; i < size; ++i) {
     Value item = 0;
     (void)libtorch_.list_get_item(list, i, &item);
-    Status status = store_tensor(reinterpret_cast<Tensor>(item), said.tensors[i]);
+    Status status = store_tensor(FromValue<Tensor>(item), said.tensors[i]);
     if (!status.ok()) return status;
   }
   return Status();

@@ -13,7 +13,7 @@
 #include "aten/libtorch.h"
 #include "aten/operators.h"
 #include "aten/scalars.h"
-#include "aten/values.h"
+#include "aten/slot.h"
 #include "opgraft/status.h"
 
 namespace opgraft::aten {

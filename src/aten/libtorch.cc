@@ -60,11 +60,11 @@ Value Libtorch::NewBox(Value content) const {
     throw std::bad_alloc();
   }
   *box = content;
-  return reinterpret_cast<Value>(box);
+  return ToValue(box);
 }
 
 void Libtorch::DeleteBox(Value box) const {
-  auto* const pointer = reinterpret_cast<Value*>(box);
+  auto* const pointer = FromValue<Value*>(box);
   if (delete_stable_ivalue == nullptr) {
     delete pointer;
   } else {

@@ -2,6 +2,7 @@
 // used.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,6 +21,15 @@ using List = ListObject*;
 using String = StringObject*;
 /// An argument or a result of the dispatcher: a number's bits, or a handle.
 using Value = std::uint64_t;
+/// A handle as a value, and back.
+template <class Handle>
+Value ToValue(Handle handle) {
+  return std::bit_cast<Value>(handle);
+}
+template <class Handle>
+Handle FromValue(Value value) {
+  return std::bit_cast<Handle>(value);
+}
 /// What the functions return: 0 where all is well.
 using Failure = std::int32_t;
 

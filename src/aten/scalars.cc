@@ -17,22 +17,18 @@ struct MaybeTensor {};  // const Tensor*, likewise
 struct Flag {};         // std::int32_t
 struct Text {};         // const char*
 
-Tensor Convert(const Libtorch&, Value value, Tensor) { return reinterpret_cast<Tensor>(value); }
+Tensor Convert(const Libtorch&, Value value, Tensor) { return FromValue<Tensor>(value); }
 std::int64_t Convert(const Libtorch&, Value value, std::int64_t) {
   return static_cast<std::int64_t>(value);
 }
 double Convert(const Libtorch&, Value value, Number) { return std::bit_cast<double>(value); }
 std::int32_t Convert(const Libtorch&, Value value, Flag) { return value != 0 ? 1 : 0; }
 // What is optional comes in a box, and a box is a pointer to its content.
-double* Convert(const Libtorch&, Value value, MaybeNumber) {
-  return reinterpret_cast<double*>(value);
-}
-Tensor* Convert(const Libtorch&, Value value, MaybeTensor) {
-  return reinterpret_cast<Tensor*>(value);
-}
+double* Convert(const Libtorch&, Value value, MaybeNumber) { return FromValue<double*>(value); }
+Tensor* Convert(const Libtorch&, Value value, MaybeTensor) { return FromValue<Tensor*>(value); }
 const char* Convert(const Libtorch& libtorch, Value value, Text) {
   const char* text = "";
-  (void)libtorch.string_c_str(reinterpret_cast<String>(value), &text);
+  (void)libtorch.string_c_str(FromValue<String>(value), &text);
   return text;
 }
 
@@ -53,7 +49,7 @@ Failure CallAs(const Libtorch& libtorch, void* function, const Value* values, Te
 
 /// constant_pad_nd(Tensor self, SymInt[] pad, Scalar value), by the function for pad.
 Failure CallPad(const Libtorch& libtorch, void* function, const Value* values, Tensor* result) {
-  const auto list = reinterpret_cast<List>(values[1]);
+  const auto list = FromValue<List>(values[1]);
   std::size_t size = 0;
   (void)libtorch.list_size(list, &size);
   std::vector<std::int64_t> sizes(size);
@@ -65,7 +61,7 @@ Failure CallPad(const Libtorch& libtorch, void* function, const Value* values, T
   auto number = std::bit_cast<double>(values[2]);
   using Function =
       Failure (*)(Tensor, const std::int64_t*, std::int64_t, const char*, double*, Tensor*);
-  return reinterpret_cast<Function>(function)(reinterpret_cast<Tensor>(values[0]), sizes.data(),
+  return reinterpret_cast<Function>(function)(FromValue<Tensor>(values[0]), sizes.data(),
                                               static_cast<std::int64_t>(size), "constant", &number,
                                               result);
 }

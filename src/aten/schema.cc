@@ -141,7 +141,7 @@ std::string Type::Text() const {
   if (is_list) {
     text += has_optional_elements ? "?[" : "[";
     if (count != 0) text += std::to_string(count);
-    text += "]";
+    text += ']';
   }
   return text + (is_optional ? "?" : "");
 }

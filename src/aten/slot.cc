@@ -1,11 +1,9 @@
 // Each value is either a number's bits or something of libtorch's that must be given back once.
-#include "aten/values.h"
+#include "aten/slot.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -20,38 +18,6 @@ constexpr std::size_t kUsualRank = 8;
 
 Value FromNumber(double number) { return std::bit_cast<Value>(number); }
 Value FromInteger(std::int64_t integer) { return static_cast<Value>(integer); }
-
-template <class T>
-T Read(const void* data, std::size_t index) {
-  T value;
-  std::memcpy(&value, static_cast<const char*>(data) + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-double FromHalf(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 0x1f;
-  const int fraction = bits & 0x3ff;
-  double value = exponent == 0    ? std::ldexp(fraction, -24)
-                 : exponent == 31 ? (fraction == 0 ? std::numeric_limits<double>::infinity()
-                                                   : std::numeric_limits<double>::quiet_NaN())
-                                  : std::ldexp(fraction + 1024, exponent - 25);
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-std::optional<double> ReadReal(const InputTensor& input, std::size_t index) {
-  switch (input.element_type) {
-    case 1: return Read<float>(input.data, index);
-    case 10: return FromHalf(Read<std::uint16_t>(input.data, index));
-    case 11: return Read<double>(input.data, index);
-    case 16: {
-      const std::uint32_t bits = Read<std::uint16_t>(input.data, index);
-      return std::bit_cast<float>(bits << 16U);
-    }
-    default: break;
-  }
-  const std::optional<std::int64_t> integer = ReadInteger(input, index);
-  return integer ? std::optional(static_cast<double>(*integer)) : std::nullopt;
-}
 
 bool IsSmall(std::int64_t integer) {
   return integer >= std::numeric_limits<std::int32_t>::min() &&
@@ -94,51 +60,6 @@ std::string Describe(const Written& written) {
 }
 
 }  // namespace
-
-std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index) {
-  switch (input.element_type) {
-    case 2: return Read<std::uint8_t>(input.data, index);
-    case 3: return Read<std::int8_t>(input.data, index);
-    case 4: return Read<std::uint16_t>(input.data, index);
-    case 5: return Read<std::int16_t>(input.data, index);
-    case 6: return Read<std::int32_t>(input.data, index);
-    case 7: return Read<std::int64_t>(input.data, index);
-    case 9: return Read<std::uint8_t>(input.data, index) != 0 ? 1 : 0;
-    case 12: return Read<std::uint32_t>(input.data, index);
-    default: return std::nullopt;
-  }
-}
-
-std::size_t Count(std::span<const std::int64_t> shape) {
-  std::size_t count = 1;
-  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-  return count;
-}
-
-DtypeNumbers::DtypeNumbers(const Libtorch& libtorch) {
-  for (auto& row : by_element_type_) std::fill(std::begin(row), std::end(row), -1);
-  for (int i = 0; i < kDtypes; ++i) {
-    const Dtype& dtype = DtypeAt(i);
-    numbers_[i] = libtorch.FindNumber("dtype", std::string(dtype.name));
-    by_element_type_[dtype.is_complex ? 1 : 0][dtype.element_type] = numbers_[i];
-  }
-}
-
-const Dtype* DtypeNumbers::Find(std::int32_t number) const {
-  for (int i = 0; i < kDtypes; ++i) {
-    if (numbers_[i] == number) return &DtypeAt(i);
-  }
-  return nullptr;
-}
-
-std::int32_t DtypeNumbers::NumberOf(const Dtype& dtype) const {
-  return NumberOf(dtype.element_type, dtype.is_complex);
-}
-
-std::int32_t DtypeNumbers::NumberOf(int element_type, bool is_complex) const {
-  if (element_type < 0 || element_type >= 32) return -1;
-  return by_element_type_[is_complex ? 1 : 0][element_type];
-}
 
 Status Slot::Make(const Libtorch& libtorch, const Type& type, const Written& written,
                   std::size_t inputs, const std::string& who, Slot* slot) {
@@ -289,7 +210,7 @@ Status Slot::MakeValue(const Libtorch& libtorch, const DtypeNumbers& dtypes,
 
 void Slot::Free(const Libtorch& libtorch, Value value) const {
   if (!is_boxed_) return FreeContent(libtorch, value);
-  FreeContent(libtorch, *reinterpret_cast<const Value*>(value));
+  FreeContent(libtorch, *FromValue<const Value*>(value));
   libtorch.DeleteBox(value);
 }
 
@@ -306,7 +227,7 @@ Status Slot::MakeContent(const Libtorch& libtorch, const DtypeNumbers& dtypes,
       if (libtorch.new_string_handle(text_.data(), text_.size(), &string) != 0) {
         return Status::Error(who + ": " + libtorch.TakeErrorText());
       }
-      *value = reinterpret_cast<Value>(string);
+      *value = ToValue(string);
       return Status();
     }
     case SlotForm::kScalarTensor: return MakeScalarTensor(libtorch, inputs, who, value);
@@ -365,7 +286,7 @@ Status Slot::MakeTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes,
     tensor = copy;
   }
   if (failure != 0) return Status::Error(who + ": " + libtorch.TakeErrorText());
-  *value = reinterpret_cast<Value>(tensor);
+  *value = ToValue(tensor);
   return Status();
 }
 
@@ -403,7 +324,7 @@ Status Slot::MakeScalarTensor(const Libtorch& libtorch, std::span<const InputTen
                            : libtorch.scalar_to_tensor_float32(static_cast<float>(number), &tensor);
   }
   if (failure != 0) return Status::Error(who + ": " + libtorch.TakeErrorText());
-  *value = reinterpret_cast<Value>(tensor);
+  *value = ToValue(tensor);
   return Status();
 }
 
@@ -421,7 +342,7 @@ Status Slot::MakeList(const Libtorch& libtorch, const DtypeNumbers& dtypes,
     if (!status.ok()) break;
     (void)libtorch.list_push_back(list, element);  // there is room
   }
-  *value = reinterpret_cast<Value>(list);
+  *value = ToValue(list);
   if (!status.ok()) FreeContent(libtorch, *value);
   return status;
 }
@@ -439,7 +360,7 @@ Status Slot::MakeNumbers(const Libtorch& libtorch, const InputTensor& input, con
     is_good = number.has_value();
     if (is_good) (void)libtorch.list_push_back(list, *number);
   }
-  *value = reinterpret_cast<Value>(list);
+  *value = ToValue(list);
   if (is_good) return Status();
   FreeContent(libtorch, *value);
   return Status::Model(who + ": input %" + std::to_string(place_) + " stands for a list of " +
@@ -452,12 +373,12 @@ void Slot::FreeContent(const Libtorch& libtorch, Value value) const {
   switch (form_) {
     case SlotForm::kTensor:
     case SlotForm::kScalarTensor:
-      (void)libtorch.delete_tensor_object(reinterpret_cast<Tensor>(value));
+      (void)libtorch.delete_tensor_object(FromValue<Tensor>(value));
       return;
-    case SlotForm::kText: (void)libtorch.delete_string(reinterpret_cast<String>(value)); return;
-    case SlotForm::kNumbers: (void)libtorch.delete_list(reinterpret_cast<List>(value)); return;
+    case SlotForm::kText: (void)libtorch.delete_string(FromValue<String>(value)); return;
+    case SlotForm::kNumbers: (void)libtorch.delete_list(FromValue<List>(value)); return;
     case SlotForm::kList: {
-      const auto list = reinterpret_cast<List>(value);
+      const auto list = FromValue<List>(value);
       std::size_t made = 0;
       (void)libtorch.list_size(list, &made);
       for (std::size_t i = 0; i < made; ++i) {
