@@ -71,9 +71,9 @@ INTERNAL = set(
     _pdist_forward _prelu_kernel _reshape_copy _safe_softmax _sample_dirichlet
     _scaled_dot_product_attention_math _scaled_dot_product_flash_attention_for_cpu _shape_as_tensor
     _softmax _standard_gamma _to_copy _to_sparse _trilinear _unique _unique2 _unsafe_index
-    _unsafe_masked_index _unsafe_masked_index_put_accumulate _unsafe_view _upsample_bicubic2d_aa
-    _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d
-    _upsample_nearest_exact3d __and__ __or__ __xor__ __lshift__ __rshift__""".split()
+    _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
+    _upsample_nearest_exact2d _upsample_nearest_exact3d __and__ __or__ __xor__
+    __lshift__ __rshift__""".split()
 )
 
 #: Results that are numbers make sense for these alone.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -31,6 +32,7 @@ from opgraft.torch._aten import Output
 TRIES = int(os.environ.get("TRIES", "100"))
 SEED = int(os.environ.get("SEED", "1"))
 SECONDS = 60
+MEMORY = 6 << 30  # an operator that wants more is refused it
 CALLS = 25  # of each operator, to start from
 NUMBERS = [-1, 0, 1, 2, 3, 100, 1000003, 2**31 - 1, 2**31, 2**62, -(2**63)]
 
@@ -140,6 +142,7 @@ def changed_call(
 def attempt(name: str, calls: list[tuple[list[Any], dict[str, Any]]], log: Any) -> None:
     """Runs in a process of its own."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     base, _, overload_name = name.partition(".")
     overload = getattr(getattr(torch.ops.aten, base), overload_name or "default")
     chance = random.Random(SEED * 7919 + len(name))

@@ -39,6 +39,28 @@ WRONG = {
         f"{DECLARED}{RULE}.Cpu([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}});",
         "no kernel takes these types",
     ),
+    "numbers in another order": (
+        f'{DECLARED}.Attribute<float>("a", 1).Attribute<std::int64_t>("b", 2){RULE}'
+        ".Cpu([](auto, auto, std::int64_t, float) {});",
+        "a number is taken as another kind than the attribute's",
+    ),
+    "numbers in another order, of a typed template": (
+        f'{DECLARED}.Attribute<std::int64_t>("a", 1){RULE}'
+        ".Cpu([]<class E>(opgraft::Tensor<const E>, opgraft::Tensor<E>, float) {});",
+        "a number is taken as another kind than the attribute's",
+    ),
+    "a number that may not fit": (
+        'OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y").Attribute<std::int64_t>("a", 1)'
+        f"{RULE}.Cpu([](opgraft::Context&, opgraft::Tensor<const float>, opgraft::Tensor<float>,"
+        " int) {});",
+        "a number is taken as another kind than the attribute's",
+    ),
+    "numbers in another order, of a method": (
+        "struct K { void Compute(opgraft::Tensor<const float>, opgraft::Tensor<float>, float) "
+        'const; }; OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y")'
+        f'.Attribute<std::int64_t>("a", 1){RULE}.Cpu<K>();',
+        "a number is taken as another kind than the attribute's",
+    ),
     "no output": (
         'OPGRAFT_OP("my::A").Input<T>("x").Cpu([](auto) {});',
         "an operator has an output: .Output<T>",
@@ -128,8 +150,22 @@ def compiler(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return say
 
 
-def test_the_right_one_compiles(compiler: Compiler) -> None:
+def test_the_right_ones_compile(compiler: Compiler) -> None:
     assert compiler(RIGHT) == ""
+    attributes = (
+        '.Attribute<float>("a", 1).Attribute<std::int64_t>("b", 2).Attribute<std::string>("c", "")'
+    )
+    for kernel in (
+        "[](auto x, auto y, auto a, auto b, auto c) { y[0] = x[0] * a * b * c.size(); }",
+        "[](auto x, auto y, double a, std::int64_t b, std::string_view c) "
+        "{ y[0] = x[0] * a * b * c.size(); }",
+        "[](opgraft::Context&, auto... all) { static_assert(sizeof...(all) == 5); }",
+        "[]<class E>(opgraft::Tensor<const E> x, opgraft::Tensor<E> y, float a, std::int64_t b, "
+        "const std::string&) { y[0] = x[0] * a * b; }",
+        "[](opgraft::Context&, auto, auto y, auto... rest) "
+        "{ static_assert(sizeof...(rest) == 3); y[0] = 0; }",
+    ):
+        assert compiler(f"{DECLARED}{attributes}{RULE}.Cpu({kernel});") == ""
 
 
 @pytest.mark.parametrize("what", WRONG)

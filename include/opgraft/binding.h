@@ -13,6 +13,7 @@
 #include "opgraft/c_api.h"
 #include "opgraft/definition.h"
 #include "opgraft/kernel.h"
+#include "opgraft/signature.h"
 #include "opgraft/status.h"
 
 #pragma GCC visibility push(hidden)
@@ -103,6 +104,17 @@ struct Binding<List<Value<In, kIn>...>, List<Value<Out, kOut>...>, List<Attribut
     }
   }
 
+  /// Whether a kernel that fits takes numbers of the kinds that the attributes have.
+  template <class F, bool kIsReady>
+  static constexpr bool kFunctionKeepsNumbers =
+      Keeps<F,
+            std::tuple<typename InputSlot<Resolve<In, C>, kIn>::Argument...,
+                       typename OutputSlot<Resolve<Out, C>, kOut, kIsReady>::Argument...>,
+            std::tuple<typename AttributeSlot<A, kA>::Argument...>>::Check();
+  template <class Kernel>
+  static constexpr bool kMethodKeepsNumbers =
+      ComputeKeeps<Kernel, typename AttributeSlot<A, kA>::Argument...>();
+
   /// Calls the kernel once.
   template <Style kStyle, class F>
   static Status Call(const F& kernel, const NodeState& state, OpgraftCall* call) {
@@ -174,6 +186,9 @@ struct MethodOf {
 template <class Binding, class F>
 struct FunctionKernel final : KernelDefinition {
   static constexpr Style kStyle = Binding::template FindStyle<const F&, false>();
+  static_assert(!kStyle.fits || Binding::template kFunctionKeepsNumbers<F, kStyle.is_ready>,
+                "a number is taken as another kind than the attribute's: a kernel takes FLOAT "
+                "attributes as float, INT ones as std::int64_t, in the order declared");
 
   FunctionKernel(const OperatorDefinition& owner, F callable)
       : definition(owner), function(std::move(callable)) {
@@ -206,6 +221,10 @@ struct FunctionKernel final : KernelDefinition {
 template <class Binding, class Kernel>
 struct ClassKernel final : KernelDefinition {
   static constexpr Style kStyle = Binding::template FindStyle<MethodOf<Kernel>, true>();
+  static_assert(!kStyle.fits || !kStyle.takes_attributes ||
+                    Binding::template kMethodKeepsNumbers<Kernel>,
+                "a number is taken as another kind than the attribute's: a kernel takes FLOAT "
+                "attributes as float, INT ones as std::int64_t, in the order declared");
   static constexpr bool kTakesInfo = std::is_constructible_v<Kernel, const KernelInfo&>;
   static_assert(kTakesInfo || std::is_default_constructible_v<Kernel>,
                 "a class that is a kernel has a constructor that takes nothing, or a const "

@@ -3,6 +3,7 @@
 
 #include <cxxabi.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -75,6 +76,16 @@ int Guard(Host* host, const Body& body) {
   return 1;
 }
 
+/// What the shape rule said last, so that it is not asked again for inputs of the same shapes.
+struct ShapeMemory {
+  /// Guards the rest. A run that would have to wait does without.
+  std::atomic_flag is_taken;
+  std::size_t output_count = SIZE_MAX;
+  /// Of each input, and of each output: the rank, then the sizes; -1 where there is no shape.
+  std::vector<std::int64_t> inputs;
+  std::vector<std::int64_t> outputs;
+};
+
 /// What a kernel keeps of its node.
 struct NodeState {
   const OperatorDefinition* definition = nullptr;
@@ -84,6 +95,7 @@ struct NodeState {
   std::vector<AttributeValue> attributes;  ///< one for each that is declared
   /// The input whose shape the only output has; SIZE_MAX where it is not as simple as that.
   std::size_t same_as = SIZE_MAX;
+  mutable ShapeMemory memory;
 
   /// Reads and checks it. Throws.
   NodeState(const OperatorDefinition& definition, OpgraftNode* node);
@@ -264,22 +276,30 @@ class OutputShapes {
   /// Throws a ShapeError where shapes do not go together. The views are of this object, or of the
   /// inputs.
   OutputShapes(const NodeState& state, std::span<const OpgraftTensor> inputs, std::size_t outputs);
+  OutputShapes(const OutputShapes&) = delete;
+  OutputShapes& operator=(const OutputShapes&) = delete;
 
   /// Throws a ShapeError where the rule does not tell.
   std::span<const std::int64_t> operator[](std::size_t index) const {
-    return storage_.empty() ? first_ : Find(index);
+    return is_same_ ? first_ : Find(index);
   }
 
  private:
-  struct Sizes {
-    bool is_known = false;
-    std::vector<std::int64_t> sizes;
-  };
+  /// Whether the memory has them.
+  bool Recall(std::span<const OpgraftTensor> inputs, std::size_t outputs);
+  void Remember(std::span<const OpgraftTensor> inputs, std::size_t outputs) const;
   std::span<const std::int64_t> Find(std::size_t index) const;
+  std::span<const std::int64_t> flat() const {
+    return {many_.empty() ? few_.data() : many_.data(), size_};
+  }
 
   const NodeState& state_;
-  std::span<const std::int64_t> first_;  // of an operator with one output
-  std::vector<Sizes> storage_;
+  bool is_same_ = false;
+  std::span<const std::int64_t> first_;  // of an operator with one output, as an input
+  // Otherwise: of each output the rank, then the sizes. A few without a visit to the heap.
+  std::size_t size_ = 0;
+  std::array<std::int64_t, 12> few_;
+  std::vector<std::int64_t> many_;
 };
 
 }  // namespace internal

@@ -38,7 +38,7 @@ class Operator:
     rule: Rule | None
     copy_inputs: bool
     implementation: Callable[..., Any]  # the function, or the class
-    torch_name: str = ""  # "aten::linalg_inv": the torch operator that it can stand for
+    torch_name: str = ""  # "aten::linalg_inv, aten::inverse": what it can stand for in torch
     backward: Backward | None = None
 
     @property
@@ -117,7 +117,7 @@ def op(
     *,
     shape: Callable[..., Any] | None = None,
     copy_inputs: bool = False,
-    torch: str = "",
+    torch: str | Sequence[str] = (),
     backward: Callable[..., Any] | None = None,
 ) -> Callable[[_Declared], _Declared]:
     """Declares a function, or a class with a method `compute`, as the operator `domain::Name`.
@@ -132,8 +132,9 @@ def op(
     write its result straight into the runtime's memory. `copy_inputs` makes every input a copy that
     may be kept and written to.
 
-    With `opgraft.torch` imported, it is an operator of torch's too. `torch` is the name of an
-    operator of torch's own that it can stand for in exported models, such as "aten::linalg_inv".
+    With `opgraft.torch` imported, it is an operator of torch's too. `torch` is the name, or
+    names, of operators of torch's own that it can stand for in exported models, such as
+    "aten::linalg_inv".
     `backward` is a function of torch tensors, from the gradients of the outputs, and the inputs and
     outputs that it names, to the gradients of the inputs.
 
@@ -150,11 +151,13 @@ def op(
         raise Error(f"{name} cannot be declared: a node called PyOp names the class that it runs")
     if shape is not None and not callable(shape):
         raise Error(f"{name}: expected shape to be a function of the inputs' shapes, not {shape!r}")
-    if not isinstance(torch, str) or (torch and not _TORCH_NAME.fullmatch(torch)):
-        raise Error(
-            f"{name}: expected torch to be the name of an operator, such as 'aten::linalg_inv' or "
-            f"'aten::add.Tensor', not {torch!r}"
-        )
+    torch_names: list[Any] = list(torch) if isinstance(torch, (list, tuple)) else [torch]
+    for one in torch_names:
+        if not isinstance(one, str) or not _TORCH_NAME.fullmatch(one):
+            raise Error(
+                f"{name}: expected torch to be the name of an operator, such as 'aten::linalg_inv' "
+                f"or 'aten::add.Tensor', not {one!r}"
+            )
     # Annotations may name what is local to the function that declares.
     scope = sys._getframe(1).f_locals
 
@@ -182,7 +185,7 @@ def op(
             rule=rule,
             copy_inputs=copy_inputs,
             implementation=implementation,
-            torch_name=torch,
+            torch_name=", ".join(torch_names),
             backward=None if backward is None else read_backward(name, backward, signature),
         )
         _register(operator)

@@ -18,6 +18,7 @@ OK, MISSING, BAD = "ok", "missing", "bad"
 
 #: The domains of operators that ONNX Runtime may have, for one that cannot be asked.
 RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
+_ATEN_DOMAIN = "org.pytorch.aten"
 _EXTENSIONS_DOMAIN = "ai.onnx.contrib"
 
 # ONNX's operators that are functions of others, which a runtime need not have kernels for.
@@ -143,6 +144,9 @@ class Judge:
             return finding
         if operator.is_class:
             return self._judge_class(operator, finding)
+        if operator.domain == _ATEN_DOMAIN:
+            finding.run_by = "libtorch"  # what it lacks, the making of the session says
+            return finding
         pack = self._pack_of(operator)
         if pack is not None:
             finding.run_by, finding.pack = f"the pack {os.path.basename(pack)}", pack
@@ -346,14 +350,14 @@ class Judge:
             name = re.split(r"[.:]", lacking["name"])[-1]
             return self._blame_runtime(name, text, findings)
         for operator in self.operators():
-            who = re.search(
-                rf"node '.*', operator {re.escape(operator.full_name)}(:| (?=is ))", text
-            )
+            is_aten = operator.domain == _ATEN_DOMAIN
+            name = r"aten::[\w.]+" if is_aten else re.escape(operator.full_name)
+            who = re.search(rf"node '.*', operator {name}(:|, (?=argument)| (?=is ))", text)
             finding = next((one for one in findings if one.operator == operator.title), None)
             if who is None or finding is None:
                 continue
             finding.miss(text[who.end() :].strip(), f"mend {finding.file or finding.pack or 'it'}")
-            wanted = re.search(r"--allow ([\w.]+)", text)
+            wanted = re.search(r"--allow ([\w.:]+)", text)
             if kind == "PolicyError" and wanted:
                 finding.remedy = self._allow(wanted[1])
             elif "TypeError" in text and "__init__" in text:

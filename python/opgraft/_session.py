@@ -131,8 +131,12 @@ def _call(
     """
     try:
         _enter_run()
-        with raised_by_runtime(otherwise):
-            return function(*arguments, **named)
+        return function(*arguments, **named)
+    except Exception as error:  # as raised_by_runtime, without its cost to a call that goes well
+        translated = translate(error) or otherwise(error)
+        if translated is None:
+            raise
+        raise translated from translated.__cause__
     finally:
         _leave_run()
 
@@ -226,7 +230,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             _call(super().set_providers, *arguments, **named)
 
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
-        # As _call and super(), without their cost to a call that goes well.
+        # As _call and super(), without their cost.
         try:
             _enter_run()
             if self._needs_help or may_be_swapped(input_feed):

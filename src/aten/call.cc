@@ -46,9 +46,9 @@ class Results {
   ~Results() {
     for (std::size_t i = 0; i < said_.size(); ++i) {
       if (said_[i].form == WrittenResult::Form::kList) {
-        FreeList(reinterpret_cast<List>(stack_[i]));
+        FreeList(FromValue<List>(stack_[i]));
       } else if (IsTensor(said_[i])) {
-        (void)libtorch_.delete_tensor_object(reinterpret_cast<Tensor>(stack_[i]));
+        (void)libtorch_.delete_tensor_object(FromValue<Tensor>(stack_[i]));
       }
     }
   }
@@ -64,7 +64,7 @@ class Results {
     for (std::size_t i = 0; i < size; ++i) {
       Value tensor = 0;
       (void)libtorch_.list_get_item(list, i, &tensor);
-      (void)libtorch_.delete_tensor_object(reinterpret_cast<Tensor>(tensor));
+      (void)libtorch_.delete_tensor_object(FromValue<Tensor>(tensor));
     }
     (void)libtorch_.delete_list(list);
   }
@@ -179,10 +179,6 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
     if (!status.ok()) return status;
     // Normalization in training mode writes to its statistics, though the schema does not say so.
     if (parameter.name.starts_with("running_")) slot.Copy();
-    if (slot.IsScalar()) {
-      return Status::Model(slot_names_.back() + " is a Scalar, which " + libtorch_.Name() +
-                           "'s C interface does not take");
-    }
     may_be_lazy_ |= slot.IsComplex();
     if (IsSize(parameter.name) && !slot.LimitSize()) {
       return Status::Model(slot_names_.back() + ": expected a number below 2^31");
@@ -191,7 +187,25 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
     guarded_names_.emplace_back(parameter.name);
     guarded_values_.push_back(written);
   }
-  return Status();
+  return PlaceScalars(op);
+}
+
+Status Call::PlaceScalars(const Operator& op) {
+  const auto scalar =
+      std::find_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.IsScalar(); });
+  if (scalar == slots_.end()) return Status();
+  const std::optional<std::string> sibling = FindTensorOverload(op.schema);
+  if (sibling) {
+    overload_ = *sibling;
+    for (Slot& slot : slots_) slot.MakeTensorOfScalar();
+    return Status();
+  }
+  scalar_function_ = FindScalarFunction(libtorch_, op.schema);
+  if (scalar_function_.function != nullptr) return Status();
+  return Status::Model(slot_names_[static_cast<std::size_t>(scalar - slots_.begin())] +
+                       " is a Scalar, which " + libtorch_.Name() +
+                       "'s C interface does not take for this operator; express it by others, or "
+                       "write it as an operator of your own (@opgraft.op)");
 }
 
 Status Call::ReadOutputs(const NodeText& text, const Operator& op, std::size_t outputs) {
@@ -232,6 +246,16 @@ Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack) const {
   if (!status.ok()) {
     free(made - 1);
     return status;
+  }
+  if (scalar_function_.function != nullptr) {
+    const NoGradients no_gradients(libtorch_);
+    Tensor result = nullptr;
+    const Failure failure =
+        scalar_function_.call(libtorch_, scalar_function_.function, stack, &result);
+    free(slots_.size());  // which such a function only looks at
+    if (failure != 0) return Status::Error(who_ + ": " + libtorch_.TakeErrorText());
+    stack[0] = ToValue(result);
+    return Status();
   }
   Value arguments[kStack];
   std::memcpy(arguments, stack, sizeof(arguments));
@@ -292,10 +316,10 @@ Status Call::Store(const WrittenResult& said, Value value, const Taking& taking,
     case WrittenResult::Form::kFloat: return store_number(std::bit_cast<double>(value));
     case WrittenResult::Form::kBool: return store_number(value != 0);
     case WrittenResult::Form::kTensor:
-      return store_tensor(reinterpret_cast<Tensor>(value), said.tensors[0]);
+      return store_tensor(FromValue<Tensor>(value), said.tensors[0]);
     case WrittenResult::Form::kList: break;
   }
-  const auto list = reinterpret_cast<List>(value);
+  const auto list = FromValue<List>(value);
   std::size_t size = 0;
   (void)libtorch_.list_size(list, &size);
   if (size != said.tensors.size()) {
@@ -306,7 +330,7 @@ Status Call::Store(const WrittenResult& said, Value value, const Taking& taking,
   for (std::size_t i = 0; i < size; ++i) {
     Value item = 0;
     (void)libtorch_.list_get_item(list, i, &item);
-    Status status = store_tensor(reinterpret_cast<Tensor>(item), said.tensors[i]);
+    Status status = store_tensor(FromValue<Tensor>(item), said.tensors[i]);
     if (!status.ok()) return status;
   }
   return Status();

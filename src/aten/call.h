@@ -12,7 +12,8 @@
 #include "aten/guards.h"
 #include "aten/libtorch.h"
 #include "aten/operators.h"
-#include "aten/values.h"
+#include "aten/scalars.h"
+#include "aten/slot.h"
 #include "opgraft/status.h"
 
 namespace opgraft::aten {
@@ -67,6 +68,8 @@ class Call {
       : libtorch_(libtorch), dtypes_(libtorch), who_(text.Who()) {}
 
   Status ReadArguments(const NodeText& text, const Operator& op, std::size_t inputs);
+  /// Finds a way for Scalars, which the dispatcher does not take.
+  Status PlaceScalars(const Operator& op);
   Status ReadOutputs(const NodeText& text, const Operator& op, std::size_t outputs);
   Status Store(const WrittenResult& said, Value value, const Taking& taking, Outputs& outputs,
                std::size_t* index) const;
@@ -79,6 +82,7 @@ class Call {
   std::string overload_;
   std::vector<Slot> slots_;
   std::vector<std::string> slot_names_;  // what messages call the arguments
+  ScalarFunction scalar_function_;       // called in the dispatcher's place, where it is there
   Guard guard_ = nullptr;
   std::vector<std::string> guarded_names_;  // for the guard, where there is one
   std::vector<Written> guarded_values_;

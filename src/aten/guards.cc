@@ -22,16 +22,8 @@ T At(const InputTensor& tensor, std::size_t index) {
 bool LieWithin(const InputTensor& tensor, std::int64_t least, std::int64_t most) {
   const std::size_t count = Count(tensor.shape);
   for (std::size_t i = 0; i < count; ++i) {
-    std::int64_t value = least;
-    switch (tensor.element_type) {
-      case 2: value = At<std::uint8_t>(tensor, i); break;
-      case 3: value = At<std::int8_t>(tensor, i); break;
-      case 5: value = At<std::int16_t>(tensor, i); break;
-      case 6: value = At<std::int32_t>(tensor, i); break;
-      case 7: value = At<std::int64_t>(tensor, i); break;
-      default: return true;
-    }
-    if (value < least || value > most) return false;
+    const std::optional<std::int64_t> value = ReadInteger(tensor, i);
+    if (value && (*value < least || *value > most)) return false;
   }
   return true;
 }

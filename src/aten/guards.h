@@ -10,7 +10,7 @@
 
 #include "aten/encoding.h"
 #include "aten/schema.h"
-#include "aten/values.h"
+#include "aten/tensors.h"
 #include "opgraft/status.h"
 
 namespace opgraft::aten {

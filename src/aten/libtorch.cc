@@ -37,6 +37,7 @@ std::string VersionText(std::uint64_t version) {
 void* Libtorch::FindFunction(const char* name) const { return platform::FindSymbol(handle_, name); }
 
 std::int32_t Libtorch::FindNumber(const char* kind, const std::string& name) const {
+  if (find_number != nullptr) return find_number(kind, name);
   const std::string symbol = "aoti_torch_" + std::string(kind) + "_" + name;
   const auto get = reinterpret_cast<std::int32_t (*)()>(FindFunction(symbol.c_str()));
   return get != nullptr ? get() : -1;
@@ -59,11 +60,11 @@ Value Libtorch::NewBox(Value content) const {
     throw std::bad_alloc();
   }
   *box = content;
-  return reinterpret_cast<Value>(box);
+  return ToValue(box);
 }
 
 void Libtorch::DeleteBox(Value box) const {
-  auto* const pointer = reinterpret_cast<Value*>(box);
+  auto* const pointer = FromValue<Value*>(box);
   if (delete_stable_ivalue == nullptr) {
     delete pointer;
   } else {
@@ -92,8 +93,13 @@ Status LoadLibtorch(const std::string& path, Libtorch* libtorch) {
   find("torch_delete_list", &made.delete_list);
   find("torch_new_string_handle", &made.new_string_handle);
   find("torch_delete_string", &made.delete_string);
+  find("torch_string_c_str", &made.string_c_str);
   find("aoti_torch_create_tensor_from_blob", &made.create_tensor_from_blob);
   find("aoti_torch_new_tensor_handle", &made.new_tensor_handle);
+  find("aoti_torch_scalar_to_tensor_bool", &made.scalar_to_tensor_bool);
+  find("aoti_torch_scalar_to_tensor_int64", &made.scalar_to_tensor_int64);
+  find("aoti_torch_scalar_to_tensor_float32", &made.scalar_to_tensor_float32);
+  find("aoti_torch_scalar_to_tensor_float64", &made.scalar_to_tensor_float64);
   find("aoti_torch_delete_tensor_object", &made.delete_tensor_object);
   find("aoti_torch_clone", &made.clone);
   find("aoti_torch_get_data_ptr", &made.get_data_ptr);

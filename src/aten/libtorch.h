@@ -2,6 +2,7 @@
 // used.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,6 +21,15 @@ using List = ListObject*;
 using String = StringObject*;
 /// An argument or a result of the dispatcher: a number's bits, or a handle.
 using Value = std::uint64_t;
+/// A handle as a value, and back.
+template <class Handle>
+Value ToValue(Handle handle) {
+  return std::bit_cast<Value>(handle);
+}
+template <class Handle>
+Handle FromValue(Value value) {
+  return std::bit_cast<Handle>(value);
+}
 /// What the functions return: 0 where all is well.
 using Failure = std::int32_t;
 
@@ -43,12 +53,17 @@ struct Libtorch {
   Failure (*delete_list)(List list);
   Failure (*new_string_handle)(const char* data, std::size_t length, String* string);
   Failure (*delete_string)(String string);
+  Failure (*string_c_str)(String string, const char** data);
 
   Failure (*create_tensor_from_blob)(void* data, std::int64_t rank, const std::int64_t* sizes,
                                      const std::int64_t* strides, std::int64_t storage_offset,
                                      std::int32_t dtype, std::int32_t device_type,
                                      std::int32_t device_index, Tensor* tensor);
   Failure (*new_tensor_handle)(Tensor original, Tensor* tensor);
+  Failure (*scalar_to_tensor_bool)(bool value, Tensor* tensor);
+  Failure (*scalar_to_tensor_int64)(std::int64_t value, Tensor* tensor);
+  Failure (*scalar_to_tensor_float32)(float value, Tensor* tensor);
+  Failure (*scalar_to_tensor_float64)(double value, Tensor* tensor);
   Failure (*delete_tensor_object)(Tensor tensor);
   Failure (*clone)(Tensor tensor, Tensor* copy);
   Failure (*get_data_ptr)(Tensor tensor, void** data);
@@ -79,6 +94,8 @@ struct Libtorch {
   /// The number of a dtype, layout or memory format by its name in Python, such as "float32",
   /// "strided", "channels_last"; -1 for one that there is not.
   std::int32_t FindNumber(const char* kind, const std::string& name) const;
+  /// What is asked in its place, where a test has put it here.
+  std::int32_t (*find_number)(const char* kind, const std::string& name) = nullptr;
 
   /// "torch 2.13" or the like.
   std::string Name() const;

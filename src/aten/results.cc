@@ -74,7 +74,10 @@ void CopyStrided(const Parts& parts, T* to) {
     std::int64_t start = 0;
     for (std::size_t i = 0; i + 1 < rank; ++i) start += at[i] * parts.strides[i];
     for (std::int64_t i = 0; i < inner; ++i) *to++ = from[start + i * step];
-    for (std::size_t i = rank - 1; i-- > 0 && ++at[i] == parts.sizes[i];) at[i] = 0;
+    for (std::size_t i = rank - 1; i > 0; --i) {
+      if (++at[i - 1] < parts.sizes[i - 1]) break;
+      at[i - 1] = 0;
+    }
   }
 }
 
@@ -109,9 +112,9 @@ Failure ToDense(const Libtorch& libtorch, Tensor tensor, Tensor* dense) {
   if (const Failure failure = libtorch.new_tensor_handle(tensor, &handle); failure != 0) {
     return failure;
   }
-  stack[0] = reinterpret_cast<Value>(handle);
+  stack[0] = ToValue(handle);
   const Failure failure = libtorch.call_dispatcher("aten::to_dense", "", stack, libtorch.version);
-  if (failure == 0) *dense = reinterpret_cast<Tensor>(stack[0]);
+  if (failure == 0) *dense = FromValue<Tensor>(stack[0]);
   return failure;
 }
 

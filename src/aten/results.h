@@ -8,7 +8,7 @@
 #include "aten/call.h"
 #include "aten/encoding.h"
 #include "aten/libtorch.h"
-#include "aten/values.h"
+#include "aten/tensors.h"
 #include "opgraft/status.h"
 
 namespace opgraft::aten {

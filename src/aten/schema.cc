@@ -99,7 +99,8 @@ bool ReadType(Reader* reader, Type* type) {
 
 bool ReadParameters(Reader* reader, std::vector<Parameter>* parameters) {
   bool is_keyword = false;
-  while (!reader->Take(")")) {
+  if (reader->Take(")")) return true;
+  while (true) {
     if (reader->Take("*, ")) is_keyword = true;
     Parameter parameter;
     parameter.is_keyword = is_keyword;
@@ -111,11 +112,8 @@ bool ReadParameters(Reader* reader, std::vector<Parameter>* parameters) {
       if (parameter.default_text.empty()) return false;
     }
     parameters->push_back(parameter);
-    if (reader->Take(", ")) continue;
-    if (!reader->Take(")")) return false;
-    break;
+    if (!reader->Take(", ")) return reader->Take(")");
   }
-  return true;
 }
 
 bool ReadResults(Reader* reader, std::vector<Result>* results) {
@@ -143,7 +141,7 @@ std::string Type::Text() const {
   if (is_list) {
     text += has_optional_elements ? "?[" : "[";
     if (count != 0) text += std::to_string(count);
-    text += "]";
+    text += ']';
   }
   return text + (is_optional ? "?" : "");
 }

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,36 @@ TEST_F(MemoryHostTest, TheKernelOfTheInputsType) {
   ASSERT_TRUE(Run("test::Scale", {wide_, wide_}).ok());
   EXPECT_EQ(kept_.types[0], 11);
   EXPECT_EQ(kept_.At<double>(0, 1), 6);
+}
+
+TEST_F(MemoryHostTest, AKernelThatIsMadeOnceAndRunOften) {
+  const float factor = 5;
+  OpgraftAttribute attribute = {};
+  attribute.kind = 1;
+  attribute.count = 1;
+  attribute.floats = &factor;
+  std::unique_ptr<NativeKernel> kernel;
+  {
+    const GivenAttributes given = {{"factor", attribute}};  // gone before it runs
+    ASSERT_TRUE(NativeKernel::Make(Find("test::Scale"), {1}, 1, given, &kernel).ok());
+  }
+  for (int i = 0; i < 3; ++i) {
+    floats_[1] = static_cast<float>(i);
+    ASSERT_TRUE(kernel->Run(std::span(&x_, 1), kept_).ok());
+    EXPECT_EQ(kept_.At<float>(0, 1), 5 * i);
+  }
+}
+
+TEST_F(MemoryHostTest, LoopsOfTheHost) {
+  std::unique_ptr<NativeKernel> kernel;
+  ASSERT_TRUE(NativeKernel::Make(Find("test::Scale"), {1}, 1, {}, &kernel).ok());
+  static std::size_t looped = 0;
+  const auto backwards = [](std::size_t total, void (*body)(void*, std::size_t), void* argument) {
+    for (std::size_t i = total; i-- > 0; ++looped) body(argument, i);
+  };
+  ASSERT_TRUE(kernel->Run(std::span(&x_, 1), kept_, backwards).ok());
+  EXPECT_EQ(looped, 2U);
+  EXPECT_EQ(kept_.At<float>(0, 1), 4);
 }
 
 TEST_F(MemoryHostTest, AttributesThatAreGiven) {

@@ -33,7 +33,8 @@ std::string PathOfLoaded(const char* name) {
   void* const library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return "";
   link_map* map = nullptr;
-  const bool is_found = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr;
+  const bool is_found =
+      dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0 && map != nullptr;
   std::string path = is_found ? map->l_name : "";
   dlclose(library);
   return path;

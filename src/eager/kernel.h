@@ -7,10 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/schema.h"
+#include "eager/arguments.h"
 #include "eager/dlpack.h"
 #include "opgraft/status.h"
 #include "pyop/callable.h"
@@ -18,49 +21,52 @@
 // All here needs the GIL.
 namespace opgraft::eager {
 
-/// The inputs of one call, an absent one as nullptr and of type 0.
-struct Inputs {
-  std::vector<PyObject*> objects;
-  std::vector<dlpack::Tensor> tensors;
-  std::vector<std::int64_t> types;
-  std::vector<nanobind::object> kept;  ///< what was made for the call
-};
+using Outputs = std::pmr::vector<nanobind::object>;
 
 /// An operator, with its attributes, ready for inputs of certain types.
 class Prepared {
  public:
-  explicit Prepared(std::vector<std::int64_t> types) : types_(std::move(types)) {}
+  Prepared(std::shared_ptr<const Schema> schema, std::vector<std::int64_t> types)
+      : schema_(std::move(schema)), types_(std::move(types)) {}
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
   virtual ~Prepared() = default;
 
-  const std::vector<std::int64_t>& types() const { return types_; }
+  bool IsFor(const Inputs& inputs) const;
+  const Schema& schema() const { return *schema_; }
   /// Adds the outputs, as tensors of torch's. May throw nb::python_error, as may all that follows.
-  virtual Status Run(Inputs& inputs, const dlpack::Exchange& exchange,
-                     std::vector<nanobind::object>* outputs) = 0;
+  virtual Status Run(Inputs& inputs, const dlpack::Exchange& exchange, Outputs* outputs) = 0;
 
  private:
+  const std::shared_ptr<const Schema> schema_;  // it may be declared anew meanwhile
   const std::vector<std::int64_t> types_;
 };
 
+/// What each output is for inputs of these types; 0 where it has that of an input that is absent.
+std::vector<std::int64_t> OutputTypes(const Schema& schema, const std::vector<std::int64_t>& types,
+                                      std::size_t outputs);
+
 /// One that runs a Python function.
-Status PreparePython(const Schema& schema, const pyop::PythonCallable& callable,
-                     const std::vector<std::int64_t>& types, std::size_t outputs,
-                     std::shared_ptr<Prepared>* made);
+Status PreparePython(const std::shared_ptr<const Schema>& schema,
+                     const pyop::PythonCallable& callable, const std::vector<std::int64_t>& types,
+                     std::size_t outputs, std::shared_ptr<Prepared>* made);
 /// One that runs a pack's kernel.
 Status PrepareNative(const std::shared_ptr<const Schema>& schema, const nanobind::dict& attributes,
                      const std::vector<std::int64_t>& types, std::size_t outputs,
                      std::shared_ptr<Prepared>* made);
 
-class Kernel {
+/// The address of libtorch's `torch_parallel_for`, for loops of packs' kernels; 0 for none.
+void SetParallelFor(std::uintptr_t address);
+
+/// An operator, and what has been made for its calls.
+class Callee {
  public:
   /// `read` makes of the keyword arguments of a call the attributes, by their declared names, and
-  /// the number of outputs. `otherwise` is called in place of the operator where the tensors are
-  /// not plain, or a gradient is wanted; None: never.
-  Kernel(const std::string& full_name, bool is_native, nanobind::object read,
-         nanobind::object otherwise);
+  /// the number of outputs.
+  Callee(std::string full_name, bool is_native, nanobind::object read);
 
-  nanobind::object Call(PyObject* arguments, PyObject* keywords);
+  const Schema& schema() const { return *schema_; }
+  std::shared_ptr<Prepared> Find(PyObject* keywords, const Inputs& inputs);
 
   /// Takes the operator as it is declared now.
   void Reload();
@@ -79,23 +85,31 @@ class Kernel {
     std::vector<std::shared_ptr<Prepared>> prepared;
   };
 
-  void ReadInputs(PyObject* arguments, Inputs* inputs) const;
-  /// Whether the operator may be run on them as they are.
-  bool IsPlain(const Inputs& inputs) const;
-  /// False where they are not what a kernel can read, which is an error below autograd.
-  bool View(Inputs* inputs) const;
-  std::shared_ptr<Node> FindNode(PyObject* keywords);
-  std::shared_ptr<Prepared> FindPrepared(Node& node, const Inputs& inputs) const;
+  std::shared_ptr<Node> MakeNode(PyObject* keywords);
   Status Check(const std::vector<std::int64_t>& types) const;
-  Status Unreadable(const Inputs& inputs, std::size_t index) const;
-  nanobind::object Arrange(std::vector<nanobind::object> outputs) const;
 
   const std::string full_name_;
   const bool is_native_;
   std::shared_ptr<const Schema> schema_;
   const nanobind::object read_;
-  const nanobind::object otherwise_;
-  std::vector<std::shared_ptr<Node>> nodes_;  // the one used last is the first
+  std::vector<std::shared_ptr<Node>> nodes_;
+};
+
+class Kernel {
+ public:
+  /// `otherwise` is called in place of the operator where the tensors are not plain, or a gradient
+  /// is wanted; None: never.
+  Kernel(std::shared_ptr<Callee> callee, nanobind::object otherwise)
+      : callee_(std::move(callee)), otherwise_(std::move(otherwise)) {}
+
+  nanobind::object Call(PyObject* arguments, PyObject* keywords);
+  Callee& callee() { return *callee_; }
+  /// A kernel of the same operator.
+  Kernel With(nanobind::object otherwise) const { return {callee_, std::move(otherwise)}; }
+
+ private:
+  std::shared_ptr<Callee> callee_;
+  nanobind::object otherwise_;
 };
 
 /// Defines `TorchKernel` and `set_torch` in the module.

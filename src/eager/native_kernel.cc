@@ -1,5 +1,9 @@
 // A pack's kernel on tensors of torch's, in their own memory and into memory that becomes torch's.
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <memory_resource>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,10 +20,28 @@ namespace nb = nanobind;
 namespace opgraft::eager {
 namespace {
 
+/// As libtorch has it: calls `body(first, last, argument)` for parts of a range, in its threads.
+using ParallelFor = std::int32_t (*)(std::int64_t first, std::int64_t last, std::int64_t grain,
+                                     void (*body)(std::int64_t, std::int64_t, void*),
+                                     void* argument);
+ParallelFor parallel_for = nullptr;
+
+void LoopInTorch(std::size_t total, void (*body)(void*, std::size_t), void* argument) {
+  struct Loop {
+    void (*body)(void*, std::size_t);
+    void* argument;
+  } loop = {body, argument};
+  const auto run = [](std::int64_t first, std::int64_t last, void* given) {
+    const Loop& own = *static_cast<Loop*>(given);
+    for (std::int64_t i = first; i < last; ++i) own.body(own.argument, static_cast<std::size_t>(i));
+  };
+  parallel_for(0, static_cast<std::int64_t>(total), 1, run, &loop);
+}
+
 /// Where the outputs of a call go.
 class TorchOutputs final : public OutputReceiver {
  public:
-  explicit TorchOutputs(std::size_t count) : outputs_(count) {}
+  TorchOutputs(std::size_t count, std::pmr::memory_resource* memory) : outputs_(count, memory) {}
 
   void* Allocate(std::size_t index, std::int32_t element_type,
                  std::span<const std::int64_t> shape) override {
@@ -27,51 +49,49 @@ class TorchOutputs final : public OutputReceiver {
   }
   void Store(std::size_t, std::span<const std::int64_t>, std::span<const OpgraftText>) override {}
 
-  std::vector<OutputTensor>& outputs() { return outputs_; }
+  OutputTensor& operator[](std::size_t index) { return outputs_[index]; }
 
  private:
-  std::vector<OutputTensor> outputs_;
+  std::pmr::vector<OutputTensor> outputs_;
 };
 
 class NativeFunction final : public Prepared {
  public:
   NativeFunction(std::shared_ptr<const Schema> schema, std::vector<std::int64_t> types,
                  std::size_t outputs, std::unique_ptr<NativeKernel> kernel)
-      : Prepared(std::move(types)),
-        schema_(std::move(schema)),
+      : Prepared(std::move(schema), std::move(types)),
         outputs_(outputs),
         kernel_(std::move(kernel)) {}
 
-  Status Run(Inputs& inputs, const dlpack::Exchange& exchange,
-             std::vector<nb::object>* outputs) override {
-    std::vector<OpgraftTensor> tensors(inputs.objects.size());
+  Status Run(Inputs& inputs, const dlpack::Exchange& exchange, Outputs* outputs) override {
+    std::pmr::vector<OpgraftTensor> tensors(inputs.all.size(), inputs.memory);
     static char nothing;  // an empty tensor has no memory, but is there
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (inputs.objects[i] == nullptr) continue;
-      if (!IsContiguous(inputs.tensors[i])) MakeContiguous(&inputs, i, exchange);
-      const dlpack::Tensor& tensor = inputs.tensors[i];
-      void* const data = DataOf(tensor);
-      tensors[i] = {data != nullptr ? data : &nothing, tensor.shape,
-                    static_cast<std::size_t>(tensor.rank),
-                    static_cast<std::int32_t>(inputs.types[i])};
+      Input& input = inputs.all[i];
+      if (input.object == nullptr) continue;
+      if (!IsContiguous(input.tensor)) MakeContiguous(&inputs, &input, exchange);
+      void* const data = DataOf(input.tensor);
+      tensors[i] = {data != nullptr ? data : &nothing, input.tensor.shape,
+                    static_cast<std::size_t>(input.tensor.rank),
+                    static_cast<std::int32_t>(input.type)};
     }
-    TorchOutputs made(outputs_);
+    TorchOutputs made(outputs_, inputs.memory);
     Status status;
     pyop::WithoutGil([&] {
       try {
-        status = kernel_->Run(tensors, made);
+        status = kernel_->Run(tensors, made, parallel_for != nullptr ? &LoopInTorch : &LoopInOrder);
       } catch (const std::bad_alloc&) {
-        status = Status::Error(schema_->FullName() + ": out of memory");
+        status = Status::Error(schema().FullName() + ": out of memory");
       }
     });
     if (!status.ok()) return status;
     outputs->reserve(outputs_);
     for (std::size_t i = 0; i < outputs_; ++i) {
-      if (!made.outputs()[i].is_there()) {
-        return Status::Error(schema_->FullName() + ": its kernel has not given output " +
+      if (!made[i].is_there()) {
+        return Status::Error(schema().FullName() + ": its kernel has not given output " +
                              std::to_string(i));
       }
-      PyObject* const tensor = made.outputs()[i].Give(exchange);
+      PyObject* const tensor = made[i].Give(exchange);
       if (tensor == nullptr) throw nb::python_error();
       outputs->push_back(nb::steal(tensor));
     }
@@ -80,20 +100,21 @@ class NativeFunction final : public Prepared {
 
  private:
   /// A copy, made by torch.
-  static void MakeContiguous(Inputs* inputs, std::size_t index, const dlpack::Exchange& exchange) {
-    const nb::object whole = nb::handle(inputs->objects[index]).attr("contiguous")();
-    if (exchange.view_from_object(whole.ptr(), &inputs->tensors[index]) != 0) {
-      throw nb::python_error();
-    }
+  static void MakeContiguous(Inputs* inputs, Input* input, const dlpack::Exchange& exchange) {
+    const nb::object whole = nb::handle(input->object).attr("contiguous")();
+    if (exchange.view_from_object(whole.ptr(), &input->tensor) != 0) throw nb::python_error();
     inputs->kept.push_back(whole);
   }
 
-  const std::shared_ptr<const Schema> schema_;
   const std::size_t outputs_;
   const std::unique_ptr<NativeKernel> kernel_;
 };
 
 }  // namespace
+
+void SetParallelFor(std::uintptr_t address) {
+  parallel_for = reinterpret_cast<ParallelFor>(address);  // NOLINT(performance-no-int-to-ptr)
+}
 
 Status PrepareNative(const std::shared_ptr<const Schema>& schema, const nb::dict& attributes,
                      const std::vector<std::int64_t>& types, std::size_t outputs,

@@ -1,13 +1,15 @@
 // A Python function on tensors of torch's: NumPy views in, its arrays out, no copies if it can be.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/element_type.h"
 #include "eager/kernel.h"
 #include "eager/tensors.h"
 #include "pyop/arrays.h"
@@ -23,6 +25,7 @@ namespace opgraft::eager {
 namespace {
 
 using pyop::TensorView;
+using Objects = std::pmr::vector<nb::object>;
 
 /// The names of keyword arguments in a call with `out`.
 PyObject* OutKeyword() {
@@ -40,7 +43,7 @@ class ArrayCall final : public pyop::Call {
   Status Allocate(std::size_t index, std::span<const std::int64_t> shape, void** data) override {
     outputs_[index] = nb::steal(pyop::MakeEmpty(output_types_[index], shape));
     if (!outputs_[index].is_valid()) throw nb::python_error();
-    *data = pyop::FindUnshared(outputs_[index].ptr(), output_types_[index], true);
+    *data = pyop::DataOf(outputs_[index].ptr());
     return Status();
   }
   Status ReadStrings(std::size_t, std::string*, std::vector<std::string_view>*) override {
@@ -55,55 +58,54 @@ class ArrayCall final : public pyop::Call {
     return Status();
   }
 
-  std::vector<nb::object>& outputs() { return outputs_; }
+  Objects& outputs() { return outputs_; }
 
  private:
   const std::span<const TensorView> inputs_;
   const std::vector<std::int64_t>& output_types_;
-  std::vector<nb::object> outputs_;
+  Objects outputs_;
 };
 
 class PythonFunction final : public Prepared {
  public:
-  PythonFunction(pyop::Spec spec, const pyop::PythonCallable& callable)
-      : Prepared(spec.input_types), spec_(std::move(spec)), callable_(callable) {
+  PythonFunction(std::shared_ptr<const Schema> schema, pyop::Spec spec,
+                 const pyop::PythonCallable& callable)
+      : Prepared(std::move(schema), spec.input_types), spec_(std::move(spec)), callable_(callable) {
     if (callable_.rule.is_valid()) rule_.emplace(spec_, callable_.rule);
   }
 
-  Status Run(Inputs& inputs, const dlpack::Exchange& exchange,
-             std::vector<nb::object>* outputs) override;
+  Status Run(Inputs& inputs, const dlpack::Exchange& exchange, Outputs* outputs) override;
 
  private:
-  Status MakeArguments(const Inputs& inputs, std::vector<nb::object>* arguments) const;
-  /// The arrays of `out`, behind the inputs.
-  Status MakeOut(const pyop::InferredShapes& inferred, std::vector<nb::object>* arguments,
+  Status MakeArguments(const Inputs& inputs, Objects* arguments) const;
+  /// The arrays of `out`, behind the inputs, and what they are made as.
+  Status MakeOut(const pyop::InferredShapes& inferred, Objects* arguments,
                  std::vector<TensorView>* views) const;
-  nb::object Invoke(const std::vector<nb::object>& arguments, std::size_t positional) const;
+  nb::object Invoke(const Objects& arguments, std::size_t positional) const;
   /// What was returned, where all of it can change hands; nothing where some must be looked into.
-  std::vector<nb::object> TakeUnshared(nb::object& returned,
-                                       const pyop::InferredShapes* inferred) const;
-  Status ToTorch(std::vector<nb::object> arrays, const dlpack::Exchange& exchange,
-                 std::vector<nb::object>* outputs) const;
+  void TakeUnshared(nb::object& returned, const pyop::InferredShapes* inferred,
+                    Objects* arrays) const;
+  Status ToTorch(Objects* arrays, const dlpack::Exchange& exchange, Outputs* outputs) const;
 
   const pyop::Spec spec_;
   const pyop::PythonCallable callable_;
   std::optional<pyop::ShapeRule> rule_;
 };
 
-Status PythonFunction::Run(Inputs& inputs, const dlpack::Exchange& exchange,
-                           std::vector<nb::object>* outputs) {
-  std::vector<TensorView> views(inputs.objects.size());
+Status PythonFunction::Run(Inputs& inputs, const dlpack::Exchange& exchange, Outputs* outputs) {
+  std::pmr::vector<TensorView> views(inputs.all.size(), inputs.memory);
   static char nothing;  // an empty tensor has no memory, but is there
   for (std::size_t i = 0; i < views.size(); ++i) {
-    if (inputs.objects[i] == nullptr) continue;
-    void* const data = DataOf(inputs.tensors[i]);
-    views[i] = {data != nullptr ? data : &nothing, inputs.types[i], ShapeOf(inputs.tensors[i])};
+    const Input& input = inputs.all[i];
+    if (input.object == nullptr) continue;
+    void* const data = DataOf(input.tensor);
+    views[i] = {data != nullptr ? data : &nothing, input.type, ShapeOf(input.tensor)};
   }
   std::shared_ptr<const pyop::InferredShapes> inferred;
   if (rule_) {
     if (Status status = rule_->Apply(views, &inferred); !status.ok()) return status;
   }
-  std::vector<nb::object> arguments;
+  Objects arguments(inputs.memory);
   Status status = MakeArguments(inputs, &arguments);
   const std::size_t positional = arguments.size();
   std::vector<TensorView> out;
@@ -114,8 +116,9 @@ Status PythonFunction::Run(Inputs& inputs, const dlpack::Exchange& exchange,
     return pyop::Failure(/*keep_frames=*/true).ToStatus(spec_.Who() + ": the operator", true);
   }
   if (out.empty()) {
-    std::vector<nb::object> arrays = TakeUnshared(returned, inferred.get());
-    if (!arrays.empty()) return ToTorch(std::move(arrays), exchange, outputs);
+    Objects arrays(inputs.memory);
+    TakeUnshared(returned, inferred.get(), &arrays);
+    if (!arrays.empty()) return ToTorch(&arrays, exchange, outputs);
   }
   ArrayCall call(views, spec_.output_types);
   pyop::OutputStore store(spec_, call, inferred.get(), /*keep_frames=*/true);
@@ -124,32 +127,29 @@ Status PythonFunction::Run(Inputs& inputs, const dlpack::Exchange& exchange,
   store.AdoptOut(std::move(out));
   status = store.Store(returned.ptr(), given);
   if (!status.ok()) return status;
-  if (given.empty()) return ToTorch(std::move(call.outputs()), exchange, outputs);
   returned.reset();
   for (std::size_t i = 0; i < given.size(); ++i) {
     nb::object array = std::move(arguments[positional + i]);
-    const std::int64_t type = spec_.output_types[i];
-    // An operator that keeps `out` has an array of its own then.
-    if (pyop::FindUnshared(array.ptr(), type, Py_REFCNT(array.ptr()) == 1) == nullptr) {
+    // An operator that keeps `out` keeps an array of its own.
+    const bool is_ours = Py_REFCNT(array.ptr()) == 1;
+    if (pyop::FindUnshared(array.ptr(), spec_.output_types[i], is_ours) == nullptr) {
       array = nb::steal(pyop::CopyOf(array.ptr()));
       if (!array.is_valid()) throw nb::python_error();
     }
     call.outputs()[i] = std::move(array);
   }
-  return ToTorch(std::move(call.outputs()), exchange, outputs);
+  return ToTorch(&call.outputs(), exchange, outputs);
 }
 
-Status PythonFunction::MakeArguments(const Inputs& inputs,
-                                     std::vector<nb::object>* arguments) const {
-  arguments->reserve(inputs.objects.size() + spec_.output_types.size());
-  for (std::size_t i = 0; i < inputs.objects.size(); ++i) {
-    if (inputs.objects[i] == nullptr) {
+Status PythonFunction::MakeArguments(const Inputs& inputs, Objects* arguments) const {
+  arguments->reserve(inputs.all.size() + spec_.output_types.size());
+  for (const Input& input : inputs.all) {
+    if (input.object == nullptr) {
       arguments->push_back(nb::none());
       continue;
     }
-    const dlpack::Tensor& tensor = inputs.tensors[i];
-    const TensorView view = {DataOf(tensor), inputs.types[i], ShapeOf(tensor)};
-    nb::object array = nb::steal(MakeSharedView(view, tensor.strides, inputs.objects[i]));
+    const TensorView view = {DataOf(input.tensor), input.type, ShapeOf(input.tensor)};
+    nb::object array = nb::steal(pyop::MakeSharedView(view, input.tensor.strides, input.object));
     if (array.is_valid() && callable_.copy_inputs) array = nb::steal(pyop::CopyOf(array.ptr()));
     if (!array.is_valid()) {
       return pyop::Failure(true).ToStatus(spec_.Who() + ": the array of an input", true);
@@ -159,8 +159,7 @@ Status PythonFunction::MakeArguments(const Inputs& inputs,
   return Status();
 }
 
-Status PythonFunction::MakeOut(const pyop::InferredShapes& inferred,
-                               std::vector<nb::object>* arguments,
+Status PythonFunction::MakeOut(const pyop::InferredShapes& inferred, Objects* arguments,
                                std::vector<TensorView>* views) const {
   for (std::size_t i = 0; i < spec_.output_types.size(); ++i) {
     const pyop::DeclaredShape& shape = inferred.outputs[i];
@@ -169,35 +168,33 @@ Status PythonFunction::MakeOut(const pyop::InferredShapes& inferred,
           spec_.Who() + ": it takes 'out', but its shape rule does not tell the shape of output " +
           std::to_string(i));
     }
-    const std::int64_t type = spec_.output_types[i];
-    nb::object array = nb::steal(pyop::MakeEmpty(type, *shape));
+    nb::object array = nb::steal(pyop::MakeEmpty(spec_.output_types[i], *shape));
     if (!array.is_valid()) {
       return pyop::Failure(true).ToStatus(spec_.Who() + ": the array of 'out'", true);
     }
-    views->push_back({pyop::FindUnshared(array.ptr(), type, true), type, *shape});
+    views->push_back({pyop::DataOf(array.ptr()), spec_.output_types[i], *shape});
     arguments->push_back(std::move(array));
   }
   return Status();
 }
 
-nb::object PythonFunction::Invoke(const std::vector<nb::object>& arguments,
-                                  std::size_t positional) const {
+nb::object PythonFunction::Invoke(const Objects& arguments, std::size_t positional) const {
   static_assert(sizeof(nb::object) == sizeof(PyObject*));
-  const std::size_t out = arguments.size() - positional;
   if (!callable_.takes_out) {
     return nb::steal(PyObject_Vectorcall(callable_.compute.ptr(),
                                          reinterpret_cast<PyObject* const*>(arguments.data()),
                                          positional, nullptr));
   }
+  const std::size_t outputs = arguments.size() - positional;
   std::vector<PyObject*> given;
   for (std::size_t i = 0; i < positional; ++i) given.push_back(arguments[i].ptr());
-  nb::object tuple;
-  if (out == 1) {
+  nb::object tuple;  // of several outputs, `out` is one
+  if (outputs == 1) {
     given.push_back(arguments[positional].ptr());
   } else {
-    tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(out)));
+    tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs)));
     if (!tuple.is_valid()) return {};
-    for (std::size_t i = 0; i < out; ++i) {
+    for (std::size_t i = 0; i < outputs; ++i) {
       PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i),
                        Py_NewRef(arguments[positional + i].ptr()));
     }
@@ -207,38 +204,37 @@ nb::object PythonFunction::Invoke(const std::vector<nb::object>& arguments,
       PyObject_Vectorcall(callable_.compute.ptr(), given.data(), positional, OutKeyword()));
 }
 
-std::vector<nb::object> PythonFunction::TakeUnshared(nb::object& returned,
-                                                     const pyop::InferredShapes* inferred) const {
+void PythonFunction::TakeUnshared(nb::object& returned, const pyop::InferredShapes* inferred,
+                                  Objects* arrays) const {
   const std::size_t expected = spec_.output_types.size();
-  const bool is_ours = Py_REFCNT(returned.ptr()) == 1;
   const bool is_tuple = PyTuple_CheckExact(returned.ptr());
-  if (expected == 0 || (expected != 1 && !is_tuple)) return {};
-  if (is_tuple && (!is_ours || static_cast<std::size_t>(Py_SIZE(returned.ptr())) != expected)) {
-    return {};
+  if (expected == 0 || (expected != 1 && !is_tuple)) return;
+  if (is_tuple && (Py_REFCNT(returned.ptr()) != 1 ||
+                   static_cast<std::size_t>(Py_SIZE(returned.ptr())) != expected)) {
+    return;
   }
-  std::vector<nb::object> arrays;
+  Objects found(arrays->get_allocator());
   for (std::size_t i = 0; i < expected; ++i) {
     PyObject* const value =
         is_tuple ? PyTuple_GET_ITEM(returned.ptr(), static_cast<Py_ssize_t>(i)) : returned.ptr();
-    const bool is_only = Py_REFCNT(value) == 1;
-    if (pyop::FindUnshared(value, spec_.output_types[i], is_only) == nullptr) return {};
+    const bool is_ours = Py_REFCNT(value) == 1;
+    if (pyop::FindUnshared(value, spec_.output_types[i], is_ours) == nullptr) return;
     const pyop::DeclaredShape* const rule = inferred != nullptr ? &inferred->outputs[i] : nullptr;
-    if (rule != nullptr && *rule && !pyop::Fits(pyop::ShapeOf(value), **rule)) return {};
-    arrays.push_back(nb::borrow(value));
+    if (rule != nullptr && *rule && !pyop::Fits(pyop::ShapeOf(value), **rule)) return;
+    found.push_back(nb::borrow(value));
   }
   returned.reset();
-  return arrays;
+  *arrays = std::move(found);
 }
 
-Status PythonFunction::ToTorch(std::vector<nb::object> arrays, const dlpack::Exchange& exchange,
-                               std::vector<nb::object>* outputs) const {
-  outputs->reserve(arrays.size());
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
+Status PythonFunction::ToTorch(Objects* arrays, const dlpack::Exchange& exchange,
+                               Outputs* outputs) const {
+  outputs->reserve(arrays->size());
+  for (std::size_t i = 0; i < arrays->size(); ++i) {
     const auto type = static_cast<std::int32_t>(spec_.output_types[i]);
-    PyObject* const array = arrays[i].ptr();
+    PyObject* const array = (*arrays)[i].ptr();
     OutputTensor output;
-    const std::span<const std::int64_t> shape = pyop::ShapeOf(array);
-    if (!output.Share(std::move(arrays[i]), type, shape, pyop::DataOf(array))) {
+    if (!output.Share(std::move((*arrays)[i]), type, pyop::ShapeOf(array), pyop::DataOf(array))) {
       return Status::Error(spec_.Who() + ": there is no memory for output " + std::to_string(i));
     }
     PyObject* const tensor = output.Give(exchange);
@@ -250,22 +246,14 @@ Status PythonFunction::ToTorch(std::vector<nb::object> arrays, const dlpack::Exc
 
 }  // namespace
 
-Status PreparePython(const Schema& schema, const pyop::PythonCallable& callable,
-                     const std::vector<std::int64_t>& types, std::size_t outputs,
-                     std::shared_ptr<Prepared>* made) {
+Status PreparePython(const std::shared_ptr<const Schema>& schema,
+                     const pyop::PythonCallable& callable, const std::vector<std::int64_t>& types,
+                     std::size_t outputs, std::shared_ptr<Prepared>* made) {
   pyop::Spec spec;
-  spec.module = schema.module;
-  spec.operator_name = schema.FullName();
+  spec.module = schema->module;
+  spec.operator_name = schema->FullName();
   spec.input_types = types;
-  for (std::size_t i = 0; i < outputs; ++i) {
-    const std::size_t variable = Schema::At(schema.outputs, i).type;
-    const std::vector<std::int64_t>& allowed = schema.types[variable].allowed;
-    std::int64_t type = allowed.size() == 1 ? allowed.front() : 0;
-    for (std::size_t j = 0; j < types.size() && type == 0; ++j) {
-      if (Schema::At(schema.inputs, j).type == variable) type = types[j];
-    }
-    spec.output_types.push_back(type);
-  }
+  spec.output_types = OutputTypes(*schema, types, outputs);
   for (const auto* const needed : {&spec.input_types, &spec.output_types}) {
     for (const std::int64_t type : *needed) {
       if (type == 0) continue;
@@ -273,7 +261,7 @@ Status PreparePython(const Schema& schema, const pyop::PythonCallable& callable,
       if (!status.ok()) return Status(status.kind(), spec.Who() + ": " + status.message());
     }
   }
-  *made = std::make_shared<PythonFunction>(std::move(spec), callable);
+  *made = std::make_shared<PythonFunction>(schema, std::move(spec), callable);
   return Status();
 }
 

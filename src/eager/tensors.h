@@ -51,7 +51,8 @@ class OutputTensor {
  private:
   struct Block {
     dlpack::ManagedTensor managed;
-    PyObject* array;  // that owns the memory; nullptr where it follows this
+    PyObject* array;   // that owns the memory; nullptr where it follows this
+    void* allocation;  // which all of this lies in
   };
   struct Free {
     void operator()(Block* block) const;

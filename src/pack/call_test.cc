@@ -51,6 +51,33 @@ OPGRAFT_OP("unit::Fail")
 
 namespace {
 
+std::size_t rules_asked = 0;
+
+}  // namespace
+
+OPGRAFT_OP("unit::Shorten")
+    .Input<float>("x")
+    .Output<float>("y")
+    .Shape([](opgraft::ShapeContext& context) {
+      ++rules_asked;
+      opgraft::Shape shape = *context.Input(0);
+      if (shape[0].size() == 1) throw opgraft::ShapeError("too short");
+      context.SetOutput(0, {shape[0] - 1});
+    })
+    .Cpu([](opgraft::Tensor<const float> x, opgraft::Tensor<float> y) {
+      for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i];
+    });
+
+OPGRAFT_OP("unit::Zeros")
+    .Input<std::int64_t>("shape")
+    .Output<float>("y")
+    .Shape(opgraft::FromConstant("shape"))
+    .Cpu([](opgraft::Tensor<const std::int64_t>, opgraft::Tensor<float> y) {
+      for (float& one : y) one = 0;
+    });
+
+namespace {
+
 const OpgraftOperator* Find(const char* name) {
   const OpgraftPack* const pack = opgraft_pack();
   for (std::size_t i = 0; i < pack->operator_count; ++i) {
@@ -84,13 +111,14 @@ struct Node : OpgraftNode {
 
 /// A call whose only input is three floats.
 struct Call : OpgraftCall {
-  Call() : OpgraftCall{&kTable} {}
+  Call() : OpgraftCall{&kTable} { shape.reserve(8); }
   static const OpgraftCallTable kTable;
 
-  float x[3] = {1, 2, 3};
+  alignas(8) float x[3] = {1, 2, 3};
   float y[3] = {};
   std::int64_t size = 3;
   std::int32_t type = 1;
+  std::vector<std::int64_t> shape;  ///< of the output
   std::int32_t kind = 0;
   std::string text;
 };
@@ -111,6 +139,7 @@ const OpgraftCallTable Call::kTable = {
     .output =
         [](OpgraftCall* call, std::size_t, const std::int64_t* shape, std::size_t rank,
            OpgraftTensor* tensor) {
+          Self(call).shape.assign(shape, shape + rank);
           *tensor = {Self(call).y, shape, rank, 1};
           return 0;
         },
@@ -156,6 +185,48 @@ TEST(Pack, RunsWithoutAVisitToTheHeap) {
   ASSERT_EQ(kernel->compute(state, &call), 0);
   EXPECT_EQ(allocations, before);
   EXPECT_EQ(call.y[2], 6);
+  kernel->destroy(state);
+}
+
+TEST(Pack, AsksTheRuleOnceForTheSameShapes) {
+  const OpgraftKernel* const kernel = Find("Shorten")->kernels[0];
+  Node node;
+  void* state = nullptr;
+  ASSERT_EQ(kernel->create(kernel, &node, &state), 0);
+  Call call;
+  rules_asked = 0;
+  const auto run = [&](std::int64_t size) {
+    call.size = size;
+    return kernel->compute(state, &call) == 0 ? call.shape.at(0) : -1;
+  };
+  EXPECT_EQ(run(3), 2);
+  const std::size_t before = allocations;
+  EXPECT_EQ(run(3), 2);
+  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(rules_asked, 1U);
+  EXPECT_EQ(run(2), 1);
+  EXPECT_EQ(run(1), -1);  // what the rule refuses, it refuses again
+  EXPECT_EQ(run(1), -1);
+  EXPECT_EQ(call.text, "too short");
+  EXPECT_EQ(run(2), 1);
+  EXPECT_EQ(run(3), 2);
+  EXPECT_EQ(rules_asked, 5U);
+  kernel->destroy(state);
+}
+
+TEST(Pack, AsksTheRuleAgainWhereItGoesByElements) {
+  const OpgraftKernel* const kernel = Find("Zeros")->kernels[0];
+  Node node;
+  void* state = nullptr;
+  ASSERT_EQ(kernel->create(kernel, &node, &state), 0);
+  Call call;
+  call.type = 7;
+  call.size = 1;
+  for (const std::int64_t size : {3, 2}) {
+    std::memcpy(call.x, &size, sizeof(size));
+    ASSERT_EQ(kernel->compute(state, &call), 0);
+    EXPECT_EQ(call.shape, std::vector<std::int64_t>{size});
+  }
   kernel->destroy(state);
 }
 

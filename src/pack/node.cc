@@ -89,6 +89,24 @@ std::string OutputName(const NodeState& state, std::size_t index) {
   return name;
 }
 
+/// Stands for the rank of what has none.
+constexpr std::int64_t kNoShape = -1;
+
+/// Whether the inputs have the shapes that a ShapeMemory holds.
+bool HasShapes(std::span<const OpgraftTensor> inputs, std::span<const std::int64_t> shapes) {
+  for (const OpgraftTensor& input : inputs) {
+    const bool is_there = input.element_type != 0;
+    const std::size_t rank = is_there ? input.rank : 0;
+    if (shapes.size() < 1 + rank ||
+        shapes[0] != (is_there ? static_cast<std::int64_t>(rank) : kNoShape) ||
+        !std::equal(input.shape, input.shape + rank, shapes.begin() + 1)) {
+      return false;
+    }
+    shapes = shapes.subspan(1 + rank);
+  }
+  return shapes.empty();
+}
+
 /// The shapes of a run, all of whose sizes are known.
 class RunShapes final : public ShapeContext {
  public:
@@ -109,6 +127,7 @@ class RunShapes final : public ShapeContext {
   }
   std::optional<std::vector<std::int64_t>> Integers(std::size_t index) const override {
     if (!HasInput(index)) return std::nullopt;
+    has_read_elements_ = true;
     return ToIntegers(inputs_[index]);
   }
   std::size_t IndexOf(std::string_view name) const override {
@@ -120,6 +139,8 @@ class RunShapes final : public ShapeContext {
   }
 
   const std::optional<Shape>& output(std::size_t index) const { return outputs_[index]; }
+  /// Whether the rule went by more than shapes.
+  bool has_read_elements() const { return has_read_elements_; }
 
   static std::optional<std::vector<std::int64_t>> ToIntegers(const OpgraftTensor& tensor);
 
@@ -127,6 +148,7 @@ class RunShapes final : public ShapeContext {
   const NodeState& state_;
   const std::span<const OpgraftTensor> inputs_;
   std::vector<std::optional<Shape>> outputs_;
+  mutable bool has_read_elements_ = false;
 };
 
 std::optional<std::vector<std::int64_t>> RunShapes::ToIntegers(const OpgraftTensor& tensor) {
@@ -305,31 +327,72 @@ OutputShapes::OutputShapes(const NodeState& state, std::span<const OpgraftTensor
                            std::size_t outputs)
     : state_(state) {
   if (state.same_as < inputs.size() && inputs[state.same_as].element_type != 0) {
-    // The commonest case, without a visit to the heap.
+    // The commonest case.
+    is_same_ = true;
     first_ = {inputs[state.same_as].shape, inputs[state.same_as].rank};
     return;
   }
+  if (Recall(inputs, outputs)) return;
   RunShapes shapes(state, inputs, outputs);
   state.definition->Infer(shapes);
   for (std::size_t i = 0; i < outputs; ++i) {
-    Sizes& sizes = storage_.emplace_back();
     const std::optional<Shape>& shape = shapes.output(i);
+    many_.push_back(shape ? static_cast<std::int64_t>(shape->size()) : kNoShape);
     if (!shape) continue;
-    sizes.is_known = true;
-    for (const Dim& dim : *shape) sizes.sizes.push_back(dim.size());
+    for (const Dim& dim : *shape) many_.push_back(dim.size());
   }
+  size_ = many_.size();
+  if (!shapes.has_read_elements()) Remember(inputs, outputs);
+}
+
+bool OutputShapes::Recall(std::span<const OpgraftTensor> inputs, std::size_t outputs) {
+  ShapeMemory& memory = state_.memory;
+  if (memory.is_taken.test_and_set(std::memory_order_acquire)) return false;
+  const bool is_known = memory.output_count == outputs && HasShapes(inputs, memory.inputs);
+  if (is_known) {
+    size_ = memory.outputs.size();
+    if (size_ > few_.size()) many_.resize(size_);
+    std::copy(memory.outputs.begin(), memory.outputs.end(),
+              many_.empty() ? few_.data() : many_.data());
+  }
+  memory.is_taken.clear(std::memory_order_release);
+  return is_known;
+}
+
+void OutputShapes::Remember(std::span<const OpgraftTensor> inputs, std::size_t outputs) const {
+  std::vector<std::int64_t> of_inputs;
+  for (const OpgraftTensor& input : inputs) {
+    if (input.element_type == 0) {
+      of_inputs.push_back(kNoShape);
+      continue;
+    }
+    of_inputs.push_back(static_cast<std::int64_t>(input.rank));
+    of_inputs.insert(of_inputs.end(), input.shape, input.shape + input.rank);
+  }
+  std::vector<std::int64_t> of_outputs = many_;
+  ShapeMemory& memory = state_.memory;
+  if (memory.is_taken.test_and_set(std::memory_order_acquire)) return;
+  memory.output_count = outputs;
+  memory.inputs.swap(of_inputs);
+  memory.outputs.swap(of_outputs);
+  memory.is_taken.clear(std::memory_order_release);
 }
 
 std::span<const std::int64_t> OutputShapes::Find(std::size_t index) const {
-  const Sizes& found = storage_[index];
-  if (!found.is_known) {
+  std::span<const std::int64_t> rest = flat();
+  const auto length = [&] {
+    return rest[0] == kNoShape ? std::size_t{0} : static_cast<std::size_t>(rest[0]);
+  };
+  for (std::size_t i = 0; i < index; ++i) rest = rest.subspan(1 + length());
+  if (rest[0] == kNoShape) {
     throw ShapeError(OutputName(state_, index) + " is given no shape by the shape rule");
   }
-  if (std::find(found.sizes.begin(), found.sizes.end(), -1) != found.sizes.end()) {
+  const std::span<const std::int64_t> sizes = rest.subspan(1, length());
+  if (std::find(sizes.begin(), sizes.end(), -1) != sizes.end()) {
     throw ShapeError(OutputName(state_, index) +
                      " is given a shape by the shape rule whose sizes are not all known");
   }
-  return found.sizes;
+  return sizes;
 }
 
 void OperatorDefinition::Infer(ShapeContext& context) const {

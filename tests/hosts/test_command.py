@@ -115,6 +115,7 @@ def test_prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "node 'node' runs mymodule.Op" in done.stdout
     assert "opgraft.register(sess_options, allow=['mymodule'])" in done.stdout
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "mymodule", raising=False)  # of another test
     options = onnxruntime.SessionOptions()
     opgraft.register(options, allow=["mymodule"])
     session = onnxruntime.InferenceSession(folder / "prepared.onnx", options)

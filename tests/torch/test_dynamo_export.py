@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from read_once import functions_read_once  # noqa: F401
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
@@ -100,6 +101,12 @@ def test_named_arguments_in_any_order() -> None:
     program = dynamo_export(lambda x, y, z: x - y * z, X, y=X + 1, z=X + 2)
     given = program(X, z=X + 2, y=X + 1)[0]
     torch.testing.assert_close(given, X - (X + 1) * (X + 2))
+
+
+def test_a_dictionary_as_last_argument() -> None:
+    """torch.onnx.export takes it for named arguments."""
+    program = dynamo_export(lambda y, values: y + values["a"], X, {"a": X + 1})
+    torch.testing.assert_close(program(X, {"a": X + 1})[0], 2 * X + 1)
 
 
 def test_what_a_program_is(structured: Any) -> None:

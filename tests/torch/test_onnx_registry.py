@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from read_once import functions_read_once  # noqa: F401
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
 onnxscript = pytest.importorskip("onnxscript", reason="onnxscript is not installed")

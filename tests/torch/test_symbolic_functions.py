@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from read_once import functions_read_once  # noqa: F401
 from symbolic_exports import LIBRARY, X, assert_same, declare, export, node_names, torch
 
-from opgraft.torch import _private, _symbolic, register_custom_op_symbolic
+from opgraft.torch import _private, _symbolic, _symbolic_call, register_custom_op_symbolic
 
 # isort: split
 import onnxscript
@@ -52,9 +53,9 @@ def test_attributes_inputs_and_outputs() -> None:
 
     register_custom_op_symbolic("symbolic_test::two", symbolic, 9)
     program = export(
-        lambda x: sum(two(x, k=5, s="b", sizes=[4, 6], dtype=torch.float64)), X, optimize=False
+        lambda x: sum(two(x, k=5, s="b", sizes=[4, 6], dtype=torch.int32)), X, optimize=False
     )
-    assert seen == [(True, 5, 0.5, "b", [4, 6], True, 7)]  # 7 is what TorchScript calls float64
+    assert seen == [(True, 5, 0.5, "b", [4, 6], True, 3)]  # 3 is what TorchScript calls int32
     (node,) = [node for node in program.model_proto.graph.node if node.domain == "my"]
     given = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
     tensor = onnx.numpy_helper.to_array(given.pop("tensor"))
@@ -137,6 +138,18 @@ def test_a_sequence_as_input() -> None:
     assert_same(export(function, X, optimize=False), function, X)
 
 
+def test_a_list_that_the_function_makes() -> None:
+    """It has no type, which would crash torch."""
+    tops = declare("tops(Tensor x) -> Tensor", lambda x: x.clone())
+
+    def symbolic(g, x):
+        values = g.op("prim::ListConstruct", x, x)
+        return g.op("SequenceAt", values, g.op("Constant", value_t=torch.tensor(1)))
+
+    register_custom_op_symbolic("symbolic_test::tops", symbolic, 9)
+    assert_same(export(tops, X, optimize=False), tops, X)
+
+
 def test_graphs_within_nodes() -> None:
     """Two calls with an If each: what is in the branches must not get into each other's way."""
     either = declare("either(Tensor x) -> Tensor", lambda x: x + 1 if x.sum() > 0 else x - 1)
@@ -211,6 +224,26 @@ def test_an_output_that_is_left_out() -> None:
     assert_same(export(function, X), function, X)
 
 
+def test_how_many_values_a_function_gives() -> None:
+    """One in a tuple is one, several for an operator that gives a list are its elements."""
+    one = declare("one(Tensor x) -> Tensor", lambda x: -x)
+    some = declare("some(Tensor x) -> Tensor[]", lambda x: [x + 1, -x])
+    register_custom_op_symbolic("symbolic_test::one", lambda g, x: (g.op("Neg", x),), 9)
+    register_custom_op_symbolic(
+        "symbolic_test::some", lambda g, x: [g.op("Add", x, torch.tensor(1.0)), g.op("Neg", x)], 9
+    )
+
+    def function(x: Any) -> Any:
+        first, second = some(one(x))
+        return first * second
+
+    assert_same(export(function, X), function, X)
+    register_custom_op_symbolic("symbolic_test::one", lambda g, x: (x, x), 9)
+    with pytest.raises(torch.onnx.OnnxExporterError) as failure:
+        export(one, X)
+    assert "gave 2 values, and the operator gives 1; None may stand" in causes(failure.value)
+
+
 def test_arguments_that_torch_has_added_since() -> None:
     """Document 003 is of a time when gelu had one argument."""
     register_custom_op_symbolic("::gelu", lambda g, x: g.op("com.microsoft::Gelu", x), 1)
@@ -249,3 +282,35 @@ def test_what_a_function_raises_comes_through() -> None:
     with pytest.raises(torch.onnx.OnnxExporterError) as failure:
         export(lambda x: torch.nn.functional.gelu(x), X)
     assert "mine" in causes(failure.value)
+
+
+def test_types_of_values() -> None:
+    """As torch has them the other way round, and as TorchScript takes them."""
+    to_onnx = _private.private("torch.onnx._internal.exporter._core", "torch_dtype_to_onnx_dtype")
+    for number, dtype in _symbolic_call.DTYPES.items():
+        assert to_onnx(dtype) == number
+        graph = _private.ScriptGraph(20)
+        assert _private.dtype_of_value(graph.input(dtype, [2])) is dtype
+        assert _private.dtype_of_value(graph.input(None, None)) is None
+
+
+def test_torch_knows_types_best() -> None:
+    """What the function says of its output does not count."""
+    wide = declare("wide(Tensor x) -> Tensor", lambda x: x.clone())
+    register_custom_op_symbolic(
+        "symbolic_test::wide",
+        lambda g, x: g.op("my::Wide", x).setType(x.type().with_dtype(torch.float64)),
+        9,
+    )
+    (value,) = export(wide, X).model_proto.graph.output
+    assert value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+
+
+def test_types_that_symbolic_functions_do_not_know() -> None:
+    flag = declare("flag(Tensor x, ScalarType? dtype) -> Tensor", lambda x, dtype: x.clone())
+    register_custom_op_symbolic("symbolic_test::flag", lambda g, x, _: g.op("my::Flag", x), 9)
+    program = export(lambda x: flag(x.to(torch.uint16), None), X)
+    assert node_names(program) == ["::Cast", "my::Flag"]
+    with pytest.raises(torch.onnx.OnnxExporterError) as failure:
+        export(lambda x: flag(x, torch.uint16), X)
+    assert "symbolic functions know no type UINT16" in causes(failure.value)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from read_once import functions_read_once  # noqa: F401
 from symbolic_exports import X, assert_same, declare, export, node_names, torch
 
-import opgraft
+import opgraft.torch
 from opgraft.torch import (
     _private,
     _symbolic,
@@ -92,6 +93,16 @@ def test_what_is_registered_with_torch_counts() -> None:
     finally:
         torch.onnx.unregister_custom_op_symbolic(name, 9)
     assert torch.ops.symbolic_test.thrice.default in _symbolic.translations()  # by Opgraft's own
+
+
+def test_exports_by_opgraft_find_them() -> None:
+    pytest.importorskip("opgraft.torch._export")
+    register_custom_op_symbolic("::inverse", lambda g, x: g.op("com.microsoft::Inverse", x), 1)
+    x = torch.eye(3) * 2
+    for function in (torch.inverse, torch.linalg.inv):
+        program = opgraft.torch.export(lambda x, call=function: call(x) + 1, (x,))
+        names = [f"{node.domain}::{node.op_type}" for node in program.model_proto.graph.node]
+        assert names == ["com.microsoft::Inverse", "::Add"]
 
 
 @pytest.mark.parametrize(

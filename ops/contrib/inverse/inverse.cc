@@ -31,17 +31,19 @@ Status ComputeInverse(Context& context, Tensor<const T> x, Tensor<T> y) {
   const std::size_t parts = (count + size - 1) / size;
   const std::size_t scratch_bytes = InvertScratchBytes<Plain<T>>(n);
   // A visit to the runtime's allocator costs more than a small matrix does.
-  alignas(64) std::array<std::byte, 1 << 15> few;
-  std::byte* const scratch = scratch_bytes * parts <= few.size()
-                                 ? few.data()
+  constexpr std::size_t kFewBytes = 1 << 15;
+  std::byte* const scratch = scratch_bytes <= kFewBytes
+                                 ? nullptr
                                  : context.Scratch<std::byte>(scratch_bytes * parts).data();
 
   std::mutex mutex;
   SingularMatrix singular;
   const auto invert = [&](std::size_t part) {
+    alignas(64) std::array<std::byte, kFewBytes> few;
     const SingularMatrix found =
         Invert(reinterpret_cast<const Plain<T>*>(x.data()), reinterpret_cast<Plain<T>*>(y.data()),
-               n, part * size, std::min(count, (part + 1) * size), scratch + part * scratch_bytes);
+               n, part * size, std::min(count, (part + 1) * size),
+               scratch == nullptr ? few.data() : scratch + part * scratch_bytes);
     if (!found) return;
     const std::lock_guard lock(mutex);
     if (!singular || found.matrix < singular.matrix) singular = found;

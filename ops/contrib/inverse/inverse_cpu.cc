@@ -27,6 +27,18 @@ const InverseFunctions<T>& Functions(InstructionSet set) {
   }
 }
 
+/// Of the matrices [first, last), where those begin that are inverted at less cost in vectors of
+/// half the width: they would fill less than half of the widest.
+template <class T>
+std::size_t FirstForHalfVectors(std::size_t n, std::size_t first, std::size_t last,
+                                InstructionSet set) {
+  constexpr std::size_t kGroup = 16;  // floats, which halves are computed in, of the widest
+  if (std::is_same_v<T, double> || set != InstructionSet::kAvx512) return last;
+  if (n <= kGroup / 2 || n > kGroup) return last;
+  const std::size_t left = (last - first) % kGroup;
+  return left <= kGroup / 2 ? last - left : last;
+}
+
 }  // namespace
 
 std::string SingularMatrixText(const SingularMatrix& singular, bool batched) {
@@ -45,7 +57,11 @@ template <class T>
 SingularMatrix Invert(const T* matrices, T* inverses, std::size_t n, std::size_t first,
                       std::size_t last, void* scratch, InstructionSet set) {
   if (n == 0) return {};
-  return Functions<T>(set).invert(matrices, inverses, n, first, last, scratch);
+  const std::size_t middle = FirstForHalfVectors<T>(n, first, last, set);
+  const SingularMatrix found =
+      Functions<T>(set).invert(matrices, inverses, n, first, middle, scratch);
+  if (found || middle == last) return found;
+  return Functions<T>(InstructionSet::kAvx2).invert(matrices, inverses, n, middle, last, scratch);
 }
 
 #define OPGRAFT_INSTANTIATE(T)                                                                  \

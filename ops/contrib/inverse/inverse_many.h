@@ -27,7 +27,18 @@ template <class T, std::size_t n>
     return matrices + (lane < count ? lane : count - 1) * n * n;
   };
   const auto place = [](std::size_t element) { return element % n * n + element / n; };
-  if constexpr (n * n >= kCount) {
+  if constexpr (std::is_same_v<T, Real> && n * n >= kPiece<Real>) {
+    for (std::size_t at = 0; at < n * n; at += kPiece<Real>) {
+      const std::size_t start = at + kPiece<Real> <= n * n ? at : n * n - kPiece<Real>;
+      Vector<Real> pieces[kPiece<Real>];
+      for (std::size_t i = 0; i < kPiece<Real>; ++i) {
+        pieces[i] = LoadPieces<Real>(
+            [&](std::size_t piece) { return of_lane(piece * kPiece<Real> + i) + start; });
+      }
+      TransposePieces<Real>(pieces);
+      for (std::size_t i = 0; i < kPiece<Real>; ++i) many.elements[place(start + i)] = pieces[i];
+    }
+  } else if constexpr (n * n >= kCount) {
     for (std::size_t at = 0; at < n * n; at += kCount) {
       const std::size_t start = at + kCount <= n * n ? at : n * n - kCount;
       Vector<Real> rows[kCount];
@@ -89,54 +100,47 @@ constexpr std::size_t kSteps = 4;
 /// the factors, is subtracted from all.
 template <class Real, std::size_t n>
 struct Step {
-  /// Whether row r is the pivot's, for r > k.
-  Integers<Real> chosen[n];
+  /// The pivot's row.
+  Integers<Real> place;
   Vector<Real> factors[n];
 };
+
+/// The number of a row, in each lane.
+template <class Real>
+Integers<Real> Row(std::size_t row) {
+  return Integers<Real>{} + static_cast<typename Simd<Real>::Integer>(row);
+}
 
 /// Takes step k in its own column: chooses the pivot, and makes the factors.
 template <class Real, std::size_t n>
 [[gnu::noinline]] void TakeStep(ManyMatrices<Real, n>& many, std::size_t k, Step<Real, n>& step) {
   if (k >= n) __builtin_unreachable();
-  using Integer = typename Simd<Real>::Integer;
-  const auto all = [](std::size_t value) { return Integers<Real>{} + static_cast<Integer>(value); };
   Vector<Real>* const column = many.elements + k * n;
   Integers<Real> greatest = Magnitude<Real>(column[k]);
-  Integers<Real> place = all(k);
   for (std::size_t r = k + 1; r < n; ++r) {
     const Integers<Real> magnitude = Magnitude<Real>(column[r]);
-    const Integers<Real> greater = magnitude > greatest;
-    greatest = greater ? magnitude : greatest;
-    place = greater ? all(r) : place;
+    greatest = magnitude > greatest ? magnitude : greatest;
   }
-  Vector<Real> pivot = column[k];
-  Integers<Real> pivot_column = many.columns[k];
+  const Vector<Real> top = column[k];
+  const Integers<Real> top_column = many.columns[k];
+  Vector<Real> pivot = top;
+  Integers<Real> pivot_column = top_column;
+  Integers<Real> place = Row<Real>(k);
+  Integers<Real> is_open = Magnitude<Real>(top) < greatest;  // the first of equals is chosen
   for (std::size_t r = k + 1; r < n; ++r) {
-    const Integers<Real> chosen = place == all(r);
-    pivot = Select<Real>(chosen, column[r], pivot);
+    const Integers<Real> chosen = (Magnitude<Real>(column[r]) == greatest) & is_open;
+    is_open &= ~chosen;
+    place = chosen ? Row<Real>(r) : place;
+    pivot = chosen ? column[r] : pivot;
     pivot_column = chosen ? many.columns[r] : pivot_column;
-    column[r] = Select<Real>(chosen, column[k], column[r]);
-    many.columns[r] = chosen ? many.columns[k] : many.columns[r];
-    step.chosen[r] = chosen;
+    column[r] = chosen ? top : column[r];
+    many.columns[r] = chosen ? top_column : many.columns[r];
   }
+  step.place = place;
   many.columns[k] = pivot_column;
-  many.zero_pivot = ((pivot == 0) & (many.zero_pivot < 0)) ? all(k) : many.zero_pivot;
+  many.zero_pivot = ((pivot == 0) & (many.zero_pivot < 0)) ? Row<Real>(k) : many.zero_pivot;
   column[k] = Vector<Real>{} + 1;
   for (std::size_t r = 0; r < n; ++r) step.factors[r] = column[r] = column[r] / pivot;
-}
-
-/// Takes step k in another column.
-template <class Real, std::size_t n>
-[[gnu::noinline]] void TakeStepIn(Vector<Real>* column, std::size_t k, const Step<Real, n>& step) {
-  if (k >= n) __builtin_unreachable();
-  const Vector<Real> top = column[k];
-  Vector<Real> taken = top;
-  for (std::size_t r = k + 1; r < n; ++r) taken = Select<Real>(step.chosen[r], column[r], taken);
-  for (std::size_t r = 0; r < k; ++r) column[r] -= taken * step.factors[r];
-  column[k] = Vector<Real>{} - taken * step.factors[k];
-  for (std::size_t r = k + 1; r < n; ++r) {
-    column[r] = Select<Real>(step.chosen[r], top, column[r]) - taken * step.factors[r];
-  }
 }
 
 /// Takes the steps [kFirst, kLast) in another column, which is in registers meanwhile.
@@ -146,14 +150,19 @@ template <std::size_t kFirst, std::size_t kLast, class Real, std::size_t n>
   ForEach<0, n>([&]<std::size_t r>() { rows[r] = column[r]; });
   ForEach<kFirst, kLast>([&]<std::size_t k>() __attribute__((always_inline)) {
     const Step<Real, n>& step = steps[k - kFirst];
+    const Integers<Real> place = step.place;
     const Vector<Real> top = rows[k];
     Vector<Real> taken = top;
     ForEach<k + 1, n>([&]<std::size_t r>() {
-      taken = Select<Real>(step.chosen[r], rows[r], taken);
-      rows[r] = Select<Real>(step.chosen[r], top, rows[r]);
+      const auto chosen = place == Row<Real>(r);
+      taken = chosen ? rows[r] : taken;
+      rows[r] = chosen ? top : rows[r];
     });
     rows[k] = Vector<Real>{};
-    ForEach<0, n>([&]<std::size_t r>() { rows[r] -= taken * step.factors[r]; });
+    ForEach<0, n>([&]<std::size_t r>() {
+      rows[r] = IsFused(n) ? MinusProduct<Real>(rows[r], taken, step.factors[r])
+                           : rows[r] - taken * step.factors[r];
+    });
   });
   ForEach<0, n>([&]<std::size_t r>() { column[r] = rows[r]; });
 }
@@ -170,14 +179,14 @@ void InvertMany(ManyMatrices<Real, n>& many, const Function& meanwhile) {
     constexpr std::size_t kFirst = block * kSteps;
     constexpr std::size_t kLast = kFirst + kSteps < n ? kFirst + kSteps : n;
     Step<Real, n> steps[kSteps];
-    for (std::size_t k = kFirst; k < kLast; ++k) {
+    ForEach<kFirst, kLast>([&]<std::size_t k>() {
       Step<Real, n>& step = steps[k - kFirst];
       TakeStep(many, k, step);
       for (std::size_t c = kFirst; c < kLast; ++c) {
-        if (c != k) TakeStepIn(column(c), k, step);
+        if (c != k) TakeStepsIn<k, k + 1>(column(c), &step);
       }
       meanwhile(k);
-    }
+    });
     for (std::size_t c = 0; c < n; ++c) {
       if (c < kFirst || c >= kLast) TakeStepsIn<kFirst, kLast>(column(c), steps);
     }

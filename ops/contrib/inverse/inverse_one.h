@@ -192,7 +192,10 @@ class OneMatrix {
           Real* const at = Column(c) + r + v * kCount;
           Vector<Real> rest = in_pivot_row[v] ? Vector<Real>{} + tops[c - first] : Load(at);
           rest = in_row_k[v] ? Vector<Real>{} : rest;
-          Store(rest - taken[c - first] * factors[v], at);
+          Store(IsFused(n_)
+                    ? MinusProduct<Real>(rest, Vector<Real>{} + taken[c - first], factors[v])
+                    : rest - taken[c - first] * factors[v],
+                at);
         }
       }
     }
@@ -231,7 +234,7 @@ class OneMatrix {
         for (std::size_t r = 0; r < kBlock; r += kCount) {
           const Vector<Real> factors = Load(inner_[k - first] + r);
           Real* const at = column + first + r;
-          Store(MinusProduct<Real>(Load(at), taken[k - first][i], factors), at);
+          Store(MinusProduct<Real>(Load(at), Vector<Real>{} + taken[k - first][i], factors), at);
         }
       }
     }
@@ -249,7 +252,8 @@ class OneMatrix {
         for (std::size_t v = 0; v < kTileVectors; ++v) {
           const Vector<Real> factors = Load(Factors(k - first) + r + v * kCount);
           for (std::size_t i = 0; i < kTileColumns; ++i) {
-            sums[i][v] = MinusProduct<Real>(sums[i][v], taken[k - first][i], factors);
+            sums[i][v] =
+                MinusProduct<Real>(sums[i][v], Vector<Real>{} + taken[k - first][i], factors);
           }
         }
       }

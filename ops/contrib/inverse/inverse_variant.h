@@ -11,7 +11,9 @@ namespace {
 
 /// From how many matrices on a group is faster than one after the other.
 template <class Real>
-constexpr std::size_t kSmallestGroup = kLanes<Real> / 4 + 1;
+constexpr std::size_t SmallestGroup(std::size_t n) {
+  return n <= kLargestOfMany<Real> / 2 ? 2 : kLanes<Real> / 4 + 1;
+}
 
 constexpr std::size_t kAlignment = 64;
 
@@ -32,7 +34,7 @@ SingularMatrix InvertRange(const T* matrices, T* inverses, std::size_t n, std::s
   std::size_t at = first;
   if (n <= kLargestOfMany<Real>) {
     const GroupFunction<T> invert_group = GroupFunctionFor<T>(n);
-    while (last - at >= kSmallestGroup<Real>) {
+    while (last - at >= SmallestGroup<Real>(n)) {
       const std::size_t count = last - at < kLanes<Real> ? last - at : kLanes<Real>;
       const SingularMatrix found =
           invert_group(matrices + at * n * n, inverses + at * n * n, count, aligned);

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #ifdef __FMA__
@@ -70,26 +71,22 @@ void Store(const Vector<Real>& vector, Real* to) {
   __builtin_memcpy(to, &vector, sizeof(vector));
 }
 
-template <class Real>
-Vector<Real> Select(const Integers<Real>& mask, const Vector<Real>& yes, const Vector<Real>& no) {
-  return reinterpret_cast<Vector<Real>>((mask & reinterpret_cast<Integers<Real>>(yes)) |
-                                        (~mask & reinterpret_cast<Integers<Real>>(no)));
-}
+/// Whether the elimination of an n×n matrix subtracts products before they are rounded. In the
+/// smallest, where users look for it, rounding finds the zeros that it finds in LAPACK.
+constexpr bool IsFused(std::size_t n) { return n > 4; }
 
-/// minuend - factor * vector, rounded once where the CPU can.
+/// minuend - factors * vector, rounded once where the CPU can.
 template <class Real>
-Vector<Real> MinusProduct(const Vector<Real>& minuend, Real factor, const Vector<Real>& vector) {
-#ifdef __FMA__
-  const Vector<Real> factors = Vector<Real>{} + factor;
+Vector<Real> MinusProduct(const Vector<Real>& minuend, const Vector<Real>& factors,
+                          const Vector<Real>& vector) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(Real) == 4) return _mm512_fnmadd_ps(factors, vector, minuend);
   if constexpr (sizeof(Real) == 8) return _mm512_fnmadd_pd(factors, vector, minuend);
-#else
+#elif defined(__FMA__)
   if constexpr (sizeof(Real) == 4) return _mm256_fnmadd_ps(factors, vector, minuend);
   if constexpr (sizeof(Real) == 8) return _mm256_fnmadd_pd(factors, vector, minuend);
-#endif
 #else
-  return minuend - factor * vector;
+  return minuend - factors * vector;
 #endif
 }
 
@@ -127,6 +124,56 @@ void Transpose(Vector<Real> (&rows)[kLanes<Real>]) {
       next[2 * i + 1] = Interleave<Real, 1>(rows[i], rows[i + kCount / 2], kAll);
     }
     for (std::size_t i = 0; i < kCount; ++i) rows[i] = next[i];
+  }
+}
+
+/// The elements of 16 bytes, within which a CPU moves elements at the least cost.
+template <class Real>
+constexpr std::size_t kPiece = 16 / sizeof(Real);
+
+/// One vector behind the other.
+template <class V, std::size_t... I>
+auto Join(const V& a, const V& b, std::index_sequence<I...>) {
+  return __builtin_shufflevector(a, b, I...);
+}
+
+/// A vector of the pieces at `address(0)`, `address(1)`...
+template <class Real, std::size_t kBytes = kVectorBytes, class Function>
+[[gnu::always_inline]] inline auto LoadPieces(const Function& address, std::size_t first = 0) {
+  if constexpr (kBytes == 16) {
+    typedef Real Piece __attribute__((vector_size(16)));
+    Piece piece;
+    __builtin_memcpy(&piece, address(first), sizeof(piece));
+    return piece;
+  } else {
+    return Join(LoadPieces<Real, kBytes / 2>(address, first),
+                LoadPieces<Real, kBytes / 2>(address, first + kBytes / 32),
+                std::make_index_sequence<kBytes / sizeof(Real)>());
+  }
+}
+
+/// As Interleave, in each piece by itself.
+template <class Real, std::size_t kHalf, std::size_t... I>
+Vector<Real> InterleavePieces(const Vector<Real>& a, const Vector<Real>& b,
+                              std::index_sequence<I...>) {
+  constexpr std::size_t kCount = kLanes<Real>;
+  constexpr std::size_t kSize = kPiece<Real>;
+  return __builtin_shufflevector(
+      a, b, (I / kSize * kSize + I % kSize / 2 + I % 2 * kCount + kHalf * kSize / 2)...);
+}
+
+/// Transposes the squares that lie at the same place in all vectors.
+template <class Real>
+void TransposePieces(Vector<Real> (&rows)[kPiece<Real>]) {
+  constexpr std::make_index_sequence<kLanes<Real>> kAll;
+  constexpr std::size_t kSize = kPiece<Real>;
+  for (std::size_t step = 1; step < kSize; step *= 2) {
+    Vector<Real> next[kSize];
+    for (std::size_t i = 0; i < kSize / 2; ++i) {
+      next[2 * i] = InterleavePieces<Real, 0>(rows[i], rows[i + kSize / 2], kAll);
+      next[2 * i + 1] = InterleavePieces<Real, 1>(rows[i], rows[i + kSize / 2], kAll);
+    }
+    for (std::size_t i = 0; i < kSize; ++i) rows[i] = next[i];
   }
 }
 

@@ -208,3 +208,7 @@ def _told(options: DiagnosticOptions | None) -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+for _public in (DiagnosticOptions, ExportOptions, dynamo_export, enable_fake_mode):
+    _public.__module__ = "opgraft.torch"  # where users find them

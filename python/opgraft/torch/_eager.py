@@ -26,6 +26,8 @@ def _set_torch() -> None:
         parameter=torch.nn.Parameter,
         count_modes=_private.count_modes(),
         is_grad_enabled=torch.is_grad_enabled,
+        forward_mode=_private.forward_mode(),
+        parallel_for=_private.parallel_for(),
     )
 
 
@@ -37,11 +39,9 @@ def install(operator: TorchOperator) -> None:
         schema = operator.schema
         return schema.attributes_of(keywords), schema.count_outputs(keywords)
 
-    name = operator.schema.full_name
-    is_native = not operator.schema.module
-    run = _pyop.TorchKernel(name, is_native, read, None)
-    begin = _pyop.TorchKernel(name, is_native, read, _gradient.make(operator))
-    operator.kernels = run, begin
+    run = _pyop.TorchKernel(operator.schema.full_name, not operator.schema.module, read)
+    begin = run.otherwise(_gradient.make(operator))
+    operator.kernel = run
     library, local = operator.library, operator.qualified.partition("::")[2]
     # For every device: what is not the CPU's is refused by the kernel, which says what to do.
     library.impl(local, run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
@@ -51,5 +51,4 @@ def install(operator: TorchOperator) -> None:
 
 def replace(operator: TorchOperator) -> None:
     """The operator has been declared again, with the same schema."""
-    for kernel in operator.kernels:
-        kernel.reload()
+    operator.kernel.reload()

@@ -55,7 +55,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
         shapes = [None if one is None else tuple(one.shape) for one in tensors]
         given = schema.attributes_of(kwargs)
         count = schema.count_outputs(kwargs)
-        results = operator.kernels[0].output_types(types, count)
+        results = operator.kernel.output_types(types, count)
         infer = _infer_declared if schema.module else _infer_native
         sizes = infer(operator, types, shapes, given, count)
         return schema.arrange(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
 from opgraft import _declare, _packs
 from opgraft._backward import Backward
@@ -56,10 +57,20 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
             call = _Call(operator, args, kwargs)
             given = function.apply(call, *tensors)  # type: ignore[no-untyped-call]
             return call.arrange(given)
+        for one in tensors:
+            if one is not None and _has_tangent(one):
+                raise Error(
+                    f"{operator.schema.full_name}: a derivative is wanted in forward mode, which "
+                    "it has none for. To mend it: use reverse mode, with a backward"
+                )
         with _private.below_autograd():
             return operator.overload(*args, **kwargs)
 
     return begin
+
+
+def _has_tangent(tensor: torch.Tensor) -> bool:
+    return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def _requires_grad(tensor: torch.Tensor | None) -> bool:

@@ -174,3 +174,6 @@ def _as_real(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.is_complex():
         return torch.view_as_real(value.resolve_conj())
     return value
+
+
+ONNXProgram.__module__ = ONNXRuntimeOptions.__module__ = "opgraft.torch"  # where users find them

@@ -6,8 +6,8 @@ import difflib
 import re
 import threading
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -30,8 +30,8 @@ class TorchOperator:
     qualified: str
     library: torch.library.Library
     overload: _private.OpOverload
-    #: What runs it, and what torch calls first, where gradients are seen to.
-    kernels: Sequence[_pyop.TorchKernel] = ()
+    #: What runs it; set once it is installed.
+    kernel: _pyop.TorchKernel = field(init=False)
 
 
 _lock = threading.RLock()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import logging
+import os
 import sys
 import threading
 import warnings
@@ -491,6 +493,23 @@ def below_autograd() -> Any:
     return private("torch._C", "_AutoDispatchBelowAutograd")()
 
 
+def forward_mode() -> dict[str, Any]:
+    """The names of torch.autograd.forward_ad; `_current_level` is above -1 inside of its mode."""
+    private("torch.autograd.forward_ad", "_current_level")
+    names: dict[str, Any] = vars(private("torch.autograd.forward_ad"))
+    return names
+
+
+def parallel_for() -> int:
+    """The address of libtorch's function for loops in several threads; 0 where it has none."""
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    try:
+        library = ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
+        return ctypes.cast(library.torch_parallel_for, ctypes.c_void_p).value or 0
+    except (OSError, AttributeError):
+        return 0
+
+
 def count_modes() -> Callable[[], int]:
     """A function of C that tells how many modes see every operator of this thread."""
     found: Callable[[], int] = private("torch._C", "_len_torch_dispatch_stack")
@@ -558,18 +577,13 @@ def parameters_of(overload: Any) -> list[tuple[str, str, Any]]:
         raise moved("OpOverload._schema") from error
 
 
+def returns_of(overload: Any) -> list[str]:
+    """The types of what an operator gives."""
+    return [str(value.real_type) for value in overload._schema.returns]
+
+
 def schema_text(overload: Any) -> str:
     return str(overload._schema)
-
-
-def dtype_of_onnx(number: int) -> torch.dtype | None:
-    """torch's type for one of ONNX's, None where symbolic functions know none."""
-    kinds = private(f"{_SCRIPT}._type_utils", "JitScalarType")
-    try:
-        dtype: torch.dtype = kinds.from_onnx_type(number).dtype()
-    except torch.onnx.OnnxExporterError:
-        return None
-    return dtype
 
 
 def dtype_of_value(value: Any) -> torch.dtype | None:
@@ -582,6 +596,22 @@ def dtype_of_value(value: Any) -> torch.dtype | None:
 def number_in_script(dtype: torch.dtype) -> int:
     """What stands for a type among the arguments of TorchScript."""
     return int(private(f"{_SCRIPT}._type_utils", "JitScalarType").from_dtype(dtype))
+
+
+@functools.cache
+def _context_class() -> type[Any]:
+    """Of the `g` that symbolic functions get."""
+    base: type[Any] = private(f"{_SCRIPT}.jit_utils", "GraphContext")
+
+    class Context(base):  # type: ignore[misc]
+        def op(self, opname: str, *args: Any, **kwargs: Any) -> Any:
+            made = super().op(opname, *args, **kwargs)
+            if opname == "prim::ListConstruct":
+                # A list without a type crashes torch when it is used.
+                made.setType(private("torch._C", "ListType").ofTensors())
+            return made
+
+    return Context
 
 
 class ScriptGraph:
@@ -599,7 +629,7 @@ class ScriptGraph:
         private("torch._C", "_jit_pass_onnx_graph_shape_type_inference")(
             self._graph, {}, opset_version
         )
-        self._context = private(f"{_SCRIPT}.jit_utils", "GraphContext")(
+        self._context = _context_class()(
             graph=self._graph,
             block=self._graph.block(),
             opset=opset_version,
@@ -642,7 +672,6 @@ class ScriptGraph:
                 given = function(self._context, *arguments)
         finally:
             self._take_functions(before)
-        self._name_types_of_lists()
         self.gave_several = isinstance(given, (list, tuple))
         return list(given) if self.gave_several else [given]
 
@@ -654,13 +683,6 @@ class ScriptGraph:
                 if known.get(opset) is not function:
                     self.functions.append(function)
                     register_with_torch(name, known.get(opset), opset)
-
-    def _name_types_of_lists(self) -> None:
-        """A list without a type, which a symbolic function may make, would crash torch's passes."""
-        list_type = private("torch._C", "ListType")
-        for node in self._graph.findAllNodes("prim::ListConstruct", recurse=True):
-            if not isinstance(node.output().type(), list_type):
-                node.output().setType(list_type.ofTensors())
 
     def is_value(self, given: Any) -> bool:
         return isinstance(given, private("torch._C", "Value"))

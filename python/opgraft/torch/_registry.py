@@ -105,3 +105,6 @@ def _full_name(namespace: str, op_name: str, overload: str | None) -> str:
                 "'aten', the op_name 'add' and the overload 'Tensor'"
             )
     return f"{namespace}::{op_name}.{overload or 'default'}"
+
+
+OnnxRegistry.__module__ = "opgraft.torch"  # where users find it

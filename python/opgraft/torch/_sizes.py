@@ -39,19 +39,30 @@ def infer_by_names(shapes: Sequence[Sequence[Size] | None], infer: Infer) -> lis
 
     named = [None if shape is None else tuple(map(name, shape)) for shape in shapes]
     found = infer(named)
-    if _is_open(found):
-        for first, second in itertools.combinations(symbols, 2):
-            merged = infer([_replaced(shape, second, first) for shape in named])
-            if not _is_open(merged) and bool(symbols[first] == symbols[second]):
-                found = merged
-                break
+    for first, second in itertools.combinations(list(symbols), 2):
+        if not _count_open(found):
+            break
+        merged = [_replaced(shape, second, first) for shape in named]
+        better = infer(merged)
+        if _count_open(better) < _count_open(found) and _is_same(symbols[first], symbols[second]):
+            named, found = merged, better
     return [
         None if shape is None else [_evaluated(size, symbols) for size in shape] for shape in found
     ]
 
 
-def _is_open(shapes: Sequence[Any]) -> bool:
-    return any(shape is None or None in shape for shape in shapes)
+def _count_open(shapes: Sequence[Any]) -> int:
+    return sum(1 if shape is None else list(shape).count(None) for shape in shapes)
+
+
+def _is_same(one: torch.SymInt, other: torch.SymInt) -> bool:
+    """Asks torch, which makes a condition of it. Of a size that depends on values nobody knows."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    try:
+        return bool(one == other)
+    except GuardOnDataDependentSymNode:
+        return False
 
 
 def _replaced(shape: Any, old: str, new: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -191,3 +191,17 @@ def lent_to_torch(opset_version: int | None) -> Iterator[None]:
     finally:
         for name, _ in lent:
             _private.register_with_torch(name, before.get(name, {}).get(opset), opset)
+
+
+def set_versions(model: Any, custom_opsets: Mapping[str, int]) -> None:
+    """Has a model (of onnx_ir) import its domains in these versions."""
+    for domain, version in custom_opsets.items():
+        if domain in ("", "ai.onnx"):
+            raise Error(
+                f"custom_opsets: {domain!r} is ONNX's own domain; its version is opset_version"
+            )
+        if domain not in model.opset_imports:
+            warnings.warn(
+                f"custom_opsets: the model has no operator of the domain {domain!r}", stacklevel=4
+            )
+        model.opset_imports[domain] = version

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,13 +13,27 @@ import torch
 from opgraft._errors import Error
 from opgraft.torch import _private
 
+#: torch's types that symbolic functions know, by ONNX's.
+DTYPES = {
+    ir.DataType.BFLOAT16: torch.bfloat16,
+    ir.DataType.BOOL: torch.bool,
+    ir.DataType.COMPLEX128: torch.complex128,
+    ir.DataType.COMPLEX64: torch.complex64,
+    ir.DataType.DOUBLE: torch.float64,
+    ir.DataType.FLOAT: torch.float32,
+    ir.DataType.FLOAT16: torch.float16,
+    ir.DataType.INT16: torch.int16,
+    ir.DataType.INT32: torch.int32,
+    ir.DataType.INT64: torch.int64,
+    ir.DataType.INT8: torch.int8,
+    ir.DataType.UINT8: torch.uint8,
+}
 _MEMORY_FORMATS = [
     "torch.contiguous_format",
     "torch.preserve_format",
     "torch.channels_last",
     "torch.channels_last_3d",
 ]
-_numbers = itertools.count()
 
 
 def translation(symbolic: Callable[..., Any], overload: Any) -> Callable[..., Any]:
@@ -39,8 +52,8 @@ def translation(symbolic: Callable[..., Any], overload: Any) -> Callable[..., An
         nodes, values = call.nodes(outputs)
         recorder.nodes.extend(nodes)
         recorder.functions.update(call.functions)
-        single = len(outputs) == 1 and not call.gave_several
-        return values[0] if single else values
+        is_list = _private.returns_of(overload) == ["List[Tensor]"] and call.gave_several
+        return values if is_list or len(values) > 1 else values[0]
 
     translate.__name__ = str(overload).replace(".", "_")
     return translate
@@ -122,6 +135,14 @@ class _Call:
                     f"the symbolic function '{getattr(symbolic, '__name__', symbolic)}', which is "
                     f"registered for {overload}, gave {output!r}, not what g.op gives"
                 )
+        expected = len(_private.returns_of(overload))
+        is_list = _private.returns_of(overload) == ["List[Tensor]"]
+        if len(outputs) != expected and not is_list:
+            raise Error(
+                f"the symbolic function '{getattr(symbolic, '__name__', symbolic)}', which is "
+                f"registered for {overload}, gave {len(outputs)} values, and the operator gives "
+                f"{expected}; None may stand for one that is not used"
+            )
         return outputs
 
     def _value(self, given: Any) -> Any:
@@ -146,7 +167,7 @@ class _Call:
 
     def _input(self, given: ir.Value) -> Any:
         if given not in self._seen:
-            dtype = None if given.dtype is None else _private.dtype_of_onnx(int(given.dtype))
+            dtype = None if given.dtype is None else DTYPES.get(given.dtype)
             self._seen[given] = self._graph.input(dtype, _shape(given))
             self._inputs.append(given)
         return self._seen[given]
@@ -158,13 +179,11 @@ class _Call:
         graph = ir.serde.deserialize_model(model).graph
         results = list(graph.outputs)
         nodes = list(graph)
-        prefix = f"symbolic_{next(_numbers)}_"
-        for node in ir.traversal.RecursiveGraphIterator(graph):
-            for value in node.outputs:
-                # The names are made by the graph that they come into; inner ones stay apart.
-                value.name = None if node.graph is graph else f"{prefix}{value.name}"
-                value.type = value.shape = None
+        for node in nodes:
             node.name = None
+            for value in node.outputs:
+                # The graph that they come into has names and types for them.
+                value.name = value.type = value.shape = None
         replaced = dict(zip(graph.inputs, self._inputs, strict=True))
         graph.outputs.clear()
         for stand_in, value in replaced.items():
@@ -186,8 +205,11 @@ class _Call:
 def _as_script_has_it(given: Any, kind: str) -> Any:
     """An argument with torch's numbers for types and memory formats, which ONNX has others for."""
     if "ScalarType" in kind and given is not None:
-        dtype = None if given == -1 else _private.dtype_of_onnx(int(given))
-        return None if dtype is None else _private.number_in_script(dtype)
+        if given == -1:
+            return None
+        if given not in DTYPES:
+            raise Error(f"symbolic functions know no type {ir.DataType(given).name}")
+        return _private.number_in_script(DTYPES[given])
     if "MemoryFormat" in kind and given is not None:
         return _MEMORY_FORMATS.index(given)
     if "Device" in kind or "Layout" in kind:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import onnx_ir as ir
 import torch
 
 from opgraft._errors import Error
-from opgraft._signature import VARIADIC
+from opgraft._signature import REQUIRED, VARIADIC
 from opgraft.torch import _nodes, _operators, _private
 from opgraft.torch._schema import TorchSchema
 
@@ -117,8 +116,9 @@ def _overloads(name: str) -> list[Any]:
 def answer(schema: TorchSchema, overload: Any) -> Callable[..., Any]:
     """A call of one of torch's own operators as a node of ours: tensors in their order, attributes
     by their names."""
-    arguments, _ = _private.schema_of(overload)
-    attributes = {one.declared: one for one in schema.attributes}
+    arguments, returns = _private.schema_of(overload)
+    attributes = {one.declared: one.name for one in schema.attributes}
+    required = sum(one.occurrence == REQUIRED for one in schema.inputs)
 
     def translate(*args: Any, **kwargs: Any) -> Any:
         named = dict(zip((one.name for one in arguments), args, strict=False)) | kwargs
@@ -129,27 +129,23 @@ def answer(schema: TorchSchema, overload: Any) -> Callable[..., Any]:
             if "Tensor" in argument.type:
                 tensors.append(value)
             elif argument.name in attributes:
-                given[attributes[argument.name].name] = value
+                given[attributes[argument.name]] = value
             elif not argument.has_default or value != argument.default:
                 raise _mismatch(schema, overload, f"'{argument.name}' is {value!r}")
-        missing = [one for one in tensors[len(schema.inputs) :] if one is not None]
-        if missing or len(tensors) < sum(one.occurrence == 0 for one in schema.inputs):
+        while tensors and tensors[-1] is None:
+            tensors.pop()
+        if not required <= len(tensors) <= len(schema.inputs):
             raise _mismatch(schema, overload, f"{len(tensors)} tensors are given")
-        tensors = tensors[: len(schema.inputs)]
-        tensors += [
-            [] if one.occurrence == VARIADIC else None for one in schema.inputs[len(tensors) :]
-        ]
-        returns = _private.schema_of(overload)[1]
         if len(returns) > len(schema.outputs) or schema.count is not None:
             raise _mismatch(schema, overload, f"{len(returns)} outputs are wanted")
+        for parameter in schema.inputs[len(tensors) :]:
+            tensors.append([] if parameter.occurrence == VARIADIC else None)
         values = _append(schema, tensors, given, len(schema.outputs))
-        return (
-            values[: len(returns)]
-            if isinstance(values, tuple) and len(returns) > 1
-            else (values[0] if isinstance(values, tuple) else values)
-        )
+        wanted = (values if isinstance(values, tuple) else (values,))[: len(returns)]
+        return wanted[0] if len(wanted) == 1 else wanted
 
-    return functools.wraps(overload, assigned=("__name__",), updated=())(translate)
+    translate.__name__ = schema.op_type
+    return translate
 
 
 def _mismatch(schema: TorchSchema, overload: Any, what: str) -> Error:

@@ -18,14 +18,12 @@ from __future__ import annotations
 import functools
 import inspect
 import io
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torch.onnx
 
-from opgraft._errors import Error
 from opgraft.torch import _dynamo_export, _legacy_program, _registry, _symbolic
 
 # These go together: torch's own take torch's own.
@@ -44,16 +42,17 @@ _FUNCTIONS: dict[str, Any] = {
 _MARK = "_opgraft_original"
 
 
-def _install() -> None:
+def install(onnx: Any) -> None:
+    """Puts into torch.onnx what it lacks; to be called once or often."""
     needed = ("OnnxRegistry", "ExportOptions", "dynamo_export")
-    if not all(hasattr(torch.onnx, name) for name in needed):
+    if not all(hasattr(onnx, name) for name in needed):
         for name, value in _FAMILY.items():
-            setattr(torch.onnx, name, value)
+            setattr(onnx, name, value)
     for name, value in _FUNCTIONS.items():
-        if not hasattr(torch.onnx, name):
-            setattr(torch.onnx, name, value)
-    if not hasattr(torch.onnx.export, _MARK):
-        torch.onnx.export = _honouring(torch.onnx.export)
+        if not hasattr(onnx, name):
+            setattr(onnx, name, value)
+    if not hasattr(onnx.export, _MARK):
+        onnx.export = _honouring(onnx.export)
 
 
 def _honouring(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,7 +74,7 @@ def _honouring(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*call.args, **call.kwargs)
         destination = given.pop("f", None)
         program = original(*call.args, **call.kwargs)
-        set_versions(program.model, custom_opsets)
+        _symbolic.set_versions(program.model, custom_opsets)
         _save(program, destination, given)
         return program
 
@@ -88,20 +87,6 @@ def _uses_dynamo(signature: inspect.Signature, given: Mapping[str, Any]) -> bool
     if isinstance(given.get("model"), captured):
         return True
     return given.get("dynamo", signature.parameters["dynamo"].default) is True
-
-
-def set_versions(model: Any, custom_opsets: Mapping[str, int]) -> None:
-    """Has a model (of onnx_ir) import its domains in these versions."""
-    for domain, version in custom_opsets.items():
-        if domain in ("", "ai.onnx"):
-            raise Error(
-                f"custom_opsets: {domain!r} is ONNX's own domain; its version is opset_version"
-            )
-        if domain not in model.opset_imports:
-            warnings.warn(
-                f"custom_opsets: the model has no operator of the domain {domain!r}", stacklevel=3
-            )
-        model.opset_imports[domain] = version
 
 
 def _save(program: Any, destination: Any, options: Mapping[str, Any]) -> None:
@@ -117,4 +102,4 @@ def _save(program: Any, destination: Any, options: Mapping[str, Any]) -> None:
         )
 
 
-_install()
+install(torch.onnx)

@@ -32,7 +32,7 @@ def inverse(g: Any, self: Any) -> Any:
 
 @symbolic_helper.parse_args("v", "s")
 def gelu(g: Any, self: Any, approximate: str = "none") -> Any:
-    if approximate == "none" and _is_one_of(self, torch.float32):
+    if approximate == "none":
         return g.op("com.microsoft::Gelu", self).setType(self.type())
     standard = symbolic_opset20 if g.opset >= 20 else symbolic_opset9
     return standard.gelu(g, self, approximate)
@@ -47,17 +47,12 @@ def tril(g: Any, self: Any, diagonal: Any) -> Any:
 
 
 def _trilu(g: Any, self: Any, diagonal: Any, upper: int) -> Any:
-    if _is_one_of(self, torch.float32, torch.float64, torch.int64):
-        node = g.op("com.microsoft::Trilu", self, diagonal, upper_i=upper)
-        return node.setType(self.type())
-    standard = symbolic_opset14.triu if upper else symbolic_opset14.tril
-    return standard(g, self, diagonal)
-
-
-def _is_one_of(value: Any, *types: torch.dtype) -> bool:
-    """Whether plain ONNX Runtime has kernels too: it runs `com.microsoft` where no pack does."""
-    dtype = _private.dtype_of_value(value)
-    return dtype is None or dtype in types
+    # Of these ONNX Runtime has kernels for ONNX's own operator alone.
+    if _private.dtype_of_value(self) in (torch.int32, torch.bool):
+        standard = symbolic_opset14.triu if upper else symbolic_opset14.tril
+        return standard(g, self, diagonal)
+    node = g.op("com.microsoft::Trilu", self, diagonal, upper_i=upper)
+    return node.setType(self.type())
 
 
 #: By the names of the operators of torch.

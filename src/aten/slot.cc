@@ -1,11 +1,9 @@
 // Each value is either a number's bits or something of libtorch's that must be given back once.
-#include "aten/values.h"
+#include "aten/slot.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -21,38 +19,6 @@ constexpr std::size_t kUsualRank = 8;
 Value FromNumber(double number) { return std::bit_cast<Value>(number); }
 Value FromInteger(std::int64_t integer) { return static_cast<Value>(integer); }
 
-template <class T>
-T Read(const void* data, std::size_t index) {
-  T value;
-  std::memcpy(&value, static_cast<const char*>(data) + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-double FromHalf(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 0x1f;
-  const int fraction = bits & 0x3ff;
-  double value = exponent == 0    ? std::ldexp(fraction, -24)
-                 : exponent == 31 ? (fraction == 0 ? std::numeric_limits<double>::infinity()
-                                                   : std::numeric_limits<double>::quiet_NaN())
-                                  : std::ldexp(fraction + 1024, exponent - 25);
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-std::optional<double> ReadReal(const InputTensor& input, std::size_t index) {
-  switch (input.element_type) {
-    case 1: return Read<float>(input.data, index);
-    case 10: return FromHalf(Read<std::uint16_t>(input.data, index));
-    case 11: return Read<double>(input.data, index);
-    case 16: {
-      const std::uint32_t bits = Read<std::uint16_t>(input.data, index);
-      return std::bit_cast<float>(bits << 16U);
-    }
-    default: break;
-  }
-  const std::optional<std::int64_t> integer = ReadInteger(input, index);
-  return integer ? std::optional(static_cast<double>(*integer)) : std::nullopt;
-}
-
 bool IsSmall(std::int64_t integer) {
   return integer >= std::numeric_limits<std::int32_t>::min() &&
          integer <= std::numeric_limits<std::int32_t>::max();
@@ -61,7 +27,7 @@ bool IsSmall(std::int64_t integer) {
 /// Number `index` of an input, as an argument of this kind; nullopt where it is no such number.
 std::optional<Value> ReadNumber(const InputTensor& input, std::size_t index, Kind kind,
                                 bool is_size) {
-  if (kind == Kind::kFloat) {
+  if (kind == Kind::kFloat || kind == Kind::kScalar) {
     const std::optional<double> real = ReadReal(input, index);
     return real ? std::optional(FromNumber(*real)) : std::nullopt;
   }
@@ -94,51 +60,6 @@ std::string Describe(const Written& written) {
 }
 
 }  // namespace
-
-std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index) {
-  switch (input.element_type) {
-    case 2: return Read<std::uint8_t>(input.data, index);
-    case 3: return Read<std::int8_t>(input.data, index);
-    case 4: return Read<std::uint16_t>(input.data, index);
-    case 5: return Read<std::int16_t>(input.data, index);
-    case 6: return Read<std::int32_t>(input.data, index);
-    case 7: return Read<std::int64_t>(input.data, index);
-    case 9: return Read<std::uint8_t>(input.data, index) != 0 ? 1 : 0;
-    case 12: return Read<std::uint32_t>(input.data, index);
-    default: return std::nullopt;
-  }
-}
-
-std::size_t Count(std::span<const std::int64_t> shape) {
-  std::size_t count = 1;
-  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-  return count;
-}
-
-DtypeNumbers::DtypeNumbers(const Libtorch& libtorch) {
-  for (auto& row : by_element_type_) std::fill(std::begin(row), std::end(row), -1);
-  for (int i = 0; i < kDtypes; ++i) {
-    const Dtype& dtype = DtypeAt(i);
-    numbers_[i] = libtorch.FindNumber("dtype", std::string(dtype.name));
-    by_element_type_[dtype.is_complex ? 1 : 0][dtype.element_type] = numbers_[i];
-  }
-}
-
-const Dtype* DtypeNumbers::Find(std::int32_t number) const {
-  for (int i = 0; i < kDtypes; ++i) {
-    if (numbers_[i] == number) return &DtypeAt(i);
-  }
-  return nullptr;
-}
-
-std::int32_t DtypeNumbers::NumberOf(const Dtype& dtype) const {
-  return NumberOf(dtype.element_type, dtype.is_complex);
-}
-
-std::int32_t DtypeNumbers::NumberOf(int element_type, bool is_complex) const {
-  if (element_type < 0 || element_type >= 32) return -1;
-  return by_element_type_[is_complex ? 1 : 0][element_type];
-}
 
 Status Slot::Make(const Libtorch& libtorch, const Type& type, const Written& written,
                   std::size_t inputs, const std::string& who, Slot* slot) {
@@ -209,11 +130,15 @@ Status Slot::Fit(const Libtorch& libtorch, const Type& type, const Written& writ
       if (written.form != Form::kInt) break;
       return constant(FromNumber(static_cast<double>(written.integer)));
     case Kind::kScalar:
-      if (written.form < Form::kBool || written.form > Form::kComplex) {
-        if (!is_number_of) break;
+      if (written.form != Form::kBool && written.form != Form::kInt &&
+          written.form != Form::kFloat && !is_number_of) {
+        break;
       }
-      form_ = SlotForm::kNumber;  // what becomes of it is not the dispatcher's matter
-      return Status();
+      form_ = SlotForm::kScalar;
+      is_number_of_ = is_number_of;
+      written_ = written.form;
+      return constant(written.form == Form::kFloat ? FromNumber(written.real)
+                                                   : FromInteger(written.integer));
     case Kind::kText:
       if (written.form != Form::kText) break;
       form_ = SlotForm::kText;
@@ -258,7 +183,11 @@ bool Slot::IsScalar() const {
     return std::any_of(items_.begin(), items_.end(),
                        [](const Slot& item) { return item.IsScalar(); });
   }
-  return form_ == SlotForm::kNumber && kind_ == Kind::kScalar;
+  return form_ == SlotForm::kScalar;
+}
+
+void Slot::MakeTensorOfScalar() {
+  if (form_ == SlotForm::kScalar) form_ = SlotForm::kScalarTensor;
 }
 
 bool Slot::LimitSize() {
@@ -281,7 +210,7 @@ Status Slot::MakeValue(const Libtorch& libtorch, const DtypeNumbers& dtypes,
 
 void Slot::Free(const Libtorch& libtorch, Value value) const {
   if (!is_boxed_) return FreeContent(libtorch, value);
-  FreeContent(libtorch, *reinterpret_cast<const Value*>(value));
+  FreeContent(libtorch, *FromValue<const Value*>(value));
   libtorch.DeleteBox(value);
 }
 
@@ -298,9 +227,18 @@ Status Slot::MakeContent(const Libtorch& libtorch, const DtypeNumbers& dtypes,
       if (libtorch.new_string_handle(text_.data(), text_.size(), &string) != 0) {
         return Status::Error(who + ": " + libtorch.TakeErrorText());
       }
-      *value = reinterpret_cast<Value>(string);
+      *value = ToValue(string);
       return Status();
     }
+    case SlotForm::kScalarTensor: return MakeScalarTensor(libtorch, inputs, who, value);
+    case SlotForm::kScalar:
+      if (!is_number_of_) {
+        *value = written_ == Form::kFloat
+                     ? constant_
+                     : FromNumber(static_cast<double>(static_cast<std::int64_t>(constant_)));
+        return Status();
+      }
+      break;
     case SlotForm::kNumber: break;
   }
   const InputTensor& input = inputs[place_];
@@ -348,7 +286,45 @@ Status Slot::MakeTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes,
     tensor = copy;
   }
   if (failure != 0) return Status::Error(who + ": " + libtorch.TakeErrorText());
-  *value = reinterpret_cast<Value>(tensor);
+  *value = ToValue(tensor);
+  return Status();
+}
+
+/// Of the type by which results are of the same one as with a Scalar: tensors that have dimensions
+/// come first, whole numbers yield to others.
+Status Slot::MakeScalarTensor(const Libtorch& libtorch, std::span<const InputTensor> inputs,
+                              const std::string& who, Value* value) const {
+  Form form = written_;
+  Value content = constant_;
+  if (is_number_of_) {
+    const InputTensor& input = inputs[place_];
+    const std::optional<double> real = Count(input.shape) == 1 ? ReadReal(input, 0) : std::nullopt;
+    if (!real) return Status::Model(who + ": input %" + std::to_string(place_) + " is no number");
+    const std::optional<std::int64_t> integer = ReadInteger(input, 0);
+    form = !integer ? Form::kFloat : input.element_type == 9 ? Form::kBool : Form::kInt;
+    content = integer ? FromInteger(*integer) : FromNumber(*real);
+  }
+  Tensor tensor = nullptr;
+  Failure failure = 0;
+  if (form == Form::kBool) {
+    failure = libtorch.scalar_to_tensor_bool(content != 0, &tensor);
+  } else if (form == Form::kInt) {
+    failure = libtorch.scalar_to_tensor_int64(static_cast<std::int64_t>(content), &tensor);
+  } else {
+    const auto is_wide = [](const InputTensor& input) {
+      constexpr int kFloat16 = 10;
+      constexpr int kBfloat16 = 16;
+      const bool is_real = input.element_type == 1 || input.element_type == kFloat16 ||
+                           input.element_type == kBfloat16;
+      return input.element_type == 11 || (is_real && !input.shape.empty());
+    };
+    const auto number = std::bit_cast<double>(content);
+    const bool wants_double = inputs.empty() || std::any_of(inputs.begin(), inputs.end(), is_wide);
+    failure = wants_double ? libtorch.scalar_to_tensor_float64(number, &tensor)
+                           : libtorch.scalar_to_tensor_float32(static_cast<float>(number), &tensor);
+  }
+  if (failure != 0) return Status::Error(who + ": " + libtorch.TakeErrorText());
+  *value = ToValue(tensor);
   return Status();
 }
 
@@ -366,7 +342,7 @@ Status Slot::MakeList(const Libtorch& libtorch, const DtypeNumbers& dtypes,
     if (!status.ok()) break;
     (void)libtorch.list_push_back(list, element);  // there is room
   }
-  *value = reinterpret_cast<Value>(list);
+  *value = ToValue(list);
   if (!status.ok()) FreeContent(libtorch, *value);
   return status;
 }
@@ -384,7 +360,7 @@ Status Slot::MakeNumbers(const Libtorch& libtorch, const InputTensor& input, con
     is_good = number.has_value();
     if (is_good) (void)libtorch.list_push_back(list, *number);
   }
-  *value = reinterpret_cast<Value>(list);
+  *value = ToValue(list);
   if (is_good) return Status();
   FreeContent(libtorch, *value);
   return Status::Model(who + ": input %" + std::to_string(place_) + " stands for a list of " +
@@ -396,12 +372,13 @@ Status Slot::MakeNumbers(const Libtorch& libtorch, const InputTensor& input, con
 void Slot::FreeContent(const Libtorch& libtorch, Value value) const {
   switch (form_) {
     case SlotForm::kTensor:
-      (void)libtorch.delete_tensor_object(reinterpret_cast<Tensor>(value));
+    case SlotForm::kScalarTensor:
+      (void)libtorch.delete_tensor_object(FromValue<Tensor>(value));
       return;
-    case SlotForm::kText: (void)libtorch.delete_string(reinterpret_cast<String>(value)); return;
-    case SlotForm::kNumbers: (void)libtorch.delete_list(reinterpret_cast<List>(value)); return;
+    case SlotForm::kText: (void)libtorch.delete_string(FromValue<String>(value)); return;
+    case SlotForm::kNumbers: (void)libtorch.delete_list(FromValue<List>(value)); return;
     case SlotForm::kList: {
-      const auto list = reinterpret_cast<List>(value);
+      const auto list = FromValue<List>(value);
       std::size_t made = 0;
       (void)libtorch.list_size(list, &made);
       for (std::size_t i = 0; i < made; ++i) {
@@ -413,6 +390,7 @@ void Slot::FreeContent(const Libtorch& libtorch, Value value) const {
       return;
     }
     case SlotForm::kConstant:
+    case SlotForm::kScalar:
     case SlotForm::kNumber: return;
   }
 }

@@ -1,9 +1,8 @@
-// The values of libtorch's dispatcher: made of what a node says and of its inputs, and given back.
+// An argument for libtorch's dispatcher: made of what a node says and of its inputs, given back.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,41 +10,10 @@
 #include "aten/encoding.h"
 #include "aten/libtorch.h"
 #include "aten/schema.h"
+#include "aten/tensors.h"
 #include "opgraft/status.h"
 
 namespace opgraft::aten {
-
-/// An input of the node in one run: a view of the runtime's memory.
-struct InputTensor {
-  void* data = nullptr;
-  int element_type = 0;
-  std::span<const std::int64_t> shape;
-};
-
-/// The number of elements of a shape.
-std::size_t Count(std::span<const std::int64_t> shape);
-
-/// Element `index` of a tensor of integers or truths; nullopt for another.
-std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index);
-
-/// The numbers by which a libtorch knows the types of tensors.
-class DtypeNumbers {
- public:
-  explicit DtypeNumbers(const Libtorch& libtorch);
-
-  /// The type with this number; nullptr for one that ONNX Runtime does not carry.
-  const Dtype* Find(std::int32_t number) const;
-
-  /// -1 where this libtorch does not have it.
-  std::int32_t NumberOf(const Dtype& dtype) const;
-
-  /// Of tensors whose element type in ONNX is this; -1 where there is none.
-  std::int32_t NumberOf(int element_type, bool is_complex) const;
-
- private:
-  std::int32_t numbers_[kDtypes];
-  std::int32_t by_element_type_[2][32];
-};
 
 /// One argument of the dispatcher, as far as it can be made before a run. Immutable, so that any
 /// thread may use it.
@@ -65,8 +33,10 @@ class Slot {
 
   /// Whether a complex tensor is in it.
   bool IsComplex() const;
-  /// Whether it is a Scalar, which the dispatcher does not take.
+  /// Whether it is a Scalar, which the dispatcher does not take. Its value is a double's bits.
   bool IsScalar() const;
+  /// A Scalar becomes a tensor of no dimensions: for an overload that takes one in its place.
+  void MakeTensorOfScalar();
 
   /// Its integers must fit into 31 bits. Returns whether those that are known do.
   bool LimitSize();
@@ -78,7 +48,16 @@ class Slot {
   void Copy() { is_copied_ = form_ == SlotForm::kTensor; }
 
  private:
-  enum class SlotForm : std::uint8_t { kConstant, kText, kTensor, kNumber, kNumbers, kList };
+  enum class SlotForm : std::uint8_t {
+    kConstant,
+    kText,
+    kTensor,
+    kNumber,
+    kNumbers,
+    kList,
+    kScalar,
+    kScalarTensor,
+  };
 
   Status Fit(const Libtorch& libtorch, const Type& type, const Written& written,
              const std::string& who);
@@ -88,6 +67,8 @@ class Slot {
                      Value* value) const;
   Status MakeTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes, const InputTensor& input,
                     const std::string& who, Value* value) const;
+  Status MakeScalarTensor(const Libtorch& libtorch, std::span<const InputTensor> inputs,
+                          const std::string& who, Value* value) const;
   Status MakeList(const Libtorch& libtorch, const DtypeNumbers& dtypes,
                   std::span<const InputTensor> inputs, const std::string& who, Value* value) const;
   Status MakeNumbers(const Libtorch& libtorch, const InputTensor& input, const std::string& who,
@@ -100,6 +81,8 @@ class Slot {
   bool is_complex_ = false;
   bool is_copied_ = false;
   bool is_size_ = false;
+  bool is_number_of_ = false;   // of kScalar and kScalarTensor: an input holds it
+  Form written_ = Form::kNull;  // of those: what it is
   Value constant_ = 0;
   std::size_t place_ = 0;
   std::string text_;

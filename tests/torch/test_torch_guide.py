@@ -1,0 +1,47 @@
+"""The code of docs/torch.md on operators of one's own, and that of the README, run as it stands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SECTIONS = ("Operators in eager mode", "Gradients", "Export with plain torch.onnx.export")
+
+
+def sections(page: str) -> str:
+    text = (REPOSITORY / page).read_text()
+    parts = re.split(r"^## ", text, flags=re.M)
+    found = [part for part in parts if part.startswith(SECTIONS)]
+    assert len(found) == len(SECTIONS)
+    return "\n".join(found)
+
+
+def test_the_guide(tmp_path: Path) -> None:
+    code = "\n".join(re.findall(r"```python\n(.*?)```", sections("docs/torch.md"), re.S))
+    # A comment behind an expression is what it gives.
+    result = re.compile(r"^(\S.*?) {2,}# ((?:tensor|\[array).*)$", re.M)
+    assert len(result.findall(code)) >= 5
+    checked = result.sub(r"assert repr(\1) == r'''\2''', \1", code)
+    pack = "from opgraft import _library\nopgraft.load(_library.shipped_packs()[0])\n"
+    checked = checked.replace(
+        "opgraft.torch.register_backward", pack + "opgraft.torch.register_backward"
+    )
+    checked += """
+a = (torch.rand(2, 3, 3, dtype=torch.float64) + 2 * torch.eye(3)).requires_grad_()
+assert torch.autograd.gradcheck(torch.ops.com_microsoft.Inverse, (a,))
+table = opgraft.torch.translation_table()
+assert torch.ops.aten.lgamma.default in table
+"""
+    (tmp_path / "guide.py").write_text(checked)
+    done = subprocess.run(
+        [sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
