@@ -73,6 +73,8 @@ class Dispatcher:
         }
         self._barred: dict[Place, dict[str, str]] = {}
         self._decomposed: torch.export.ExportedProgram | None = None
+        #: What the report should say of operators that are in no row of it.
+        self.notes: list[str] = []
 
     def translate(self) -> Translated:
         """Where a translation raises, the node takes the next rung."""
@@ -97,13 +99,13 @@ class Dispatcher:
         left = self._kinds - barred.keys()
         if _ladder.find(choice.node, left) is not None:
             return True
-        # Not a part of what the user called, then, but all of it.
+        # Not a part of what the user called, then, but all of it; or the parts of the part.
         target = self._origins.get(choice.place.origin)
-        name = operator_name(target)
-        if name in self._kept or not _is_whole(target) or not _ladder.can_graft(target, left):
-            return False
-        self._keep(target)
-        return True
+        is_kept = operator_name(target) in self._kept
+        if not is_kept and _is_whole(target) and _ladder.can_graft(target, left):
+            self._keep(target)
+            return True
+        return self._take_apart(choice)
 
     def barred(self, place: Place) -> dict[str, str]:
         return self._barred.get(place, {})
@@ -192,7 +194,10 @@ class Dispatcher:
         suspects = self._suspects()
         if not suspects or is_wrong({**self._kept, **suspects}):
             return False
+        before = set(self._kept)
         self._keep_fewest(suspects, is_wrong)
+        for name in self._kept.keys() - before:
+            self.notes.append(f"{name} was kept whole, since torch decomposes it wrongly")
         return True
 
     def _suspects(self) -> dict[str, Any]:
@@ -222,6 +227,17 @@ class Dispatcher:
         except Exception:
             return True
         return False
+
+    def _take_apart(self, choice: Choice) -> bool:
+        """Forgets the translation of an operator that torch can decompose further."""
+        target = choice.node.target
+        name = operator_name(target)
+        if name in self._kept or not _private.can_decompose(target):
+            return False
+        self._registry.functions.pop(_private.registered_name(target), None)
+        self.notes.append(f"{name} was decomposed further, since {self.why(choice.place)}")
+        self._decomposed = None
+        return True
 
     def _keep(self, target: Any) -> None:
         self._kept[operator_name(target)] = target

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from opgraft._errors import Error
+from opgraft._errors import Error, UnavailableError
 from opgraft.torch import _ladder, _private
 from opgraft.torch._capture import Called, Captured, capture
 from opgraft.torch._dispatch import Dispatcher, Translated
@@ -229,7 +229,12 @@ class _Export:
             translated.decomposed,
             dispatcher,
         ):
-            translated = dispatcher.translate()
+            try:
+                translated = dispatcher.translate()
+            except UnavailableError as error:  # what was tried in its place is no better
+                if verdict.guilt is None:
+                    raise
+                raise _unmended(verdict.guilt.choice.node, verdict.guilt.reason) from error
             program = self._finish(captured, translated)
         if verdict.problem:
             # Each operator alone is right. It may be that what the optimiser made of them is not.
@@ -246,7 +251,7 @@ class _Export:
                 warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
         program.report.verified = [one.what + how for one in verifier.examples]
-        program.report.notes += verifier.notes
+        program.report.notes += [*dispatcher.notes, *verifier.notes]
         return program
 
     def _is_mended(

@@ -142,7 +142,7 @@ def copy_registry(registry: Any) -> Any:
 def keep_whole(registry: Any, target: Any) -> None:
     """Makes a registry say that an operator has a translation, so that it is not decomposed."""
     known = exporter("_registration", "OnnxDecompMeta")
-    registry.functions.setdefault(target.name(), []).append(
+    registry.functions.setdefault(registered_name(target), []).append(
         known(
             onnx_function=keep_whole,
             fx_target=target,
@@ -151,6 +151,16 @@ def keep_whole(registry: Any, target: Any) -> None:
             skip_signature_inference=True,
         )
     )
+
+
+def can_decompose(target: Any) -> bool:
+    """Whether torch has a decomposition of an operator, which its translation stands in for."""
+    return target in private("torch._decomp", "decomposition_table")
+
+
+def registered_name(target: Any) -> Any:
+    """By which a registry has the translations of an operator."""
+    return target.name() if isinstance(target, OpOverload) else target
 
 
 def capture_strategies() -> list[type[Any]]:
