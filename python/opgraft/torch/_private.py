@@ -28,7 +28,7 @@ def moved(name: str) -> Moved:
     """The error for a private name that this version of torch does not have."""
     return Moved(
         f"torch {torch.__version__} has no {name}, which opgraft.torch needs; "
-        "use torch 2.13, with which it is tested, or a newer Opgraft"
+        "use torch 2.10, 2.13 or 2.15, with which it is tested, or a newer Opgraft"
     )
 
 
@@ -160,7 +160,7 @@ def can_decompose(target: Any) -> bool:
 
 def registered_name(target: Any) -> Any:
     """By which a registry has the translations of an operator."""
-    return target.name() if isinstance(target, OpOverload) else target
+    return str(target.name()) if isinstance(target, OpOverload) else target  # type: ignore[no-untyped-call]
 
 
 def capture_strategies() -> list[type[Any]]:

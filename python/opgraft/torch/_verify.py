@@ -21,7 +21,7 @@ class Verdict:
 
     #: What went wrong, in words; empty where all is well.
     problem: str = ""
-    #: Whether the program does not run at all.
+    #: Whether the program does not run, or gives what is not of the right type or shape.
     fails: bool = False
     guilt: Guilt | None = None
     #: With which arguments.
@@ -73,16 +73,16 @@ class Verifier:
         return not _compare.difference(example.wanted, got, lambda: self._disturbed(example))
 
     def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, bool]:
-        """What is wrong with a run, in words, and whether it failed."""
+        """What is wrong with a run, in words, and whether nobody can use what it gives."""
         args, kwargs = _private.unflatten(example.leaves, example.tree)
         try:
             got = program(*args, **kwargs)
         except Exception as error:
             lines = str(error).strip().splitlines()
             return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}", True
-        if blind:
-            wanted = [torch.zeros_like(_compare.plain(one)) for one in example.wanted]
-            return _compare.difference(wanted, [torch.zeros_like(one) for one in got]), False
+        unlike = _compare.unlikeness(example.wanted, got)
+        if unlike or blind:
+            return unlike, bool(unlike)
         return _compare.difference(example.wanted, got, lambda: self._disturbed(example)), False
 
     def _disturbed(self, example: Example) -> list[Any]:
