@@ -155,6 +155,7 @@ class _Export:
         self._table = table
         self._optimize = optimize
         self._kinds = kinds
+        self._sizes: dict[str, str] = {}  # names of dimensions, by torch's own
 
     def run(self, bar: Progress, *, verify: bool) -> Program:
         bar.step("capture")
@@ -192,7 +193,8 @@ class _Export:
         program = Program(model, translated.decomposed, report)
         if self._optimize and not is_plain:
             program.optimize()
-        _private.rename(program, *self._names, self._shapes if self._is_named else None)
+        shapes = self._shapes if self._is_named else None
+        self._sizes = _private.rename(program, *self._names, shapes)
         return program
 
     def _report(self, captured: Captured, translated: Translated) -> Report:
@@ -250,7 +252,7 @@ class _Export:
                 program.report.notes.append(note)
                 warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
-        program.report.verified = [one.what + how for one in verifier.examples]
+        program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
         program.report.notes += [*dispatcher.notes, *verifier.notes]
         return program
 

@@ -407,8 +407,10 @@ def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
     return shapes, bool(is_named)
 
 
-def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None:
-    """Gives inputs, outputs and dimensions the names that the user wants."""
+def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> dict[str, str]:
+    """Gives inputs, outputs and dimensions the names that the user wants; the dimensions' are
+    returned, by torch's own names for them."""
+    names: dict[str, str] = {}
     if inputs:
         exporter("_ir_passes", "rename_inputs")(program.model, list(inputs))
     if outputs:
@@ -421,6 +423,7 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None
                 program.model.graph.inputs, dynamic_shapes
             )
         exporter("_ir_passes", "rename_axis")(program.model, names)
+    return names
 
 
 # Capture
