@@ -49,16 +49,17 @@ def export(
     """Exports a model to ONNX; an operator that ONNX lacks does not stop it.
 
     Arguments are as in `torch.onnx.export`; `model` may be a plain function too. An operator
-    without a translation becomes, best first, a function of standard ONNX operators ("function"),
-    an operator of a pack ("pack"), an ATen node, which libtorch runs ("aten"), or a Python node
-    ("python"). `fallback` names the kinds that may be used: "auto" is all of them, "none" none.
-    `verify` runs the program and compares it with the model, with a second size too where
-    `dynamic_shapes` leaves sizes open; an operator that gives a wrong result falls back as well.
-    `program.report` says what became of each operator. `progress` draws a bar on stderr; by
-    default where that is a terminal.
+    without a translation becomes, best first, an operator of the user's that can stand for it
+    ("operator"), a function of standard ONNX operators ("function"), an operator of a pack
+    ("pack"), an ATen node, which libtorch runs ("aten"), or a Python node ("python"). `fallback`
+    names the kinds that may be used: "auto" is all of them, "none" none. `verify` runs the program
+    and compares it with the model, with a second size too where `dynamic_shapes` leaves sizes open;
+    an operator that gives a wrong result falls back as well. `program.report` says what became of
+    each operator. `progress` draws a bar on stderr; by default where that is a terminal.
 
-    >>> program = opgraft.torch.export(model, (x,), "model.onnx")
-    >>> print(program.report)
+    >>> program = opgraft.torch.export(torch.nn.ReLU(), (torch.ones(2),), "model.onnx")
+    >>> [(row.operator, row.became) for row in program.report.rows]
+    [('aten::relu', 'Relu')]
     """
     _refuse(others)
     kinds = _kinds(fallback)
@@ -313,3 +314,6 @@ def _declaring_modules(translated: Translated) -> set[str]:
     return {
         node.metadata_props[MODULE_ENTRY] for node in nodes if MODULE_ENTRY in node.metadata_props
     }
+
+
+export.__module__ = "opgraft.torch"  # where users find it

@@ -53,8 +53,9 @@ class Report:
     """What an export did; `print(report)` shows it as a table, `to_dict` and `to_json` give it to
     programs.
 
-    >>> [row.operator for row in program.report.rows if row.kind == "aten"]
-    ['aten::linalg_svd']
+    >>> report = opgraft.torch.export(torch.median, (torch.ones(3),)).report
+    >>> [(row.operator, row.kind) for row in report.rows]
+    [('aten::median', 'aten')]
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -158,3 +159,7 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
         return "  ".join(aligned).rstrip()
 
     return [line(head), "  ".join("-" * width for width in widths), *map(line, rows)]
+
+
+for _public in (Report, Row):
+    _public.__module__ = "opgraft.torch"  # where users find them
