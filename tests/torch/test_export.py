@@ -248,6 +248,42 @@ def test_an_exported_program_is_taken_as_it_is() -> None:
     torch.testing.assert_close(program(X)[0], captured.module()(X))
 
 
+def test_a_model_without_data() -> None:
+    """Weights that take no memory: exported, not verified; and given their data later."""
+    with opgraft.torch.enable_fake_mode():
+        model, x = torch.nn.Linear(3, 2), torch.rand(4, 3)
+    program = opgraft.torch.export(model, (x,))
+    assert program.report.notes == ["not verified: tensors of the model have no data"]
+    real = torch.nn.Linear(3, 2)
+    program.apply_weights(real.state_dict())
+    torch.testing.assert_close(program(torch.ones(4, 3))[0], real(torch.ones(4, 3)))
+
+
+def test_a_model_that_says_itself_how() -> None:
+    if not hasattr(torch.onnx, "ExportableModule"):
+        pytest.skip("this torch has no ExportableModule")
+
+    class Model(torch.onnx.ExportableModule):
+        def forward(self, x):
+            return torch.lgamma(x)
+
+        def example_arguments(self):
+            return (X,), None
+
+        def input_names(self):
+            return ("x",)
+
+        def output_names(self):
+            return ("y",)
+
+        def dynamic_shapes(self):
+            return ({0: "n"},)
+
+    program = opgraft.torch.export(Model())
+    assert program.report.verified[1:] == ["other sizes (n=2)"]
+    assert [one.name for one in program.model.graph.outputs] == ["y"]
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(TypeError, match="dynamic_axes.*dynamic_shapes"):
         opgraft.torch.export(torch.lgamma, (X,), dynamic_axes={})

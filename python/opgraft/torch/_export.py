@@ -63,15 +63,20 @@ def export(
     """
     _refuse(others)
     kinds = _kinds(fallback)
-    if isinstance(args, torch.Tensor):
-        args = (args,)
+    given = (args,) if isinstance(args, torch.Tensor) else tuple(args)
+    exportable = getattr(torch.onnx, "ExportableModule", ())
+    if isinstance(model, exportable) and not given and not kwargs:  # it says all that itself
+        given, kwargs = model.example_arguments()
+        input_names = model.input_names() if input_names is None else input_names
+        output_names = model.output_names() if output_names is None else output_names
+        dynamic_shapes = model.dynamic_shapes() if dynamic_shapes is None else dynamic_shapes
     if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
         if not callable(model):
             raise TypeError(f"expected a torch.nn.Module, not {type(model).__name__}")
         model = Called(model)
     work = _Export(
         model,
-        args,
+        given,
         dict(kwargs or {}),
         dynamic_shapes=dynamic_shapes,
         opset=opset_version or _private.default_opset(),
@@ -192,7 +197,8 @@ class _Export:
         model.opset_imports.setdefault("", self._opset)
         model = _private.convert_version(model, self._opset)
         program = Program(model, translated.decomposed, report)
-        if self._optimize and not is_plain:
+        weights = list(captured.program.state_dict.values())
+        if self._optimize and not is_plain and not _private.has_fakes(weights):
             program.optimize()
         shapes = self._shapes if self._is_named else None
         self._sizes = _private.rename(program, *self._names, shapes)
@@ -224,6 +230,9 @@ class _Export:
                 program.report.notes.append("not verified: there are no arguments to verify with")
                 return program
             args, kwargs = self._model.example_inputs
+        if _private.has_fakes((args, kwargs, list(captured.program.state_dict.values()))):
+            program.report.notes.append("not verified: tensors of the model have no data")
+            return program
         verifier = Verifier(self._model, captured.program, args, kwargs)
         while self._is_mended(
             verdict := verifier.verify(program, translated, bar.share),

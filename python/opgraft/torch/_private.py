@@ -873,3 +873,9 @@ def fake_mode() -> Any:
 
 def is_fake(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, private("torch._subclasses.fake_tensor", "FakeTensor"))
+
+
+def has_fakes(tree: Any) -> bool:
+    """Whether some tensor has no data."""
+    tensors = [one for one in tree_leaves(tree) if isinstance(one, torch.Tensor)]
+    return any(is_fake(one) or one.is_meta for one in tensors)
