@@ -211,7 +211,7 @@ def find_added(node: torch.fx.Node, registry: Any) -> Translate | None:
 
 def translate(program: Any, registry: Any, choose: Callable[[torch.fx.Node], Translate]) -> Any:
     """torch's translation of a decomposed program to ONNX; `choose` says how for each node."""
-    with _choosing(choose), _without_constants(program):
+    with _choosing(choose), _without_constants(program), _without_operators(program):
         return exporter("_core", "_exported_program_to_onnx_program")(program, registry=registry)
 
 
@@ -225,6 +225,32 @@ def _without_constants(program: Any) -> Iterator[None]:
         yield
     finally:
         output.args = before
+
+
+#: In a node's meta: the operator that it calls by an operator of higher order.
+CALLED = "opgraft.called"
+
+
+@contextmanager
+def _without_operators(program: Any) -> Iterator[None]:
+    """Leaves out arguments that are operators, at which torch's translation stumbles as well."""
+    before = {}
+    for module in program.graph_module.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            if is_functionalized(node.target):
+                before[node] = node.args
+                node.meta[CALLED] = node.args[0]
+                node.args = node.args[1:]
+    try:
+        yield
+    finally:
+        for node, args in before.items():
+            node.args = args
+
+
+def is_functionalized(target: Any) -> bool:
+    """Whether it calls an operator that changes its arguments, and gives the changed ones."""
+    return getattr(target, "__name__", "") == "auto_functionalized_v2"
 
 
 @contextmanager
@@ -321,6 +347,12 @@ def new_value() -> Any:
 
 
 # Python nodes
+
+
+def changed_arguments(overload: OpOverload) -> list[str]:
+    """The names of the arguments that an operator writes to."""
+    arguments = overload._schema.arguments
+    return [one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write]
 
 
 def find_operator(name: str, overload: str) -> Any:
