@@ -488,22 +488,28 @@ def specialisations(program: Any) -> list[str]:
 
 
 @contextmanager
-def fake_functions(functions: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
-    """Makes torch use these functions for operators on fake tensors, where it has none itself."""
+def fake_functions(
+    functions: Mapping[Any, Callable[..., Any]], decompositions: Mapping[Any, Callable[..., Any]]
+) -> Iterator[None]:
+    """Makes torch use these functions for operators on fake tensors, where it has none itself, and
+    these decompositions in the place of its own."""
     composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
     known = private("torch._subclasses.fake_impls", "op_implementations_dict")
-    added = [one for one in functions if one not in known]
-    before = {one: dict(one.py_kernels) for one in added}
-    for target in added:
+    added = {one: function for one, function in functions.items() if one not in known}
+    targets = {**added, **decompositions}
+    before = {one: dict(one.py_kernels) for one in targets}
+    for target, function in targets.items():
         if target.has_kernel_for_dispatch_key(composite):
-            target.py_kernels[composite] = functions[target]  # else it would be taken apart first
-        known[target] = _as_fake(functions[target])
+            target.py_kernels[composite] = function  # else it would be taken apart as ever
+        if target in added:
+            known[target] = _as_fake(function)
         target._dispatch_cache.clear()
     try:
         yield
     finally:
-        for target in added:
-            known.pop(target, None)
+        for target in targets:
+            if target in added:
+                known.pop(target, None)
             target.py_kernels.clear()
             target.py_kernels.update(before[target])
             target._dispatch_cache.clear()
