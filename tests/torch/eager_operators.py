@@ -123,6 +123,7 @@ _PACK = """
 #include <opgraft/op.h>
 #include <algorithm>
 #include <set>
+#include <thread>
 
 OPGRAFT_TYPES(T, float, double, std::int64_t, bool, opgraft::Float16, opgraft::BFloat16);
 OPGRAFT_TYPES(F, float, double);
@@ -209,10 +210,16 @@ OPGRAFT_OP("eager.pack::Unknown").Input<F>("x").Output<F>("y")
 OPGRAFT_OP("eager.pack::Fail").Input<float>("x").Output<float>("y").Shape(opgraft::SameAs("x"))
     .Cpu([](auto, auto) { return opgraft::Status::Model("as told"); });
 
-// The square of each element, in the host's threads.
-OPGRAFT_OP("eager.pack::Squares").Input<float>("x").Output<float>("y").Shape(opgraft::SameAs("x"))
-    .Cpu([](opgraft::Context& context, opgraft::Tensor<const float> x, opgraft::Tensor<float> y) {
-      context.ParallelFor(x.size(), [&](std::size_t i) { y[i] = x[i] * x[i]; });
+// The square of each element, in the host's threads, and in which.
+OPGRAFT_OP("eager.pack::Squares").Input<float>("x").Output<float>("y").Output<std::int64_t>("thread")
+    .Shape(opgraft::SameAs("x"), opgraft::SameAs("x"))
+    .Cpu([](opgraft::Context& context, opgraft::Tensor<const float> x, opgraft::Tensor<float> y,
+            opgraft::Tensor<std::int64_t> thread) {
+      context.ParallelFor(x.size(), [&](std::size_t i) {
+        y[i] = x[i] * x[i];
+        thread[i] = static_cast<std::int64_t>(
+            std::hash<std::thread::id>()(std::this_thread::get_id()) >> 1);
+      });
     });
 
 // At least 0.2 seconds, during which Python must be free.

@@ -123,9 +123,9 @@ def test_memory_of_outputs_is_theirs_alone() -> None:
             return np.concatenate([x, x])[: len(x)]
         if what == "transposed":
             return np.stack([x, x]).T
-        if what == "kept":
+        if what.startswith("kept"):
             kept.append(np.array(x))
-            return kept[0]
+            return kept[-1] if what == "kept" else kept[-1].reshape(3, 1)
         return x
 
     @opgraft.op("eager.test::Twice")
@@ -140,13 +140,14 @@ def test_memory_of_outputs_is_theirs_alone() -> None:
         "reversed": [0, 1, 2],
         "part": [0, 1, 2],
         "kept": [0, 1, 2],
+        "kept, a view": [[0], [1], [2]],
         "transposed": [[0, 0], [1, 1], [2, 2]],
     }.items():
         y = torch.ops.eager_test.Alias(x, what=what)
         assert y.tolist() == expected and y.is_contiguous(), what
         y += 10
         assert x.tolist() == [0, 1, 2], what
-    assert kept[0].tolist() == [0, 1, 2]
+    assert [one.tolist() for one in kept] == [[0, 1, 2]] * 2
     first, second = torch.ops.eager_test.Twice(x)
     first += 10
     assert second.tolist() == [1, 2, 3]
@@ -238,6 +239,27 @@ def test_unusual_tensors() -> None:
             y = operator(x * 2)
             assert y.tolist() == [2, 4] and y.is_inference()
         assert operator(x.pin_memory() if torch.cuda.is_available() else x).tolist() == [1, 2]
+
+
+def test_modes_see_the_operators() -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    names: list[str] = []
+
+    class Mode(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any, kwargs: Any = None
+        ) -> Any:
+            names.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    with Mode():
+        assert python_operators.Cube(floats(2)).tolist() == [0, 1]
+        assert pack_operators.Copy(floats(2)).tolist() == [0, 1]
+    assert [one for one in names if "eager" in one] == [
+        "eager_py.Cube.default",
+        "eager_pack.Copy.default",
+    ]
 
 
 def test_an_operator_that_calls_itself() -> None:

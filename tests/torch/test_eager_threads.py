@@ -96,6 +96,7 @@ def test_loops_of_a_kernel_in_torchs_threads() -> None:
     try:
         for threads in (1, 2, 4):
             torch.set_num_threads(threads)
-            assert torch.equal(pack_operators.Squares(x), x * x)
+            squares, used = pack_operators.Squares(x)
+            assert torch.equal(squares, x * x) and len(used.unique()) == threads
     finally:
         torch.set_num_threads(before)

@@ -45,3 +45,15 @@ assert torch.ops.aten.lgamma.default in table
         [sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_addandround_in_the_readme(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)
+    (code,) = [block for block in blocks if "addandround" in block]
+    assert len(code.splitlines()) <= 5
+    (expected,) = re.findall(r"# (\[array.*)", code)
+    (tmp_path / "example.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == expected, done.stderr

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
-import torch
 
 from opgraft._errors import Error
 from opgraft._signature import REQUIRED, VARIADIC
 from opgraft.torch import _nodes, _operators, _private
 from opgraft.torch._schema import TorchSchema
+from opgraft.torch._symbolic import ALIASES
 
 #: In the metadata of a node: the Python module that declares its operator, for other processes.
 MODULE_ENTRY = "opgraft.module"
@@ -39,15 +40,18 @@ def own_translations() -> dict[Any, Callable[..., Any]]:
 
 
 def answering_translations() -> dict[Any, Callable[..., Any]]:
-    """By the operators of torch's that operators of ours say they can stand for.
+    """By the operators of torch's that operators of ours say they can stand for, and other names
+    that torch has for those.
 
     A translation raises an Error where the arguments are none that the operator has.
     """
     table: dict[Any, Callable[..., Any]] = {}
-    for one in _operators.known():
-        for name in filter(None, map(str.strip, one.schema.answers_to.split(","))):
-            for overload in _overloads(name):
-                table.setdefault(overload, answer(one.schema, overload))
+    schemas = [one.schema for one in _operators.known()]
+    for names in (lambda name: [name], lambda name: ALIASES.get(name, [])):
+        for schema in schemas:
+            for name in filter(None, map(str.strip, schema.answers_to.split(","))):
+                for overload in itertools.chain(*map(_overloads, names(name))):
+                    table.setdefault(overload, answer(schema, overload))
     return table
 
 
@@ -103,14 +107,10 @@ def _plain(value: Any) -> Any:
 
 def _overloads(name: str) -> list[Any]:
     """What `namespace::name` or `namespace::name.overload` names, and writes to no argument."""
-    qualified, _, wanted = name.partition(".")
-    namespace, _, operator = qualified.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), operator, None)
-    if packet is None:
-        return []
-    names = [wanted] if wanted else packet.overloads()
-    found = [getattr(packet, one, None) for one in names]
-    return [one for one in found if one is not None and not _private.is_mutable(one)]
+    if "." not in name:
+        return _private.functional_overloads(name)
+    found = _private.find_target(name)
+    return [] if found is None or _private.is_mutable(found) else [found]
 
 
 def answer(schema: TorchSchema, overload: Any) -> Callable[..., Any]:
