@@ -31,6 +31,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 import opgraft
 import opgraft.torch
+from opgraft import _library
 from opgraft.torch import _private
 from opgraft.torch._tensors import to_array
 
@@ -105,7 +106,13 @@ def clones(entry: Entry) -> list[torch.Tensor]:
 
 def arrays(results: Any) -> list[np.ndarray[Any, Any]]:
     leaves = _private.flatten(results)[0]
-    return [to_array(one) for one in leaves if isinstance(one, (torch.Tensor, bool, int, float))]
+    # A number of Python's that is none of the integers is float32 in torch's own exports.
+    leaves = [np.float32(one) if isinstance(one, float) else one for one in leaves]
+    return [
+        np.asarray(one) if isinstance(one, np.float32) else to_array(one)
+        for one in leaves
+        if isinstance(one, (torch.Tensor, bool, int, np.float32))
+    ]
 
 
 def compare(wanted: list[Any], got: list[Any], *, blind: bool) -> str:
@@ -185,13 +192,17 @@ def run_in_cpp(
     blind: bool,
 ) -> str:
     """ "right", or what is wrong, with the model in a process without Python."""
-    command = [sys.executable, "-m", "opgraft", "run", path, "--host", "cpp"]
+    command = [_library.runner_path(), "--onnxruntime", opgraft.runtime_library()]
     for i, name in enumerate(outputs):
         command += ["--output", f"{name}={folder}/output_{i}.npy"]
     for i, (name, value) in enumerate(feed.items()):
-        np.save(f"{folder}/input_{i}.npy", value)
+        np.save(f"{folder}/input_{i}.npy", np.array(value, order="C"))
         command += ["--input", f"{name}={folder}/input_{i}.npy"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    environment = {"OPGRAFT_LIBTORCH": str(library), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, path], env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         return (done.stderr.strip().splitlines() or ["failed"])[-1]
     got = [np.load(f"{folder}/output_{i}.npy") for i in range(len(outputs))]

@@ -13,7 +13,7 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip insta
 from torch.nn import functional  # noqa: E402
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _compare, _dispatch, _nodes  # noqa: E402
+from opgraft.torch import _compare, _dispatch, _nodes, _private  # noqa: E402
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(4, 4, generator=GENERATOR)
@@ -90,6 +90,39 @@ def test_a_translation_that_raises_or_that_the_runtime_refuses() -> None:
     rows = {row.operator: row for row in program.report.rows}
     assert rows["aten::amax"].kind == "aten" and "raised" in rows["aten::amax"].because
     torch.testing.assert_close(program(x)[0], model(x))
+
+
+def test_what_nothing_else_helps_is_decomposed_further() -> None:
+    """ONNX Runtime's Gemm forgets beta where it adds up nothing, and an ATen node has no Scalar."""
+
+    def model(x, a, b):
+        return torch.addmm(x, a, b, beta=0.5)
+
+    args = X, torch.ones(4, 0), torch.ones(0, 4)
+    program = opgraft.torch.export(model, args)
+    torch.testing.assert_close(program(*args)[0], model(*args))
+    assert "aten::addmm" not in {row.operator for row in program.report.rows}
+    assert any("aten::addmm was decomposed further" in note for note in program.report.notes)
+
+
+def test_a_wrong_decomposition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ONNX node does what the decomposed graph says; the graph itself is wrong."""
+    table = _private.private("torch._decomp", "decomposition_table")
+    target = torch.ops.aten.trace.default
+    monkeypatch.setitem(table, target, lambda x: x.diagonal().sum() * 2)
+    program = opgraft.torch.export(lambda x: torch.trace(x) + 1, (X,))
+    torch.testing.assert_close(program(X)[0], torch.trace(X) + 1)
+    assert {row.operator: row.kind for row in program.report.rows}["aten::trace"] == "aten"
+    assert any("torch decomposes it wrongly" in note for note in program.report.notes)
+
+
+def test_a_wrong_capture_is_an_error() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x if torch.compiler.is_compiling() else x + 1
+
+    with pytest.raises(opgraft.Error, match="captured something else than the model does"):
+        opgraft.torch.export(Model(), (X,))
 
 
 def test_a_second_size_finds_what_the_first_hides() -> None:

@@ -32,23 +32,33 @@ def difference(
     Where elements differ more than they should, `disturbed` is asked what rounding does to them:
     an ill-conditioned result cannot be held against anybody.
     """
-    if len(expected) != len(got):
-        return f"{len(expected)} outputs were expected, but {len(got)} came"
+    unlike = unlikeness(expected, got)
+    if unlike:
+        return unlike
     noise: list[Any] | None = None
     for index, (wanted, found) in enumerate(zip(expected, got, strict=True)):
         wanted, found = plain(wanted), plain(found)
-        what = f"output {index}"
-        if wanted.dtype != found.dtype:
-            return f"{what} is {_name(found.dtype)} instead of {_name(wanted.dtype)}"
-        if wanted.shape != found.shape:
-            return f"{what} has the shape {list(found.shape)} instead of {list(wanted.shape)}"
         wrong = _far(wanted, found)
         if disturbed is not None and bool(wrong.any()):
             noise = _noise(expected, disturbed) if noise is None else noise
             if noise[index] is not None:
                 wrong &= ~(_gap(wanted, found) <= noise[index])
         if bool(wrong.any()):
-            return f"{what}: {_describe(wanted, found, wrong)}"
+            return f"output {index}: {_describe(wanted, found, wrong)}"
+    return ""
+
+
+def unlikeness(expected: Sequence[Any], got: Sequence[Any]) -> str:
+    """In what numbers, types or shapes of results differ, in words; elements aside."""
+    if len(expected) != len(got):
+        return f"{len(expected)} outputs were expected, but {len(got)} came"
+    for index, (wanted, found) in enumerate(zip(expected, got, strict=True)):
+        wanted, found = plain(wanted), plain(found)
+        if wanted.dtype != found.dtype:
+            return f"output {index} is {_name(found.dtype)} instead of {_name(wanted.dtype)}"
+        if wanted.shape != found.shape:
+            shapes = f"{list(found.shape)} instead of {list(wanted.shape)}"
+            return f"output {index} has the shape {shapes}"
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,8 @@ class Dispatcher:
         }
         self._barred: dict[Place, dict[str, str]] = {}
         self._decomposed: torch.export.ExportedProgram | None = None
+        #: What the report should say of operators that are in no row of it.
+        self.notes: list[str] = []
 
     def translate(self) -> Translated:
         """Where a translation raises, the node takes the next rung."""
@@ -97,13 +99,13 @@ class Dispatcher:
         left = self._kinds - barred.keys()
         if _ladder.find(choice.node, left) is not None:
             return True
-        # Not a part of what the user called, then, but all of it.
+        # Not a part of what the user called, then, but all of it; or the parts of the part.
         target = self._origins.get(choice.place.origin)
-        name = operator_name(target)
-        if name in self._kept or not _is_whole(target) or not _ladder.can_graft(target, left):
-            return False
-        self._keep(target)
-        return True
+        is_kept = operator_name(target) in self._kept
+        if not is_kept and _is_whole(target) and _ladder.can_graft(target, left):
+            self._keep(target)
+            return True
+        return self._take_apart(choice)
 
     def barred(self, place: Place) -> dict[str, str]:
         return self._barred.get(place, {})
@@ -128,7 +130,7 @@ class Dispatcher:
         return _private.find_translation(node, self._registry)
 
     def is_users(self, node: torch.fx.Node) -> bool:
-        return _private.is_custom(node, self._registry)
+        return _private.find_added(node, self._registry) is not None
 
     def missing(self, node: torch.fx.Node, place: Place) -> UnavailableError:
         because = self.why(place)
@@ -175,7 +177,32 @@ class Dispatcher:
 
     def _keep_undecomposable(self, error: Exception) -> None:
         """Keeps whole what torch cannot decompose, and no more than that."""
-        suspects = {
+        guilty = self._suspects()
+        if not guilty or self._cannot_decompose({**self._kept, **guilty}):
+            raise UnavailableError(
+                f"torch cannot decompose the captured program: {_innermost(error)}"
+            ) from error
+        self._keep_fewest(guilty, self._cannot_decompose)
+
+    def keep_misdecomposed(self, is_right: Callable[[torch.export.ExportedProgram], bool]) -> bool:
+        """Keeps whole what torch decomposes wrongly, and no more than that; False where that does
+        not help."""
+
+        def is_wrong(kept: Mapping[str, Any]) -> bool:
+            return not is_right(self._decompose_but(kept))
+
+        suspects = self._suspects()
+        if not suspects or is_wrong({**self._kept, **suspects}):
+            return False
+        before = set(self._kept)
+        self._keep_fewest(suspects, is_wrong)
+        for name in self._kept.keys() - before:
+            self.notes.append(f"{name} was kept whole, since torch decomposes it wrongly")
+        return True
+
+    def _suspects(self) -> dict[str, Any]:
+        """The operators of the model that are decomposed, and need not be."""
+        return {
             operator_name(node.target): node.target
             for _, node in _graph.calls(self._captured)
             if _is_whole(node.target)
@@ -183,14 +210,13 @@ class Dispatcher:
             and _private.find_translation(node, self._registry) is None
             and _ladder.can_graft(node.target, self._kinds)
         }
-        guilty = dict(suspects)
-        if not guilty or self._cannot_decompose({**self._kept, **guilty}):
-            raise UnavailableError(
-                f"torch cannot decompose the captured program: {_innermost(error)}"
-            ) from error
-        for name in suspects:
+
+    def _keep_fewest(
+        self, guilty: dict[str, Any], is_wrong: Callable[[Mapping[str, Any]], bool]
+    ) -> None:
+        for name in list(guilty):
             others = {one: target for one, target in guilty.items() if one != name}
-            if not self._cannot_decompose({**self._kept, **others}):
+            if not is_wrong({**self._kept, **others}):
                 guilty = others
         for target in guilty.values():
             self._keep(target)
@@ -201,6 +227,17 @@ class Dispatcher:
         except Exception:
             return True
         return False
+
+    def _take_apart(self, choice: Choice) -> bool:
+        """Forgets the translation of an operator that torch can decompose further."""
+        target = choice.node.target
+        name = operator_name(target)
+        if name in self._kept or not _private.can_decompose(target):
+            return False
+        self._registry.functions.pop(_private.registered_name(target), None)
+        self.notes.append(f"{name} was decomposed further, since {self.why(choice.place)}")
+        self._decomposed = None
+        return True
 
     def _keep(self, target: Any) -> None:
         self._kept[operator_name(target)] = target

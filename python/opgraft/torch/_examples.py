@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,6 +20,12 @@ class Example:
     leaves: list[Any]  # all arguments, one after the other
     tree: Any  # the shape of (args, kwargs)
     wanted: list[Any]  # the results that are outputs of the program
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def describe(self, names: Mapping[str, str]) -> str:
+        """In words, with the user's names of dimensions."""
+        sizes = ", ".join(f"{names.get(one, one)}={size}" for one, size in self.sizes.items())
+        return f"{self.what} ({sizes})" if sizes else self.what
 
 
 class Model:
@@ -91,8 +97,8 @@ def examples(
         except Exception as error:
             refusal = f"{type(error).__name__}: {error}".splitlines()[0]
             continue
-        text = ", ".join(f"{name}={size}" for name, size in changed.items())
-        yield Example(f"other sizes ({text})", others, tree, wanted)
+        sizes = {str(name): size for name, size in changed.items()}
+        yield Example("other sizes", others, tree, wanted, sizes)
         return
     yield f"no second size that the model takes was found{f' ({refusal})' if refusal else ''}"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from opgraft._errors import Error
+from opgraft._errors import Error, UnavailableError
 from opgraft.torch import _ladder, _private
 from opgraft.torch._capture import Called, Captured, capture
 from opgraft.torch._dispatch import Dispatcher, Translated
@@ -25,7 +25,7 @@ from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, rows_of
 from opgraft.torch._symbolic import translations as symbolic_translations
 from opgraft.torch._translation import MODULE_ENTRY, own_translations
-from opgraft.torch._verify import Verifier
+from opgraft.torch._verify import Verdict, Verifier
 
 
 def export(
@@ -49,28 +49,34 @@ def export(
     """Exports a model to ONNX; an operator that ONNX lacks does not stop it.
 
     Arguments are as in `torch.onnx.export`; `model` may be a plain function too. An operator
-    without a translation becomes, best first, a function of standard ONNX operators ("function"),
-    an operator of a pack ("pack"), an ATen node, which libtorch runs ("aten"), or a Python node
-    ("python"). `fallback` names the kinds that may be used: "auto" is all of them, "none" none.
-    `verify` runs the program and compares it with the model, with a second size too where
-    `dynamic_shapes` leaves sizes open; an operator that gives a wrong result falls back as well.
-    `program.report` says what became of each operator. `progress` draws a bar on stderr; by
-    default where that is a terminal.
+    without a translation becomes, best first, an operator of the user's that can stand for it
+    ("operator"), a function of standard ONNX operators ("function"), an operator of a pack
+    ("pack"), an ATen node, which libtorch runs ("aten"), or a Python node ("python"). `fallback`
+    names the kinds that may be used: "auto" is all of them, "none" none. `verify` runs the program
+    and compares it with the model, with a second size too where `dynamic_shapes` leaves sizes open;
+    an operator that gives a wrong result falls back as well. `program.report` says what became of
+    each operator. `progress` draws a bar on stderr; by default where that is a terminal.
 
-    >>> program = opgraft.torch.export(model, (x,), "model.onnx")
-    >>> print(program.report)
+    >>> program = opgraft.torch.export(torch.nn.ReLU(), (torch.ones(2),), "model.onnx")
+    >>> [(row.operator, row.became) for row in program.report.rows]
+    [('aten::relu', 'Relu')]
     """
     _refuse(others)
     kinds = _kinds(fallback)
-    if isinstance(args, torch.Tensor):
-        args = (args,)
+    given = (args,) if isinstance(args, torch.Tensor) else tuple(args)
+    exportable = getattr(torch.onnx, "ExportableModule", ())
+    if isinstance(model, exportable) and not given and not kwargs:  # it says all that itself
+        given, kwargs = model.example_arguments()
+        input_names = model.input_names() if input_names is None else input_names
+        output_names = model.output_names() if output_names is None else output_names
+        dynamic_shapes = model.dynamic_shapes() if dynamic_shapes is None else dynamic_shapes
     if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
         if not callable(model):
             raise TypeError(f"expected a torch.nn.Module, not {type(model).__name__}")
         model = Called(model)
     work = _Export(
         model,
-        args,
+        given,
         dict(kwargs or {}),
         dynamic_shapes=dynamic_shapes,
         opset=opset_version or _private.default_opset(),
@@ -155,6 +161,7 @@ class _Export:
         self._table = table
         self._optimize = optimize
         self._kinds = kinds
+        self._sizes: dict[str, str] = {}  # names of dimensions, by torch's own
 
     def run(self, bar: Progress, *, verify: bool) -> Program:
         bar.step("capture")
@@ -190,9 +197,11 @@ class _Export:
         model.opset_imports.setdefault("", self._opset)
         model = _private.convert_version(model, self._opset)
         program = Program(model, translated.decomposed, report)
-        if self._optimize and not is_plain:
+        weights = list(captured.program.state_dict.values())
+        if self._optimize and not is_plain and not _private.has_fakes(weights):
             program.optimize()
-        _private.rename(program, *self._names, self._shapes if self._is_named else None)
+        shapes = self._shapes if self._is_named else None
+        self._sizes = _private.rename(program, *self._names, shapes)
         return program
 
     def _report(self, captured: Captured, translated: Translated) -> Report:
@@ -221,12 +230,23 @@ class _Export:
                 program.report.notes.append("not verified: there are no arguments to verify with")
                 return program
             args, kwargs = self._model.example_inputs
+        if _private.has_fakes((args, kwargs, list(captured.program.state_dict.values()))):
+            program.report.notes.append("not verified: tensors of the model have no data")
+            return program
         verifier = Verifier(self._model, captured.program, args, kwargs)
-        while (verdict := verifier.verify(program, translated, bar.share)).guilt is not None:
-            guilty, reason = verdict.guilt.choice, verdict.guilt.reason
-            if not dispatcher.bar(guilty, reason):
-                raise _unmended(guilty.node, reason)
-            translated = dispatcher.translate()
+        while self._is_mended(
+            verdict := verifier.verify(program, translated, bar.share),
+            verifier,
+            captured.program,
+            translated.decomposed,
+            dispatcher,
+        ):
+            try:
+                translated = dispatcher.translate()
+            except UnavailableError as error:  # what was tried in its place is no better
+                if verdict.guilt is None:
+                    raise
+                raise _unmended(verdict.guilt.choice.node, verdict.guilt.reason) from error
             program = self._finish(captured, translated)
         if verdict.problem:
             # Each operator alone is right. It may be that what the optimiser made of them is not.
@@ -242,9 +262,37 @@ class _Export:
                 program.report.notes.append(note)
                 warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
-        program.report.verified = [one.what + how for one in verifier.examples]
-        program.report.notes += verifier.notes
+        program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
+        program.report.notes += [*dispatcher.notes, *verifier.notes]
         return program
+
+    def _is_mended(
+        self,
+        verdict: Verdict,
+        verifier: Verifier,
+        captured: torch.export.ExportedProgram,
+        decomposed: torch.export.ExportedProgram,
+        dispatcher: Dispatcher,
+    ) -> bool:
+        """Whether something was found to blame, and will be done otherwise."""
+        if verdict.guilt is not None:
+            guilty, reason = verdict.guilt.choice, verdict.guilt.reason
+            if not dispatcher.bar(guilty, reason):
+                raise _unmended(guilty.node, reason)
+            return True
+        example = verdict.example
+        if not verdict.problem or example is None:
+            return False
+        # ONNX does what torch's graph does. Then either that does not what the model does...
+        if not verifier.is_right(captured, example):
+            raise Error(
+                f"torch.export captured something else than the model does: {verdict.problem}. To "
+                "export it all the same: verify=False"
+            )
+        # ... or torch took it apart wrongly; or rounding adds up.
+        return not verifier.is_right(decomposed, example) and dispatcher.keep_misdecomposed(
+            lambda program: verifier.is_right(program, example)
+        )
 
 
 def _why(translated: Translated) -> str:
@@ -275,3 +323,6 @@ def _declaring_modules(translated: Translated) -> set[str]:
     return {
         node.metadata_props[MODULE_ENTRY] for node in nodes if MODULE_ENTRY in node.metadata_props
     }
+
+
+export.__module__ = "opgraft.torch"  # where users find it

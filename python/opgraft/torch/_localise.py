@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
+from torch.export.graph_signature import OutputKind
 
 from opgraft.torch import _compare, _graph, _private
+from opgraft.torch._compare import plain
 from opgraft.torch._dispatch import Choice, Translated
+from opgraft.torch._examples import output_values
 from opgraft.torch._tensors import from_array, to_array
 
 #: Opens a session for a model.
@@ -44,6 +47,19 @@ def find_guilty(
     return trial.guilt
 
 
+def run_in_torch(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
+    """What a program gives in torch, as far as ONNX has it too."""
+    with torch.no_grad(), torch.random.fork_rng():
+        results = torch.fx.Interpreter(program.graph_module).run(
+            *_graph.all_inputs(program, leaves)
+        )
+    specs = program.graph_signature.output_specs
+    users = [
+        one for one, spec in zip(results, specs, strict=True) if spec.kind is OutputKind.USER_OUTPUT
+    ]
+    return output_values(program, users)
+
+
 class _Found(Exception):
     """Ends the run: what is guilty has been found."""
 
@@ -72,9 +88,9 @@ class _Trial(torch.fx.Interpreter):
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
         choice = self._translated.choices.get(n)
-        if choice is not None and self._groups.get(n):
+        if choice is not None:
             self._done += 1
-            self._progress(self._done / len(self._groups))
+            self._progress(min(self._done / len(self._translated.choices), 1.0))
             reason = self._check(choice, result)
             if reason:
                 self.guilt = Guilt(choice, reason)
@@ -83,7 +99,20 @@ class _Trial(torch.fx.Interpreter):
 
     def _check(self, choice: Choice, result: Any) -> str:
         wanted, values = _pairs(result, choice.outputs)
-        feed, nodes = self._inputs(choice)
+        sources = self._sources(choice)
+        pairs = list(zip(wanted, values, strict=True))
+        # What is passed on as it came needs no run.
+        passed = [(one, self._fetch(sources[value])) for one, value in pairs if value in sources]
+        reason = _compare.difference(
+            _flat(one for one, _ in passed), _flat(one for _, one in passed)
+        )
+        if reason:
+            return f"its result is wrong: {reason}"
+        wanted = [one for one, value in pairs if value not in sources]
+        values = [value for value in values if value not in sources]
+        if not values:
+            return ""
+        feed, nodes = self._inputs(choice, sources, values)
         model = self._part(nodes, feed, values, wanted)
         try:
             session = self._open(model.SerializeToString())
@@ -92,31 +121,40 @@ class _Trial(torch.fx.Interpreter):
             lines = str(error).strip().splitlines()
             return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}"
         got = [one for array in arrays for one in _tensors(array)]
-        wanted = [_compare.plain(one) for value in wanted for one in _listed(value)]
+        wanted = [plain(one) for one in _flat(wanted)]
         target = choice.node.target
         if _graph.is_random(target) or _graph.is_uninitialised(target):
             wanted, got = [_blank(one) for one in wanted], [_blank(one) for one in got]
-        reason = _compare.difference(wanted, got, lambda: self._disturbed(choice))
+        reason = _compare.difference(wanted, got, lambda: self._disturbed(choice, sources))
         return f"its result is wrong: {reason}" if reason else ""
 
-    def _disturbed(self, choice: Choice) -> list[Any]:
+    def _disturbed(self, choice: Choice, sources: Collection[ir.Value]) -> list[Any]:
         args, kwargs = self.fetch_args_kwargs_from_env(choice.node)
         args, kwargs = _private.tree_map(_compare.disturb, (args, kwargs))
         result = choice.node.target(*args, **kwargs)  # type: ignore[operator]
-        return [one for value in _pairs(result, choice.outputs)[0] for one in _listed(value)]
+        pairs = zip(*_pairs(result, choice.outputs), strict=True)
+        return _flat(one for one, value in pairs if value not in sources)
 
-    def _inputs(self, choice: Choice) -> tuple[dict[str, Any], list[ir.Node]]:
+    def _sources(self, choice: Choice) -> dict[ir.Value, tuple[torch.fx.Node, int | None]]:
+        """Which results of torch's graph the values are that a choice takes."""
+        sources = dict(_values_of(choice.node.args, choice.args))
+        for name, given in choice.kwargs.items():
+            sources.update(_values_of(choice.node.kwargs.get(name), given))
+        return sources
+
+    def _inputs(
+        self,
+        choice: Choice,
+        sources: Mapping[ir.Value, tuple[torch.fx.Node, int | None]],
+        outputs: Sequence[ir.Value],
+    ) -> tuple[dict[str, Any], list[ir.Node]]:
         """What the nodes of a choice take from others, by name; and the nodes, with those of
         constants that they share with others."""
-        sources = dict(_values_of(choice.node.args, choice.args))
-        sources.update(
-            _values_of(tuple(choice.node.kwargs.values()), tuple(choice.kwargs.values()))
-        )
-        own = self._groups[choice.node]
+        own = self._groups.get(choice.node, [])
         produced = {value for node in own for value in node.outputs}
         feed: dict[str, Any] = {}
         nodes: list[ir.Node] = []
-        for value in _used(own):
+        for value in dict.fromkeys((*_used(own), *outputs)):
             if value in produced:
                 continue
             if value in sources:
@@ -205,6 +243,10 @@ def _pairs(result: Any, outputs: Any) -> tuple[list[Any], list[ir.Value]]:
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _flat(values: Iterable[Any]) -> list[Any]:
+    return [one for value in values for one in _listed(value)]
 
 
 def _array(value: Any) -> Any:

@@ -28,7 +28,7 @@ def moved(name: str) -> Moved:
     """The error for a private name that this version of torch does not have."""
     return Moved(
         f"torch {torch.__version__} has no {name}, which opgraft.torch needs; "
-        "use torch 2.13, with which it is tested, or a newer Opgraft"
+        "use torch 2.10, 2.13 or 2.15, with which it is tested, or a newer Opgraft"
     )
 
 
@@ -142,7 +142,7 @@ def copy_registry(registry: Any) -> Any:
 def keep_whole(registry: Any, target: Any) -> None:
     """Makes a registry say that an operator has a translation, so that it is not decomposed."""
     known = exporter("_registration", "OnnxDecompMeta")
-    registry.functions.setdefault(target.name(), []).append(
+    registry.functions.setdefault(registered_name(target), []).append(
         known(
             onnx_function=keep_whole,
             fx_target=target,
@@ -151,6 +151,16 @@ def keep_whole(registry: Any, target: Any) -> None:
             skip_signature_inference=True,
         )
     )
+
+
+def can_decompose(target: Any) -> bool:
+    """Whether torch has a decomposition of an operator, which its translation stands in for."""
+    return target in private("torch._decomp", "decomposition_table")
+
+
+def registered_name(target: Any) -> Any:
+    """By which a registry has the translations of an operator."""
+    return str(target.name()) if isinstance(target, OpOverload) else target  # type: ignore[no-untyped-call]
 
 
 def capture_strategies() -> list[type[Any]]:
@@ -180,8 +190,23 @@ def forget_fresh_symbols(program: Any) -> None:
 
 
 def find_translation(node: torch.fx.Node, registry: Any) -> Translate | None:
-    translation: Translate | None = exporter("_dispatching", "dispatch")(node, registry)[0]
+    added = find_added(node, registry)
+    translation: Translate | None = (
+        exporter("_dispatching", "dispatch")(node, registry)[0] if added is None else added
+    )
     return translation
+
+
+def find_added(node: torch.fx.Node, registry: Any) -> Translate | None:
+    """The translation of a node that was added to the registry."""
+    known = registry.get_decomps(node.target)
+    if not known or not known[0].is_custom:
+        return None
+    values = [one.meta.get("val") for one in node.all_input_nodes]
+    if any(isinstance(one, torch.Tensor) and one.is_complex() for one in values):
+        return None  # as in torch.onnx.export, they are for real numbers
+    added: Translate = known[0].onnx_function
+    return added
 
 
 def translate(program: Any, registry: Any, choose: Callable[[torch.fx.Node], Translate]) -> Any:
@@ -276,12 +301,6 @@ def is_builtin(target: Any) -> bool:
     return not isinstance(target, (OpOverload, private("torch._ops", "HigherOrderOperator")))
 
 
-def is_custom(node: torch.fx.Node, registry: Any) -> bool:
-    """Whether the translation that the registry finds for a node was added to it."""
-    known = registry.get_decomps(node.target)
-    return bool(known) and bool(known[0].is_custom)
-
-
 def namespace_of(overload: OpOverload) -> str:
     return str(overload.namespace)
 
@@ -314,9 +333,9 @@ def find_operator(name: str, overload: str) -> Any:
 
 #: The namespaces of what torch itself defines in C++. `prim` is TorchScript's.
 _OWN = frozenset(
-    """_c10d_functional _c10d_functional_autograd _dtensor _quantized _test aten c10d inductor
-    inductor_prims mkl mkldnn mkldnn_prepacked onednn prim profiler quantization quantized sparse
-    static_runtime symm_mem""".split()
+    """_c10d_functional _c10d_functional_autograd _dtensor _native_aot _quantized _test aten c10d
+    fsdp inductor inductor_prims mkl mkldnn mkldnn_prepacked onednn prepacked prim profiler
+    quantization quantized sparse static_runtime symm_mem""".split()
 )
 
 
@@ -388,8 +407,10 @@ def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
     return shapes, bool(is_named)
 
 
-def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None:
-    """Gives inputs, outputs and dimensions the names that the user wants."""
+def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> dict[str, str]:
+    """Gives inputs, outputs and dimensions the names that the user wants; the dimensions' are
+    returned, by torch's own names for them."""
+    names: dict[str, str] = {}
     if inputs:
         exporter("_ir_passes", "rename_inputs")(program.model, list(inputs))
     if outputs:
@@ -401,7 +422,8 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> None
             names = exporter("_dynamic_shapes", "create_rename_mapping")(
                 program.model.graph.inputs, dynamic_shapes
             )
-        program.rename_axes(names)
+        exporter("_ir_passes", "rename_axis")(program.model, names)
+    return names
 
 
 # Capture
@@ -851,3 +873,9 @@ def fake_mode() -> Any:
 
 def is_fake(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, private("torch._subclasses.fake_tensor", "FakeTensor"))
+
+
+def has_fakes(tree: Any) -> bool:
+    """Whether some tensor has no data."""
+    tensors = [one for one in tree_leaves(tree) if isinstance(one, torch.Tensor)]
+    return any(is_fake(one) or one.is_meta for one in tensors)

@@ -53,8 +53,9 @@ class Report:
     """What an export did; `print(report)` shows it as a table, `to_dict` and `to_json` give it to
     programs.
 
-    >>> [row.operator for row in program.report.rows if row.kind == "aten"]
-    ['aten::linalg_svd']
+    >>> report = opgraft.torch.export(torch.median, (torch.ones(3),)).report
+    >>> [(row.operator, row.kind) for row in report.rows]
+    [('aten::median', 'aten')]
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -84,10 +85,11 @@ class Report:
 
     def __str__(self) -> str:
         lines = _table(
-            ["torch operator", "count", "became", ""],
-            [[_title(one), str(one.count), _became(one), _remark(one)] for one in self.rows],
+            ["torch operator", "count", "became", "portable with"],
+            [[_title(one), str(one.count), _became(one), one.advice] for one in self.rows],
         )
         lines.append("")
+        lines += [f"{_title(one)}: {one.because}" for one in self.rows if one.because]
         lines.append(f"captured: {self.captured}")
         if self.specialised:
             lines.append("specialised: it holds where these are as in the example")
@@ -143,13 +145,9 @@ def _became(row: Row) -> str:
     return name if row.became in ("", "ATen") else f"{name}: {row.became}"
 
 
-def _remark(row: Row) -> str:
-    because = f"since {row.because}" if row.because else ""
-    advice = f"portable with: {row.advice}" if row.advice else ""
-    return "; ".join(filter(None, (because, advice)))
-
-
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    if not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     cells = [head, *rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
 
@@ -160,4 +158,8 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
         ]
         return "  ".join(aligned).rstrip()
 
-    return [line(head), "  ".join("-" * width for width in widths if width), *map(line, rows)]
+    return [line(head), "  ".join("-" * width for width in widths), *map(line, rows)]
+
+
+for _public in (Report, Row):
+    _public.__module__ = "opgraft.torch"  # where users find them

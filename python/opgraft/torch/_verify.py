@@ -11,7 +11,7 @@ import torch
 from opgraft.torch import _compare, _graph, _private
 from opgraft.torch._dispatch import Translated
 from opgraft.torch._examples import Example, Model, examples
-from opgraft.torch._localise import Guilt, find_guilty
+from opgraft.torch._localise import Guilt, find_guilty, run_in_torch
 from opgraft.torch._program import Program
 
 
@@ -21,9 +21,11 @@ class Verdict:
 
     #: What went wrong, in words; empty where all is well.
     problem: str = ""
-    #: Whether the program does not run at all.
+    #: Whether the program does not run, or gives what is not of the right type or shape.
     fails: bool = False
     guilt: Guilt | None = None
+    #: With which arguments.
+    example: Example | None = None
 
 
 @dataclass
@@ -61,20 +63,26 @@ class Verifier:
             # What is random agrees in no two runs; each operator alone can be compared.
             guilt = find_guilty(translated, example.leaves, program.open_session, progress)
             if guilt is not None or problem:
-                return Verdict(problem and f"with {example.what}, {problem}", fails, guilt)
+                problem = problem and f"with {example.what}, {problem}"
+                return Verdict(problem, fails, guilt, example)
         return Verdict()
 
+    def is_right(self, program: torch.export.ExportedProgram, example: Example) -> bool:
+        """Whether a program of torch.export gives what the model gives."""
+        got = run_in_torch(program, example.leaves)
+        return not _compare.difference(example.wanted, got, lambda: self._disturbed(example))
+
     def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, bool]:
-        """What is wrong with a run, in words, and whether it failed."""
+        """What is wrong with a run, in words, and whether nobody can use what it gives."""
         args, kwargs = _private.unflatten(example.leaves, example.tree)
         try:
             got = program(*args, **kwargs)
         except Exception as error:
             lines = str(error).strip().splitlines()
             return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}", True
-        if blind:
-            wanted = [torch.zeros_like(_compare.plain(one)) for one in example.wanted]
-            return _compare.difference(wanted, [torch.zeros_like(one) for one in got]), False
+        unlike = _compare.unlikeness(example.wanted, got)
+        if unlike or blind:
+            return unlike, bool(unlike)
         return _compare.difference(example.wanted, got, lambda: self._disturbed(example)), False
 
     def _disturbed(self, example: Example) -> list[Any]:
