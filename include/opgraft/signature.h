@@ -84,9 +84,7 @@ struct Keeps<F, std::tuple<First, Values...>, std::tuple<Attributes...>> {
       return KeepNumbers<typename ParametersOf<F>::Type, Attributes...>();
     } else if constexpr (requires { &F::operator(); }) {
       return KeepNumbers<typename ParametersOf<decltype(&F::operator())>::Type, Attributes...>();
-    } else if constexpr (requires {
-                           &F::template operator()<First, Values..., Attributes...>;
-                         }) {
+    } else if constexpr (requires { &F::template operator()<First, Values..., Attributes...>; }) {
       return true;  // takes all as it comes
     } else if constexpr (requires { &F::template operator()<First, Values...>; }) {
       using Pointer = decltype(&F::template operator()<First, Values...>);
