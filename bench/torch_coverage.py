@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import json
 import os
 import re
@@ -74,19 +75,20 @@ def title(op: Any) -> str:
 
 
 def pick(op: Any, which: str) -> Any:
-    """The first or the largest sample."""
+    """The first sample that is not empty, or the largest."""
     torch.manual_seed(0)
-    samples = []
-    for sample in op.sample_inputs("cpu", torch.float32, requires_grad=False):
-        samples.append(sample)
-        if which == "first" or len(samples) == MOST_SAMPLES:
-            break
+    samples = itertools.islice(
+        op.sample_inputs("cpu", torch.float32, requires_grad=False), MOST_SAMPLES
+    )
 
-    def size(sample: Any) -> int:
+    def sizes(sample: Any) -> list[int]:
         leaves = _private.flatten((sample.input, sample.args, sample.kwargs))[0]
-        return sum(one.numel() for one in leaves if isinstance(one, torch.Tensor))
+        return [one.numel() for one in leaves if isinstance(one, torch.Tensor)]
 
-    return max(samples, key=size)
+    if which == "largest":
+        return max(samples, key=lambda sample: sum(sizes(sample)))
+    found = list(samples)
+    return next((sample for sample in found if all(sizes(sample))), found[0])
 
 
 def is_random(entry: Entry) -> bool:

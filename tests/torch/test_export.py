@@ -312,6 +312,11 @@ def test_operators_without_a_fake_function() -> None:
     """Shapes of ours let torch.export capture them; eager results are not made of these."""
     program = opgraft.torch.export(lambda x: (torch.cov(x), torch.linalg.lstsq(x, x)[0]), (X,))
     assert {"aten::cov", "aten::linalg_lstsq"} <= kinds(program).keys()
+    for start in (1, -2):
+        begin = torch.tensor(start)
+        narrow = opgraft.torch.export(lambda x, i: torch.narrow(x, 0, i, 2), (X, begin))
+        torch.testing.assert_close(narrow(X, begin)[0], X[1:])
+        assert narrow.report.is_portable
     torch.testing.assert_close(program(X)[0], torch.cov(X))
     torch.testing.assert_close(torch.cov(X), torch.from_numpy(np.cov(X.numpy())).float())
 

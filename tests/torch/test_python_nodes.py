@@ -91,6 +91,47 @@ def test_another_process_imports_the_module(
     np.testing.assert_array_equal(np.load("y.npy"), np.full((4, 3), 3 + 1 + 1 + 4 + 4))
 
 
+def test_an_operator_that_writes_to_its_arguments(write_module: Any) -> None:
+    """What it changes is a result; who reads the same tensor beside it sees it unchanged."""
+    name = write_module(
+        """
+        import torch
+
+        @torch.library.custom_op("{name}::bump", mutates_args={"x", "z"})
+        def bump(x: torch.Tensor, n: float, z: torch.Tensor) -> torch.Tensor:
+            z.mul_(n)
+            x.add_(n)
+            return x.sum()
+
+        @bump.register_fake
+        def _(x, n, z):
+            return x.new_empty(())
+
+        @torch.library.custom_op("{name}::clear", mutates_args={"x"})
+        def clear(x: torch.Tensor) -> None:
+            x.zero_()
+        """.replace("{name}", "changing"),
+        "changing",
+    )
+    __import__(name)
+
+    def model(x, z):
+        y, w = x * 2, z * 2
+        before = y + 1
+        total = torch.ops.changing.bump(y, 3.0, w)
+        cleared = x + 0
+        torch.ops.changing.clear(cleared)
+        return before, y, w, total, cleared
+
+    program = opgraft.torch.export(model, (X, X + 1))
+    assert {row.operator for row in program.report.rows if row.kind == "python"} == {
+        "changing::bump",
+        "changing::clear",
+    }
+    for got, wanted in zip(program(X, X + 1), model(X, X + 1), strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
 def node(operator: str, defined_in: str = "") -> onnx.ModelProto:
     made = helper.make_node(
         "PyOp",

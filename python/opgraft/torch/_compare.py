@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-#: Of each type: how far off an element may be, relative to itself and, near zero, absolutely; and
-#: how large a disturbance of the inputs is about as large as rounding.
+#: Of each type how far off an element may be: relative to itself; absolutely, near zero, but not
+#: more than relative to the largest one, unless that is tiny. And the size of a rounding.
 _TOLERANCES = {
-    torch.float64: (1e-6, 1e-8, 1e-14),
-    torch.float32: (1e-3, 1e-5, 1e-6),
-    torch.float16: (2e-2, 1e-3, 1e-3),
-    torch.bfloat16: (5e-2, 1e-2, 1e-2),
+    torch.float64: (1e-6, 1e-8, 1e-10, 1e-14),
+    torch.float32: (1e-3, 1e-5, 1e-6, 1e-6),
+    torch.float16: (2e-2, 1e-3, 1e-4, 1e-3),
+    torch.bfloat16: (5e-2, 1e-2, 1e-3, 1e-2),
 }
-_COARSE = (0.25, 0.1, 0.1)  # float8
+_COARSE = (0.25, 0.1, 0.1, 0.1)  # float8
 # A result may differ by what this many roundings of the inputs would make of it.
 _ROUNDINGS = 50
 _DRAWS = 3
@@ -25,12 +25,17 @@ Disturbed = Callable[[], Sequence[Any]]
 
 
 def difference(
-    expected: Sequence[Any], got: Sequence[Any], disturbed: Disturbed | None = None
+    expected: Sequence[Any],
+    got: Sequence[Any],
+    disturbed: Disturbed | None = None,
+    *,
+    roundings: int = 0,
 ) -> str:
     """What is wrong with `got`, in words; empty where nothing is.
 
     Where elements differ more than they should, `disturbed` is asked what rounding does to them:
-    an ill-conditioned result cannot be held against anybody.
+    an ill-conditioned result cannot be held against anybody. Elements may differ by so many
+    `roundings` of the largest one, where each is made of many, as in a sum or a transform.
     """
     unlike = unlikeness(expected, got)
     if unlike:
@@ -38,7 +43,7 @@ def difference(
     noise: list[Any] | None = None
     for index, (wanted, found) in enumerate(zip(expected, got, strict=True)):
         wanted, found = plain(wanted), plain(found)
-        wrong = _far(wanted, found)
+        wrong = _far(wanted, found, roundings)
         if disturbed is not None and bool(wrong.any()):
             noise = _noise(expected, disturbed) if noise is None else noise
             if noise[index] is not None:
@@ -71,20 +76,21 @@ def plain(value: Any) -> torch.Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
-def tolerance(dtype: torch.dtype) -> tuple[float, float, float]:
+def _tolerance(dtype: torch.dtype) -> tuple[float, float, float, float]:
     return _TOLERANCES.get(dtype, _COARSE)
 
 
-def _far(wanted: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+def _far(wanted: torch.Tensor, found: torch.Tensor, roundings: int) -> torch.Tensor:
     """Which elements differ more than the type's tolerance."""
     if not wanted.is_floating_point():
         return wanted != found
-    relative, absolute, _ = tolerance(wanted.dtype)
+    relative, absolute, least, rounding = _tolerance(wanted.dtype)
     exact, near = wanted.double(), found.double()
     size = exact.abs()
     finite = size[torch.isfinite(size)]
-    # Where all elements are tiny, so must be the difference.
-    absolute = min(absolute, relative * float(finite.max())) if finite.numel() else absolute
+    largest = float(finite.max()) if finite.numel() else 0.0
+    # Where all elements are small, so must be the difference.
+    absolute = max(least, min(absolute, relative * largest), roundings * rounding * largest)
     same = (exact == near) | (exact.isnan() & near.isnan())
     close = torch.isfinite(exact) & torch.isfinite(near)
     close &= (exact - near).abs() <= absolute + relative * size
@@ -92,7 +98,8 @@ def _far(wanted: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
 
 
 def _gap(wanted: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-    gap = (wanted.double() - found.double()).abs()
+    one, two = wanted.double(), found.double()
+    gap = torch.where((one == two) | (one.isnan() & two.isnan()), 0.0, (one - two).abs())
     return torch.where(gap.isnan(), torch.inf, gap)
 
 
@@ -118,7 +125,7 @@ def disturb(value: Any) -> Any:
         return value
     if value.layout != torch.strided:
         return value
-    _, _, step = tolerance(value.real.dtype if value.is_complex() else value.dtype)
+    *_, step = _tolerance(value.real.dtype if value.is_complex() else value.dtype)
     sign = torch.randint(0, 2, value.shape, device=value.device) * 2 - 1
     return (value.detach() * (1 + step * sign)).to(value.dtype)
 

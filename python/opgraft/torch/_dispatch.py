@@ -139,7 +139,7 @@ class Dispatcher:
             f"operator {operator_name(node.target)} (node '{node.name}'{_where(node)}) has no "
             f"translation to ONNX{f': {because}' if because else ''}, and no fallback of the kinds "
             f"that are allowed ({allowed}) takes it. To mend it: give one, "
-            f"custom_translation_table={{torch.ops.{_dotted(node.target)}: function}}"
+            f"custom_translation_table={{torch.ops.{node.target}: function}}"
             + ("" if self._kinds.issuperset(_ladder.KINDS) else ', or allow more: fallback="auto"')
         )
 
@@ -161,11 +161,12 @@ class Dispatcher:
                 if (target := self._worth_keeping(node, place)) is not None
             ]
             if not wanted:
-                break
+                self._decomposed = program
+                return program
             for target in wanted:
                 self._keep(target)
-        self._decomposed = program
-        return program
+        self._decomposed = self._decompose_but(self._kept)
+        return self._decomposed
 
     def _decompose_but(self, kept: Mapping[str, Any]) -> torch.export.ExportedProgram:
         registry = _private.copy_registry(self._registry)
@@ -338,7 +339,3 @@ def _where(node: torch.fx.Node) -> str:
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
     found = [line for line in lines if line.startswith("File ")]
     return f", {found[-1]}" if found else ""
-
-
-def _dotted(target: Any) -> str:
-    return str(target)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from opgraft.torch import _private
+from opgraft.torch._graph import calls, is_uninitialised
 
 
 @dataclass
@@ -41,7 +44,7 @@ class Model:
         args, kwargs = _private.unflatten([_copy(leaf) for leaf in leaves], tree)
         buffers = [(one, one.detach().clone()) for one in self._call.buffers()]
         try:
-            with torch.no_grad(), torch.random.fork_rng():
+            with repeatable(self._program):
                 results = self._call(*args, **kwargs)
         finally:
             with torch.no_grad():
@@ -49,6 +52,23 @@ class Model:
                     if not torch.equal(buffer, before):
                         buffer.copy_(before)
         return output_values(self._program, _private.flatten(results)[0])
+
+
+@contextmanager
+def repeatable(program: torch.export.ExportedProgram) -> Iterator[None]:
+    """Without gradients, with random numbers of its own; and what memory holds that nobody wrote is
+    no number, rather than by chance what is expected."""
+    has_holes = any(is_uninitialised(node.target) for _, node in calls(program))
+    before = torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    with torch.no_grad(), torch.random.fork_rng(), warnings.catch_warnings():
+        if has_holes:
+            warnings.simplefilter("ignore", UserWarning)  # where an algorithm is not deterministic
+            torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(before, warn_only=warns)
 
 
 def _copy(leaf: Any) -> Any:

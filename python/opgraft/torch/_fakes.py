@@ -1,4 +1,4 @@
-"""Shapes of what some torch operators give, without which torch.export cannot capture them.
+"""What torch.export needs to capture some operators: the shapes of what they give.
 
 Each takes and gives fake tensors, which have a shape and a type but no elements.
 """
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 @contextmanager
 def fakes() -> Iterator[None]:
     """Lets torch know these shapes, for as long as this lasts."""
-    with _private.fake_functions(_FAKES):
+    with _private.fake_functions(_FAKES, _DECOMPOSITIONS):
         yield
 
 
@@ -78,6 +78,13 @@ def _lstsq(
     )
 
 
+def _narrow(self: torch.Tensor, dim: int, start: torch.Tensor, length: Any) -> torch.Tensor:
+    """By operators that torch.export can capture, as it cannot a view that begins it knows not
+    where."""
+    first = torch.where(start < 0, start + self.shape[dim], start).reshape(1)
+    return self.index_select(dim, first + torch.arange(length, device=self.device))
+
+
 _FAKES: dict[Any, Callable[..., Any]] = {
     aten.cov.default: _cov,
     aten.corrcoef.default: _cov,
@@ -85,3 +92,4 @@ _FAKES: dict[Any, Callable[..., Any]] = {
     aten.ctc_loss.Tensor: _ctc_loss,
     aten.linalg_lstsq.default: _lstsq,
 }
+_DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {aten.narrow.Tensor: _narrow}

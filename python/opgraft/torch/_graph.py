@@ -58,6 +58,11 @@ def is_random(target: Any) -> bool:
     )
 
 
+def is_pointwise(target: Any) -> bool:
+    """Whether an operator makes each element of one of each argument."""
+    return isinstance(target, _private.OpOverload) and torch.Tag.pointwise in target.tags
+
+
 def is_uninitialised(target: Any) -> bool:
     """Whether an operator gives memory as it finds it."""
     return "empty" in operator_name(target).partition("::")[2]

@@ -211,7 +211,7 @@ def find_added(node: torch.fx.Node, registry: Any) -> Translate | None:
 
 def translate(program: Any, registry: Any, choose: Callable[[torch.fx.Node], Translate]) -> Any:
     """torch's translation of a decomposed program to ONNX; `choose` says how for each node."""
-    with _choosing(choose), _without_constants(program):
+    with _choosing(choose), _without_constants(program), _without_operators(program):
         return exporter("_core", "_exported_program_to_onnx_program")(program, registry=registry)
 
 
@@ -225,6 +225,32 @@ def _without_constants(program: Any) -> Iterator[None]:
         yield
     finally:
         output.args = before
+
+
+#: In a node's meta: the operator that it calls by an operator of higher order.
+CALLED = "opgraft.called"
+
+
+@contextmanager
+def _without_operators(program: Any) -> Iterator[None]:
+    """Leaves out arguments that are operators, at which torch's translation stumbles as well."""
+    before = {}
+    for module in program.graph_module.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            if is_functionalized(node.target):
+                before[node] = node.args
+                node.meta[CALLED] = node.args[0]
+                node.args = node.args[1:]
+    try:
+        yield
+    finally:
+        for node, args in before.items():
+            node.args = args
+
+
+def is_functionalized(target: Any) -> bool:
+    """Whether it calls an operator that changes its arguments, and gives the changed ones."""
+    return getattr(target, "__name__", "") == "auto_functionalized_v2"
 
 
 @contextmanager
@@ -321,6 +347,12 @@ def new_value() -> Any:
 
 
 # Python nodes
+
+
+def changed_arguments(overload: OpOverload) -> list[str]:
+    """The names of the arguments that an operator writes to."""
+    arguments = overload._schema.arguments
+    return [one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write]
 
 
 def find_operator(name: str, overload: str) -> Any:
@@ -456,22 +488,28 @@ def specialisations(program: Any) -> list[str]:
 
 
 @contextmanager
-def fake_functions(functions: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
-    """Makes torch use these functions for operators on fake tensors, where it has none itself."""
+def fake_functions(
+    functions: Mapping[Any, Callable[..., Any]], decompositions: Mapping[Any, Callable[..., Any]]
+) -> Iterator[None]:
+    """Makes torch use these functions for operators on fake tensors, where it has none itself, and
+    these decompositions in the place of its own."""
     composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
     known = private("torch._subclasses.fake_impls", "op_implementations_dict")
-    added = [one for one in functions if one not in known]
-    before = {one: dict(one.py_kernels) for one in added}
-    for target in added:
+    added = {one: function for one, function in functions.items() if one not in known}
+    targets = {**added, **decompositions}
+    before = {one: dict(one.py_kernels) for one in targets}
+    for target, function in targets.items():
         if target.has_kernel_for_dispatch_key(composite):
-            target.py_kernels[composite] = functions[target]  # else it would be taken apart first
-        known[target] = _as_fake(functions[target])
+            target.py_kernels[composite] = function  # else it would be taken apart as ever
+        if target in added:
+            known[target] = _as_fake(function)
         target._dispatch_cache.clear()
     try:
         yield
     finally:
-        for target in added:
-            known.pop(target, None)
+        for target in targets:
+            if target in added:
+                known.pop(target, None)
             target.py_kernels.clear()
             target.py_kernels.update(before[target])
             target._dispatch_cache.clear()

@@ -10,6 +10,7 @@ from typing import Any
 from opgraft.torch._dispatch import STANDARD, USER, Choice, Translated
 from opgraft.torch._graph import operator_name
 from opgraft.torch._ladder import KINDS
+from opgraft.torch._private import CALLED
 
 _ORDER = (USER, STANDARD, *KINDS)
 #: What a kind is called in the table.
@@ -123,7 +124,7 @@ def rows_of(translated: Translated) -> list[Row]:
 
 
 def _row(choice: Choice, made: Iterable[str]) -> Row:
-    name = operator_name(choice.node.target)
+    name = operator_name(choice.node.meta.get(CALLED, choice.node.target))
     names = ", ".join(dict.fromkeys(one for one in made if one != "Constant"))
     part_of = "" if choice.origin == name else choice.origin
     if choice.graft is None:

@@ -14,6 +14,10 @@ from opgraft.torch._examples import Example, Model, examples
 from opgraft.torch._localise import Guilt, find_guilty, run_in_torch
 from opgraft.torch._program import Program
 
+#: By which the results of a whole program may be off, of the largest element, where each operator
+#: alone is right.
+_ROUNDINGS = 100
+
 
 @dataclass
 class Verdict:
@@ -62,6 +66,8 @@ class Verifier:
                 continue
             # What is random agrees in no two runs; each operator alone can be compared.
             guilt = find_guilty(translated, example.leaves, program.open_session, progress)
+            if guilt is None and problem and not fails:
+                problem, fails = self._problem(program, example, blind=False, roundings=_ROUNDINGS)
             if guilt is not None or problem:
                 problem = problem and f"with {example.what}, {problem}"
                 return Verdict(problem, fails, guilt, example)
@@ -72,7 +78,9 @@ class Verifier:
         got = run_in_torch(program, example.leaves)
         return not _compare.difference(example.wanted, got, lambda: self._disturbed(example))
 
-    def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, bool]:
+    def _problem(
+        self, program: Program, example: Example, *, blind: bool, roundings: int = 0
+    ) -> tuple[str, bool]:
         """What is wrong with a run, in words, and whether nobody can use what it gives."""
         args, kwargs = _private.unflatten(example.leaves, example.tree)
         try:
@@ -83,7 +91,10 @@ class Verifier:
         unlike = _compare.unlikeness(example.wanted, got)
         if unlike or blind:
             return unlike, bool(unlike)
-        return _compare.difference(example.wanted, got, lambda: self._disturbed(example)), False
+        difference = _compare.difference(
+            example.wanted, got, lambda: self._disturbed(example), roundings=roundings
+        )
+        return difference, False
 
     def _disturbed(self, example: Example) -> list[Any]:
         leaves = [_compare.disturb(leaf) for leaf in example.leaves]

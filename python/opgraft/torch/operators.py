@@ -7,6 +7,7 @@ A session that runs such a model allows this module, and the one that defines th
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,7 +20,8 @@ from opgraft.torch._tensors import from_array, to_array
 
 class TorchOperator:
     """Runs `torch.ops.<operator>.<overload_name>`; `arguments` and `results` are written as those
-    of an ATen node (docs/aten.md). `defined_in` is the module to import first.
+    of an ATen node (docs/aten.md). `defined_in` is the module to import first. `changes` names the
+    arguments that it writes to: it gets copies of them, which are given behind its results.
 
     Operators that torch itself has in C++ are refused: which of them a model may run is said for
     ATen nodes.
@@ -36,6 +38,7 @@ class TorchOperator:
         results: str,
         overload_name: str = "",
         defined_in: str = "",
+        changes: Sequence[str] = (),
         encoding: int = 1,
     ) -> None:
         del results  # 'output_types' of the node tells the runtime the same
@@ -63,13 +66,18 @@ class TorchOperator:
                 f"{operator} is an operator of torch's own in C++, which a Python node does not run"
             )
         self._arguments = read_arguments(arguments)
+        self._changes = list(changes)
+        self._names = [one.name for one in _private.schema_of(self._operator)[0]]
 
     def compute(self, *inputs: Any) -> Any:
         tensors = [None if one is None else from_array(one) for one in inputs]
         args, kwargs = self._arguments.bind(tensors)
+        named = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        for name in self._changes:
+            named[name] = named[name].clone()  # what others read stays as it is
         with torch.no_grad():
-            results = self._operator(*args, **kwargs)
-        flat = _flatten(results)
+            results = self._operator(**named)
+        flat = [*_flatten(results), *(named[name] for name in self._changes)]
         return to_array(flat[0]) if len(flat) == 1 else tuple(map(to_array, flat))
 
 
