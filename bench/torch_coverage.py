@@ -23,6 +23,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,9 @@ def examine(op: Any, which: str, *, cpp: bool) -> dict[str, Any]:
             return {**found, "outcome": "wrong", "reason": wrong}
         if cpp and kind == "aten":
             names = [one.name for one in program.model.graph.outputs]
-            found["cpp"] = run_in_cpp(path, feed, names, wanted, folder, blind=blind)
+            found["cpp"] = run_in_cpp(
+                path, feed, names, wanted, folder, allow=program.report.allow, blind=blind
+            )
     return {**found, "outcome": "right"}
 
 
@@ -193,10 +196,13 @@ def run_in_cpp(
     wanted: list[Any],
     folder: str,
     *,
+    allow: Sequence[str],
     blind: bool,
 ) -> str:
     """ "right", or what is wrong, with the model in a process without Python."""
     command = [_library.runner_path(), "--onnxruntime", opgraft.runtime_library()]
+    for one in allow:
+        command += ["--allow", one]
     for i, name in enumerate(outputs):
         command += ["--output", f"{name}={folder}/output_{i}.npy"]
     for i, (name, value) in enumerate(feed.items()):

@@ -15,6 +15,7 @@ import random
 import resource
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from typing import Any
@@ -192,7 +193,7 @@ def main() -> int:
     print(f"{len(calls)} operators of {len(listed)} have samples")
     crashes = 0
     for name in sorted(calls):
-        with open(f"/tmp/aten_trial.{os.getpid()}", "w+") as log:
+        with tempfile.TemporaryFile("w+") as log:
             process = os.fork()
             if process == 0:
                 attempt(name, calls[name], log)

@@ -80,17 +80,19 @@ struct Keeps<F, std::tuple<First, Values...>, std::tuple<Attributes...>> {
   using Element = typename ElementOf<std::remove_cvref_t<First>>::Type;
 
   static constexpr bool Check() {
-    if constexpr (std::is_pointer_v<F>) {
+    if constexpr (!(std::is_arithmetic_v<std::remove_cvref_t<Attributes>> || ...)) {
+      return true;
+    } else if constexpr (std::is_pointer_v<F>) {
       return KeepNumbers<typename ParametersOf<F>::Type, Attributes...>();
     } else if constexpr (requires { &F::operator(); }) {
       return KeepNumbers<typename ParametersOf<decltype(&F::operator())>::Type, Attributes...>();
-    } else if constexpr (requires {
-                           &F::template operator()<First, Values..., Attributes...>;
-                         }) {
+    } else if constexpr (requires { &F::template operator()<First, Values..., Attributes...>; }) {
       return true;  // takes all as it comes
     } else if constexpr (requires { &F::template operator()<First, Values...>; }) {
       using Pointer = decltype(&F::template operator()<First, Values...>);
       return KeepNumbers<typename ParametersOf<Pointer>::Type, Attributes...>();
+    } else if constexpr (std::is_void_v<Element>) {
+      return true;
     } else if constexpr (requires { &F::template operator()<Element>; }) {
       using Pointer = decltype(&F::template operator()<Element>);
       return KeepNumbers<typename ParametersOf<Pointer>::Type, Attributes...>();

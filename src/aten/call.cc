@@ -180,6 +180,7 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
     // Normalization in training mode writes to its statistics, though the schema does not say so.
     if (parameter.name.starts_with("running_")) slot.Copy();
     may_be_lazy_ |= slot.IsComplex();
+    takes_text_ |= parameter.type.kind == Kind::kText;
     if (IsSize(parameter.name) && !slot.LimitSize()) {
       return Status::Model(slot_names_.back() + ": expected a number below 2^31");
     }
@@ -264,10 +265,13 @@ Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack) const {
       libtorch_.call_dispatcher(name_.c_str(), overload_.c_str(), stack, kSchemaVersion);
   if (failure == 0) return Status();
   const std::string why = libtorch_.TakeErrorText();
-  if (why.find("Could not find schema for") != why.npos) {
-    // It has not looked at the arguments.
-    std::memcpy(stack, arguments, sizeof(arguments));
-    free(slots_.size());
+  if (why.starts_with("Could not find schema for")) {
+    // It has not looked at the arguments, which are ours still. But operators repeat texts that
+    // they are given, and with one the words may be the model's: then rather lose memory.
+    if (!takes_text_) {
+      std::memcpy(stack, arguments, sizeof(arguments));
+      free(slots_.size());
+    }
     return Status::Unavailable(who_ + ": " + libtorch_.Name() + " (" + libtorch_.path +
                                ") has no such operator; use another version");
   }

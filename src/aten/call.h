@@ -90,6 +90,7 @@ class Call {
   std::vector<NodeOutput> node_outputs_;
   std::vector<std::string> output_names_;  // what messages call them
   bool may_be_lazy_ = false;  // results may have their conjugation or negation still to come
+  bool takes_text_ = false;
   bool is_uninitialized_ = false;
   bool keeps_first_ = false;  // of those: what input 0 holds stays at the start of the result
 };

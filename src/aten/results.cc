@@ -13,7 +13,7 @@ namespace {
 
 /// Up to so many elements it is quicker to copy than to ask libtorch.
 constexpr std::int64_t kFewElements = 1024;
-constexpr std::size_t kMostRank = 64;  // of torch's tensors
+constexpr std::size_t kMostRank = 64;
 
 /// Owns a tensor of libtorch's.
 class Owned {
@@ -131,6 +131,11 @@ Status ReadParts(const Libtorch& libtorch, const DtypeNumbers& dtypes, Tensor te
     return Status::Error(who + ": " + libtorch.TakeErrorText());
   }
   if (device != libtorch.cpu) return Status::Error(who + " is not on the CPU");
+  // torch sets none, ONNX Runtime and NumPy do.
+  if (rank > static_cast<std::int64_t>(kMostRank)) {
+    return Status::Error(who + " has " + std::to_string(rank) + " dimensions, expected at most " +
+                         std::to_string(kMostRank));
+  }
   parts->dtype = dtypes.Find(dtype);
   if (parts->dtype == nullptr) {
     return Status::Error(who + " is of torch's type number " + std::to_string(dtype) +

@@ -172,7 +172,8 @@ Status Surveyor::LookAtNode(std::string_view node, int depth, const Versions& ve
   const NodeHead head = ReadHead(node);
   const auto version = versions.find(Normalized(head.domain));
   if (!head.module.empty()) {
-    const std::string name = std::string(Normalized(head.domain)) + "::" + std::string(head.op_type);
+    const std::string name =
+        std::string(Normalized(head.domain)) + "::" + std::string(head.op_type);
     survey_->modules.try_emplace(name, head.module);
   }
   Status status = Note(node, head, version != versions.end() ? version->second : 0, place);

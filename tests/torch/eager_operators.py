@@ -171,6 +171,14 @@ OPGRAFT_OP("eager.pack::Sum").VariadicInput<F>("xs", "", 1).Output<F>("y")
       }
     });
 
+OPGRAFT_OP("eager.pack::Late").Input<F>("x").OptionalInput<F>("a").VariadicInput<F>("more", "", 0)
+    .Output<F>("y").Shape(opgraft::SameAs("x"))
+    .Cpu([](auto x, auto a, auto more, auto y) {
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        y[i] = x[i] + (a ? (*a)[i] : 0) + 10 * more.size();
+      }
+    });
+
 OPGRAFT_OP("eager.pack::Halves").Input<F>("x").Output<F>("low").Output<F>("high")
     .Shape(opgraft::SameAs("x"), opgraft::SameAs("x"))
     .Cpu([](auto x, auto low, auto high) {

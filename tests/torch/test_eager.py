@@ -42,6 +42,15 @@ def test_optional_inputs_and_attributes(operators: Any) -> None:
     assert operators.Affine(x).tolist() == [1, 2]
 
 
+def test_an_optional_input_that_is_not_the_last() -> None:
+    x = floats(2)
+    assert pack_operators.Late(x, None, []).tolist() == [0, 1]
+    assert pack_operators.Late(x, x, []).tolist() == [0, 2]
+    assert pack_operators.Late(x, None, [x, x]).tolist() == [20, 21]
+    schema = str(pack_operators.Late.default._schema)
+    assert schema.endswith("(Tensor x, Tensor? a, Tensor[] more) -> Tensor")
+
+
 def test_attributes_of_python() -> None:
     affine = python_operators.Affine
     affine(floats(1))

@@ -64,6 +64,15 @@ X = torch.ones(2)
         ),
         (lambda: pack_operators.Fail(X), "eager.pack::Fail: as told"),
         (
+            lambda: python_operators.Rows(X, outputs=-1),
+            "eager.py::Rows: expected 0 or more outputs, not -1",
+        ),
+        (
+            lambda: python_operators.Rows(X, outputs=3),
+            "eager.py::Rows: its shape rule raised opgraft.Error: the shape rule of eager.py::Rows "
+            "must return 3 shapes",
+        ),
+        (
             lambda: pack_operators.Affine(X, labels=["\ud800"]),
             "labels",
         ),

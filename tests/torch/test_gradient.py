@@ -87,6 +87,7 @@ def test_a_backward_for_a_pack() -> None:
     assert torch.autograd.gradcheck(lambda a: tuple(pack_operators.Repeat(a, outputs=3)), (x,))
     opgraft.torch.register_backward("eager.pack::Sum", lambda gradient, xs: [gradient for _ in xs])
     assert torch.autograd.gradcheck(lambda a, b: pack_operators.Sum([a, b, a]), (x, y))
+    assert torch.autograd.gradcheck(lambda a: pack_operators.Sum([a]), (x,))
 
 
 def test_without_a_backward() -> None:

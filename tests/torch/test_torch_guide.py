@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+
+import opgraft  # noqa: E402
+import opgraft.torch  # noqa: E402
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECTIONS = ("Operators in eager mode", "Gradients", "Export with plain torch.onnx.export")
@@ -45,6 +51,28 @@ assert torch.ops.aten.lgamma.default in table
         [sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_docstrings() -> None:
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return torch.ops.mylibrary.AddAndRound(x)
+
+    @opgraft.op("mylibrary::AddAndRound", shape=lambda x: x)
+    def add_and_round(x: np.ndarray) -> np.ndarray:
+        return np.round(x + x)
+
+    names = {"torch": torch, "opgraft": opgraft, "model": Model().eval(), "x": torch.rand(3)}
+    runner = doctest.DocTestRunner()
+    for function in ("operator", "register_backward", "translation_table"):
+        found = doctest.DocTestFinder().find(getattr(opgraft.torch, function), globs=names)
+        assert any(test.examples for test in found), function
+        for test in found:
+            runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+    x = torch.tensor([0.5], requires_grad=True)
+    torch.ops.mylibrary.AddAndRound(x).backward()
+    assert x.grad.item() == 2
 
 
 def test_addandround_in_the_readme(tmp_path: Path) -> None:

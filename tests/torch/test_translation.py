@@ -209,26 +209,36 @@ def test_other_processes_find_the_module(
 
 
 def test_answering_to_an_operator_of_torchs() -> None:
-    @opgraft.op("answer::Gamma", torch=["aten::lgamma", "aten::digamma"], shape=lambda x: x)
-    def gamma(x: np.ndarray) -> np.ndarray:
+    names = ["aten::special_modified_bessel_k0", "aten::special_modified_bessel_k1"]
+
+    @opgraft.op("answer::Bessel", torch=names, shape=lambda x: x)
+    def bessel(x: np.ndarray) -> np.ndarray:
         return np.zeros_like(x)
 
-    @opgraft.op("answer::CumulativeProduct", torch="aten::cumprod", shape=lambda x: x)
-    def cumulative_product(x: np.ndarray, *, dim: int) -> np.ndarray:
-        return np.cumprod(x, dim)
+    @opgraft.op("answer::Replace", torch="aten::nan_to_num", shape=lambda x: x)
+    def replace(x: np.ndarray, *, nan: float = 0.0) -> np.ndarray:
+        return np.where(np.isnan(x), x.dtype.type(nan), x)
 
-    model = export(lambda x: (torch.lgamma(x), torch.digamma(x + 1), torch.cumprod(x, 1)), X)
-    assert [node.op_type for node in nodes(model)] == ["Gamma", "Gamma", "CumulativeProduct"]
-    assert attributes(nodes(model)[2]) == {"dim": 1}
-    y = opgraft.InferenceSession(model).run(None, {model.graph.input[0].name: X.numpy()})[2]
-    np.testing.assert_allclose(y, np.cumprod(X.numpy(), 1), rtol=1e-6)
+    def function(x: Any) -> Any:
+        zeros = torch.special.modified_bessel_k0(x), torch.special.modified_bessel_k1(x + 1)
+        return (*zeros, torch.nan_to_num(x, nan=2))
+
+    x = torch.tensor([1.0, torch.nan])
+    model = export(function, x)
+    assert [node.op_type for node in nodes(model)] == ["Bessel", "Bessel", "Replace"]
+    assert attributes(nodes(model)[2]) == {"nan": 2.0}
+    y = opgraft.InferenceSession(model).run(None, {model.graph.input[0].name: x.numpy()})
+    assert [one.tolist() for one in y] == [[0, 0], [0, 0], [1, 2]]
     with pytest.raises(Exception) as caught:  # torch's own, around ours
-        export(lambda x: torch.cumprod(x, 1, dtype=torch.float64), X)
+        export(lambda x: torch.nan_to_num(x, posinf=3), x)
     text = str(caught.getrepr(chain=True))
-    assert "CumulativeProduct says that it can stand for aten.cumprod.default, but not here" in text
-    assert "'dtype' is " in text and "translation_table(answering=False)" in text
+    assert (
+        "answer::Replace says that it can stand for aten.nan_to_num.default, but not here" in text
+    )
+    assert "'posinf' is 3" in text and "translation_table(answering=False)" in text
     own = opgraft.torch.translation_table(answering=False)
-    assert torch.ops.answer.Gamma.default in own and torch.ops.aten.lgamma.default not in own
+    assert torch.ops.answer.Replace.default in own
+    assert torch.ops.aten.nan_to_num.default not in own
 
 
 def test_answering_of_the_shipped_pack() -> None:

@@ -169,8 +169,9 @@ class _Call:
     def _checked(self, result: Any) -> list[Any]:
         schema = self.operator.schema
         results = list(result) if isinstance(result, (tuple, list)) else [result]
-        if len(self.counts) == 1 and self.counts[0] is not None and len(results) != 1:
-            results = [results]  # of the one input that is a list
+        is_one_list = len(self.counts) == 1 and self.counts[0] is not None
+        if is_one_list and not (len(results) == 1 and isinstance(results[0], (list, tuple))):
+            results = [results]
         if len(results) not in (len(self.counts), len(schema.inputs)):
             raise Error(
                 f"{schema.full_name}: its backward must give {len(schema.inputs)} gradients, one "

@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from opgraft import _signature
 from opgraft._declare import Operator
+from opgraft._errors import Error
 from opgraft._packs import NativeOperator
 from opgraft._signature import OPTIONAL, VARIADIC
 
@@ -23,7 +26,8 @@ _KINDS = {
     _signature.INTS: "int[]",
     _signature.STRINGS: "str[]",
 }
-_LARGEST_FLOAT = float.fromhex("0x1.fffffep+127")  # of float32, which attributes are
+_INPUTS = {_signature.REQUIRED: "Tensor", OPTIONAL: "Tensor?", VARIADIC: "Tensor[]"}
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,15 @@ class TorchSchema:
     @property
     def text(self) -> str:
         """As torch.library.define takes it, behind the name."""
-        parts = [f"{_INPUTS[one.occurrence].format(one.name)}" for one in self.inputs]
+        parts: list[str] = []
+        for one in reversed(self.inputs):  # what may be left out must be the last
+            may_be_left_out = all("=" in part for part in parts)
+            default = "=None" if one.occurrence == OPTIONAL and may_be_left_out else ""
+            parts.insert(0, f"{_INPUTS[one.occurrence]} {one.name}{default}")
         keywords = [f"int {self.count}"] if self.count is not None else []
-        for one in self.attributes:
-            keywords.append(
-                f"{one.type} {one.name}" + ("" if one.default is None else f"={one.default}")
-            )
+        for attribute in self.attributes:
+            default = "" if attribute.default is None else f"={attribute.default}"
+            keywords.append(f"{attribute.type} {attribute.name}{default}")
         if keywords:
             parts += ["*", *keywords]
         given = [
@@ -89,9 +96,12 @@ class TorchSchema:
         """How many tensors a call with these keyword arguments gives."""
         if self.count is None:
             return len(self.outputs)
-        return len(self.outputs) - 1 + int(given[self.count])
+        count = int(given[self.count])
+        if count < 0:
+            raise Error(f"{self.full_name}: expected 0 or more {self.count}, not {count}")
+        return len(self.outputs) - 1 + count
 
-    def attributes_of(self, given: Mapping[str, Any], who: str = "") -> dict[str, Any]:
+    def attributes_of(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The attributes among keyword arguments, as a node of ONNX would hold them; those that
         are left to their defaults are not there."""
         found = {}
@@ -110,11 +120,7 @@ class TorchSchema:
         return list(value) if isinstance(value, (list, tuple)) else value
 
     def _rounded(self, attribute: Attribute, value: float) -> float:
-        import numpy as np
-
         if math.isfinite(value) and abs(value) > _LARGEST_FLOAT:
-            from opgraft._errors import Error
-
             raise Error(
                 f"{self.full_name}: attribute '{attribute.declared}' is {value!r}, expected a "
                 "number that a float32 can hold, as attributes of ONNX are. To mend it: make it "
@@ -130,9 +136,6 @@ class TorchSchema:
         if not values:
             return None
         return values[0] if len(values) == 1 else tuple(values)
-
-
-_INPUTS = {_signature.REQUIRED: "Tensor {}", OPTIONAL: "Tensor? {}=None", VARIADIC: "Tensor[] {}"}
 
 
 class Unfit(Exception):
@@ -250,10 +253,9 @@ def _default(value: Any, is_bool: bool) -> str:
 def _name(declared: str, taken: set[str]) -> str:
     """A name that torch takes for an argument, and that no other one has."""
     name = re.sub(r"\W", "_", declared, flags=re.ASCII)
-    if not name or name[0].isdigit() or keyword.iskeyword(name) or name in ("self", "None"):
-        name += "_" if name and not name[0].isdigit() else ""
-        name = f"x{name}" if not name or name[0].isdigit() else name
-    while name in taken:
+    if not name or name[0].isdigit():
+        name = f"x{name}"
+    while name in taken or keyword.iskeyword(name):
         name += "_"
     taken.add(name)
     return name

@@ -25,8 +25,10 @@ def translation_table(*, answering: bool = True) -> dict[Any, Callable[..., Any]
     Where an operator says by `torch=` or `.Torch(...)` which of torch's it can stand for, it does
     so, even where torch has a translation of its own; not if `answering` is false.
 
-    >>> torch.onnx.export(model, (x,), "model.onnx", dynamo=True,
-    ...                   custom_translation_table=opgraft.torch.translation_table())
+    >>> table = opgraft.torch.translation_table()
+    >>> program = torch.onnx.export(
+    ...     model, (x,), dynamo=True, verbose=False, custom_translation_table=table
+    ... )
     """
     table = own_translations()
     if answering:
