@@ -308,10 +308,35 @@ def test_what_torch_cannot_decompose_is_kept_whole() -> None:
     torch.testing.assert_close(program(X)[0], model(X))
 
 
+def test_what_no_aten_node_can_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While exporting, not where the model is opened."""
+    from opgraft import _pyop
+
+    monkeypatch.setattr(_pyop, "aten_is_listed", lambda name: None)
+    with pytest.raises(opgraft.UnavailableError, match="aten::median .*no fallback"):
+        opgraft.torch.export(torch.median, (X,), verify=False)
+
+
+def test_what_a_host_must_allow_by_name() -> None:
+    """Operators that take their arguments on trust; the report says so."""
+
+    def model(x):
+        return torch.ops.aten._cdist_backward(x, x, x, 2.0, torch.cdist(x, x))
+
+    program = opgraft.torch.export(model, (X,))
+    assert program.report.allow == ["aten::_cdist_backward"]
+    assert "allow=['aten::_cdist_backward']" in str(program.report)
+    with pytest.raises(opgraft.PolicyError, match="_cdist_backward"):
+        opgraft.InferenceSession(program.model_proto)
+
+
 def test_operators_without_a_fake_function() -> None:
     """Shapes of ours let torch.export capture them; eager results are not made of these."""
     program = opgraft.torch.export(lambda x: (torch.cov(x), torch.linalg.lstsq(x, x)[0]), (X,))
     assert {"aten::cov", "aten::linalg_lstsq"} <= kinds(program).keys()
+    # Not because verification finds that the stand-in is wrong.
+    plain = opgraft.torch.export(lambda x: torch.cov(x), (X,), verify=False)
+    assert kinds(plain) == {"aten::cov": "aten"}
     for start in (1, -2):
         begin = torch.tensor(start)
         narrow = opgraft.torch.export(lambda x, i: torch.narrow(x, 0, i, 2), (X, begin))

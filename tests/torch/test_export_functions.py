@@ -104,6 +104,9 @@ def test_cumprod_of_odd_shapes() -> None:
     x = torch.rand(5) * 3
     got = run(lambda x: torch.cumprod(x, 0, dtype=torch.int32), x)
     torch.testing.assert_close(got, torch.cumprod(x, 0, dtype=torch.int32))
+    x = torch.rand(40, dtype=torch.float64) * 3  # of which each element is rounded first
+    got = run(lambda x: torch.cumprod(x, 0, dtype=torch.float32), x)
+    torch.testing.assert_close(got, torch.cumprod(x, 0, dtype=torch.float32), rtol=0, atol=0)
     program = opgraft.torch.export(
         lambda x: torch.cumprod(x, 0), (torch.rand(4, 2),), dynamic_shapes=({0: "n"},)
     )

@@ -21,7 +21,7 @@ from opgraft.torch._tensors import from_array, to_array
 class TorchOperator:
     """Runs `torch.ops.<operator>.<overload_name>`; `arguments` and `results` are written as those
     of an ATen node (docs/aten.md). `defined_in` is the module to import first. `changes` names the
-    arguments that it writes to: it gets copies of them, which are given behind its results.
+    arguments that it writes to: what it wrote is given behind its results.
 
     Operators that torch itself has in C++ are refused: which of them a model may run is said for
     ATen nodes.
@@ -29,7 +29,7 @@ class TorchOperator:
 
     #: Opgraft's bridge asks the host's policy for the module that this argument names.
     module_argument = "defined_in"
-    copy_inputs = True
+    copy_inputs = True  # it may write to them
 
     def __init__(
         self,
@@ -73,8 +73,6 @@ class TorchOperator:
         tensors = [None if one is None else from_array(one) for one in inputs]
         args, kwargs = self._arguments.bind(tensors)
         named = {**dict(zip(self._names, args, strict=False)), **kwargs}
-        for name in self._changes:
-            named[name] = named[name].clone()  # what others read stays as it is
         with torch.no_grad():
             results = self._operator(**named)
         flat = [*_flatten(results), *(named[name] for name in self._changes)]
