@@ -139,6 +139,13 @@ def test_memory_that_nobody_wrote() -> None:
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+def test_a_translation_that_passes_its_argument_on() -> None:
+    """It makes no node, so that there is nothing to run; it is looked at all the same."""
+    table = {torch.ops.aten.relu.default: lambda x: x}
+    with pytest.raises(opgraft.Error, match="aten::relu .*its result is wrong: output 0"):
+        opgraft.torch.export(lambda x: torch.relu(x) + 1, (X,), custom_translation_table=table)
+
+
 def test_a_second_size_finds_what_the_first_hides() -> None:
     """A translation that is right for 3 rows alone."""
     from onnxscript import opset18 as op
@@ -203,9 +210,19 @@ def test_rounding_is_not_held_against_anybody() -> None:
     hilbert = 1 / (torch.arange(5)[:, None] + torch.arange(5) + 1.0)
     program = opgraft.torch.export(lambda x: torch.linalg.inv(x), (hilbert,), fallback="pack")
     assert program.report.verified and not program.report.notes
-    x = torch.randn(64, 512, generator=GENERATOR) * 1e3
-    program = opgraft.torch.export(lambda x: x @ x.T - (x @ x.T).T, (x,))
-    assert not [row for row in program.report.rows if row.kind != "standard"]
+    large = torch.randn(64, 512, generator=GENERATOR) * 1e3
+    wave = torch.randn(100, generator=GENERATOR) * 10
+    window = torch.ones(10)
+    for model, x in (
+        (lambda x: x @ x.T - (x @ x.T).T, large),
+        # Imaginary parts that torch finds to be 0, and others nearly.
+        (lambda x: torch.view_as_real(torch.stft(x, 10, window=window, return_complex=True)), wave),
+        (lambda x: torch.log1p(x), torch.tensor(3.14799e-07)),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            program = opgraft.torch.export(model, (x,))
+        assert not [row for row in program.report.rows if row.kind != "standard"], program.report
 
 
 def test_differences_are_told_from_rounding() -> None:

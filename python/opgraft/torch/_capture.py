@@ -65,9 +65,14 @@ def capture(
         errors.append((way, result.exception))
     tried = "\n".join(f"{way}: {_first_lines(error)}" for way, error in errors)
     raise ModelError(
-        f"torch.export cannot capture {type(model).__name__}; what each way of it says:\n{tried}\n"
+        f"torch.export cannot capture {type(model).__name__}: {_first_line(errors[0][1])}\n"
+        f"What each way of it says:\n{tried}\n"
         "To mend it: change the model so that torch.export.export takes it"
     ) from errors[0][1]
+
+
+def _first_line(error: Exception) -> str:
+    return _first_lines(error).partition("\n")[0]
 
 
 def _first_lines(error: Exception) -> str:
