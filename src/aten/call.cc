@@ -180,7 +180,7 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
     // Normalization in training mode writes to its statistics, though the schema does not say so.
     if (parameter.name.starts_with("running_")) slot.Copy();
     may_be_lazy_ |= slot.IsComplex();
-    takes_text_ |= parameter.type.kind == Kind::kText;
+    takes_text_ |= written.form == Form::kText;
     if (IsSize(parameter.name) && !slot.LimitSize()) {
       return Status::Model(slot_names_.back() + ": expected a number below 2^31");
     }

@@ -294,6 +294,7 @@ TEST_F(CallTest, EverythingIsGivenBackWhereItFails) {
   behaviour.fails = true;
   EXPECT_EQ(Run(&memory).message(), "node 'n', operator aten::searchsorted.Tensor: it went wrong");
   behaviour = {};
+  ASSERT_TRUE(Make("searchsorted", "Tensor", "(%0, %0, sorter=%0)", "int64[...]").ok());
   behaviour.finds_no_schema = true;
   EXPECT_EQ(Run(&memory).kind(), ErrorKind::kUnavailable);
   behaviour = {};

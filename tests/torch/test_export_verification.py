@@ -276,3 +276,40 @@ def test_every_retry_takes_something_away() -> None:
         patch.setattr(_dispatch.Dispatcher, "bar", bar)
         opgraft.torch.export(lambda x: torch.special.erfcx(x), (3 * X,), fallback=("function",))
     assert len(choices) == len(set(choices))
+
+
+def test_attention_without_dropout_is_compared() -> None:
+    """Although torch counts it among the random operators."""
+    aten = torch.ops.aten
+
+    def attend(x):
+        return functional.scaled_dot_product_attention(x, x, x)
+
+    def wrong(query, key, value, *rest, **named):
+        from onnxscript import opset18
+
+        return opset18.Mul(query, opset18.Constant(value_float=100.0))
+
+    table = {aten.scaled_dot_product_attention.default: wrong}
+    x = torch.randn(1, 2, 4, 8, generator=GENERATOR)
+    with pytest.raises(opgraft.Error, match="scaled_dot_product_attention"):
+        opgraft.torch.export(attend, (x,), custom_translation_table=table, fallback="none")
+    assert not opgraft.torch.export(attend, (x,)).report.is_random
+
+
+def test_random_numbers_and_replaced_buffers_are_as_before() -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            self.count = self.count + 1
+            return torch.special.erfcx(x) + self.count
+
+    model = Counting().eval()
+    count = model.count
+    state = torch.random.get_rng_state()
+    opgraft.torch.export(model, (3 * X,))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert model.count is count and count == 0

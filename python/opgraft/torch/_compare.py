@@ -19,6 +19,7 @@ _COARSE = (0.25, 0.1, 0.1, 0.1)  # float8
 # A result may differ by what this many roundings of the inputs would make of it.
 _ROUNDINGS = 50
 _DRAWS = 3
+_SIGNS = torch.Generator()  # of our own: the process's random numbers are not ours to draw
 
 #: What the same computation gives for inputs that differ from the original by rounding.
 Disturbed = Callable[[], Sequence[Any]]
@@ -126,7 +127,7 @@ def disturb(value: Any) -> Any:
     if value.layout != torch.strided:
         return value
     *_, step = _tolerance(value.real.dtype if value.is_complex() else value.dtype)
-    sign = torch.randint(0, 2, value.shape, device=value.device) * 2 - 1
+    sign = torch.randint(0, 2, value.shape, generator=_SIGNS).to(value.device) * 2 - 1
     return (value.detach() * (1 + step * sign)).to(value.dtype)
 
 

@@ -42,15 +42,20 @@ class Model:
         """What the model gives, as far as it is an output of the program. Nothing that it does to
         its arguments, its buffers or the random numbers of this process lasts."""
         args, kwargs = _private.unflatten([_copy(leaf) for leaf in leaves], tree)
-        buffers = [(one, one.detach().clone()) for one in self._call.buffers()]
+        buffers = [
+            (module, name, one, one.detach().clone())
+            for module in self._call.modules()
+            for name, one in module.named_buffers(recurse=False)
+        ]
         try:
             with repeatable(self._program):
                 results = self._call(*args, **kwargs)
         finally:
             with torch.no_grad():
-                for buffer, before in buffers:
+                for module, name, buffer, before in buffers:
                     if not torch.equal(buffer, before):
                         buffer.copy_(before)
+                    setattr(module, name, buffer)  # a model may put another in its place
         return output_values(self._program, _private.flatten(results)[0])
 
 

@@ -208,7 +208,7 @@ class _Export:
         report = Report(
             rows_of(translated), captured=captured.way, specialised=list(captured.specialised)
         )
-        report.is_random = any(is_random(node.target) for node in translated.choices)
+        report.is_random = any(is_random(node) for node in translated.choices)
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
         report.allow = sorted({module for graft in grafts for module in graft.allow})
         report.allow = sorted({*report.allow, *_declaring_modules(translated)})

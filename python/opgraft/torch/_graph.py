@@ -52,10 +52,19 @@ def operator_name(target: Any) -> str:
     return str(getattr(target, "__name__", target))
 
 
-def is_random(target: Any) -> bool:
-    return (
-        isinstance(target, _private.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
-    )
+def is_random(node: torch.fx.Node) -> bool:
+    """Whether no two runs of a node agree. Attention and recurrent layers, which torch counts among
+    the random operators, are so only where they drop something."""
+    target = node.target
+    if not isinstance(target, _private.OpOverload):
+        return False
+    if torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    parameters = _private.parameters_of(target)
+    values = {name: default for name, _, default in parameters}
+    values |= dict(zip(values, node.args, strict=False)) | node.kwargs
+    dropout = values.get("dropout_p", values.get("dropout"))
+    return not (dropout == 0 or (dropout is not None and values.get("train") is False))
 
 
 def is_pointwise(target: Any) -> bool:
@@ -85,7 +94,6 @@ def all_inputs(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> 
 def is_in_training(program: torch.export.ExportedProgram) -> bool:
     """Whether a captured program has an operator that works otherwise in training."""
     return any(
-        is_random(node.target)
-        or (operator_name(node.target) == "aten::batch_norm" and node.args[5])
+        is_random(node) or (operator_name(node.target) == "aten::batch_norm" and node.args[5])
         for _, node in calls(program)
     )

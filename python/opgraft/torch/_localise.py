@@ -126,7 +126,7 @@ class _Trial(torch.fx.Interpreter):
         got = [one for array in arrays for one in _tensors(array)]
         wanted = [plain(one) for one in _flat(wanted)]
         target = choice.node.target
-        if _graph.is_random(target) or _graph.is_uninitialised(target):
+        if _graph.is_random(choice.node) or _graph.is_uninitialised(target):
             wanted, got = [_blank(one) for one in wanted], [_blank(one) for one in got]
         reason = _compare.difference(
             wanted,

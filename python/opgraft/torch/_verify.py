@@ -57,9 +57,7 @@ class Verifier:
         translated: Translated,
         progress: Callable[[float], None] = lambda share: None,
     ) -> Verdict:
-        is_random = any(
-            _graph.is_random(node.target) for _, node in _graph.calls(translated.decomposed)
-        )
+        is_random = any(_graph.is_random(node) for _, node in _graph.calls(translated.decomposed))
         for example in self.examples:
             problem, fails = self._problem(program, example, blind=is_random)
             if not problem and not is_random:
@@ -84,7 +82,8 @@ class Verifier:
         """What is wrong with a run, in words, and whether nobody can use what it gives."""
         args, kwargs = _private.unflatten(example.leaves, example.tree)
         try:
-            got = program(*args, **kwargs)
+            with torch.random.fork_rng():  # ATen nodes draw from the process's own numbers
+                got = program(*args, **kwargs)
         except Exception as error:
             lines = str(error).strip().splitlines()
             return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}", True
