@@ -163,6 +163,26 @@ TYPED_TEST(InverseCpuTest, EveryCountOfABatch) {
   }
 }
 
+// A batch that no cache holds is read another way.
+TYPED_TEST(InverseCpuTest, LargeBatches) {
+  for (const InstructionSet set : InstructionSets()) {
+    for (const std::size_t n : {3, 16}) {
+      const auto few = Random<TypeParam>(19 * n * n, 6);
+      const auto expected = Inverses(few, n, set);
+      const std::size_t repeats = (2 << 20) / (few.size() * sizeof(TypeParam));
+      std::vector<TypeParam> matrices;
+      for (std::size_t i = 0; i < repeats; ++i) {
+        matrices.insert(matrices.end(), few.begin(), few.end());
+      }
+      const auto inverses = Inverses(matrices, n, set);
+      for (std::size_t i = 0; i < inverses.size(); i += few.size()) {
+        ASSERT_TRUE(std::equal(expected.begin(), expected.end(), inverses.begin() + i))
+            << "n " << n << ", from " << i << ", set " << static_cast<int>(set);
+      }
+    }
+  }
+}
+
 TYPED_TEST(InverseCpuTest, PartsOfABatchAndInPlace) {
   for (const InstructionSet set : InstructionSets()) {
     for (const std::size_t n : {2, 4, 7, 16, 20, 40}) {

@@ -194,13 +194,20 @@ void InvertMany(ManyMatrices<Real, n>& many, const Function& meanwhile) {
 }
 
 template <class T, std::size_t n>
-SingularMatrix InvertGroup(const T* matrices, T* inverses, std::size_t count, void* scratch) {
+SingularMatrix InvertGroup(const T* matrices, T* inverses, std::size_t count, bool are_far,
+                           void* scratch) {
   auto& many = *static_cast<ManyMatrices<Computed<T>, n>*>(scratch);
-  LoadMany<T, n>(matrices, count, many);
+  if (are_far) {
+    // LoadMany jumps from matrix to matrix; far memory is faster when it is read in order.
+    alignas(Vector<Computed<T>>) T near[kLanes<Computed<T>> * n * n];
+    __builtin_memcpy(near, matrices, count * n * n * sizeof(T));
+    LoadMany<T, n>(near, count, many);
+  } else {
+    LoadMany<T, n>(matrices, count, many);
+  }
   InvertMany<Computed<T>, n>(many, [&](std::size_t k) {
     const std::size_t end = count * n * n * (k + 1) / n;
     for (std::size_t i = count * n * n * k / n; i < end; i += 64 / sizeof(T)) {
-      __builtin_prefetch(inverses + i, 1);
       __builtin_prefetch(matrices + count * n * n + i, 0, 2);
     }
   });
@@ -217,10 +224,10 @@ SingularMatrix InvertGroup(const T* matrices, T* inverses, std::size_t count, vo
 template <class Real>
 constexpr std::size_t kLargestOfMany = kLanes<Real> < 8 ? 2 * kLanes<Real> : 16;
 
-/// InvertGroup for n×n matrices, n from 1 to kLargestOfMany<Computed<T>>; `scratch` is aligned for
-/// vectors.
+/// InvertGroup for n×n matrices, n from 1 to kLargestOfMany<Computed<T>>: so many of them, whether
+/// they are too many for the processor's own cache, and scratch that is aligned for vectors.
 template <class T>
-using GroupFunction = SingularMatrix (*)(const T*, T*, std::size_t, void*);
+using GroupFunction = SingularMatrix (*)(const T*, T*, std::size_t, bool, void*);
 
 template <class T>
 GroupFunction<T> GroupFunctionFor(std::size_t n) {

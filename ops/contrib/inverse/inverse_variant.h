@@ -17,6 +17,9 @@ constexpr std::size_t SmallestGroup(std::size_t n) {
 
 constexpr std::size_t kAlignment = 64;
 
+/// More than this is hardly in the cache of one processor.
+constexpr std::size_t kNearBytes = 512 << 10;
+
 template <class T>
 std::size_t ScratchBytesOf(std::size_t n) {
   using Real = Computed<T>;
@@ -34,10 +37,11 @@ SingularMatrix InvertRange(const T* matrices, T* inverses, std::size_t n, std::s
   std::size_t at = first;
   if (n <= kLargestOfMany<Real>) {
     const GroupFunction<T> invert_group = GroupFunctionFor<T>(n);
+    const bool are_far = (last - first) * n * n * sizeof(T) > kNearBytes;
     while (last - at >= SmallestGroup<Real>(n)) {
       const std::size_t count = last - at < kLanes<Real> ? last - at : kLanes<Real>;
       const SingularMatrix found =
-          invert_group(matrices + at * n * n, inverses + at * n * n, count, aligned);
+          invert_group(matrices + at * n * n, inverses + at * n * n, count, are_far, aligned);
       if (found.matrix >= 0) return {found.matrix + static_cast<std::int64_t>(at), found.diagonal};
       at += count;
     }
