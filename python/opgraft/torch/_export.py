@@ -23,6 +23,7 @@ from opgraft.torch._graph import (
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, rows_of
+from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
 from opgraft.torch._translation import MODULE_ENTRY, own_translations
 from opgraft.torch._verify import Verdict, Verifier
@@ -39,6 +40,7 @@ def export(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     custom_translation_table: Mapping[Any, Callable[..., Any]] | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
     external_data: bool = True,
     optimize: bool = True,
     fallback: str | Collection[str] = "auto",
@@ -87,6 +89,7 @@ def export(
     )
     with Progress(type(model).__name__, is_shown=progress) as bar, _private.exporting():
         program = work.run(bar, verify=verify)
+    set_versions(program.model, custom_opsets or {})
     if f is not None:
         program.save(f, external_data=external_data)
     return program
@@ -116,7 +119,6 @@ _REFUSED = {
     "export_params": "program.save(path, include_initializers=False)",
     "keep_initializers_as_inputs": "program.save(path, keep_initializers_as_inputs=True)",
     "training": "model.eval() or model.train() before",
-    "custom_opsets": "the model imports what its nodes need",
 }
 
 
