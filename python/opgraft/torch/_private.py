@@ -896,6 +896,7 @@ def whole_function(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     call.__name__ = function.name
+    call.__dict__["__wrapped__"] = function
     return call
 
 
