@@ -177,7 +177,19 @@ def decompose(program: Any, registry: Any) -> Any:
     forget_fresh_symbols(program)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of its own ways
-        return exporter("_core", "_prepare_exported_program_for_export")(program, registry=registry)
+        prepare = exporter("_core", "_prepare_exported_program_for_export")
+        prepared = prepare(program, registry=registry)
+    _name_outputs(prepared)
+    return prepared
+
+
+def _name_outputs(program: Any) -> None:
+    """Has the signature of a program name the nodes that it gives. Where torch adds a conversion of
+    a result, as for the absolute values of halves, it goes on naming what is converted."""
+    output = next(node for node in program.graph.nodes if node.op == "output")
+    for spec, node in zip(program.graph_signature.output_specs, output.args[0], strict=True):
+        if isinstance(node, torch.fx.Node) and spec.arg.name != node.name:
+            spec.arg = type(spec.arg)(name=node.name)
 
 
 def forget_fresh_symbols(program: Any) -> None:
