@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _graph, _ladder, _private
+from opgraft.torch import _graph, _ladder, _private, _user_code
 from opgraft.torch._fakes import fakes, has_fake
 from opgraft.torch._graph import Place, operator_name
 from opgraft.torch._ladder import Graft
@@ -36,11 +36,20 @@ class Choice:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     outputs: Any = None
+    #: The translation, and what it raised.
+    translation: _private.Translate | None = None
+    raised: Exception | None = None
 
     def recording(self, translation: _private.Translate) -> _private.Translate:
+        self.translation = translation
+
         def translate(*args: Any, **kwargs: Any) -> Any:
             self.args, self.kwargs = args, kwargs
-            self.outputs = translation(*args, **kwargs)
+            try:
+                self.outputs = translation(*args, **kwargs)
+            except Exception as error:
+                self.raised = error
+                raise
             return self.outputs
 
         return translate
@@ -85,6 +94,7 @@ class Dispatcher:
                 onnx = _private.translate(program, self._registry, attempt.choose)
             except Exception as error:
                 if not attempt.may_retry(error):
+                    attempt.raise_for_user(error)
                     ours = _ours(error)
                     raise (ours or attempt.failure(error)) from (None if ours else error)
                 continue
@@ -300,6 +310,23 @@ class _Attempt:
         if choice is None or isinstance(_ours(error), _private.Moved):
             return False
         return self._dispatcher.bar(choice, f"its translation raised {_innermost(error)}")
+
+    def raise_for_user(self, error: Exception) -> None:
+        """Raises where a function of the user's is to blame."""
+        choice = self.choices.get(self._now) if self._now is not None else None
+        if choice is None or choice.kind != USER or isinstance(_ours(error), _private.Moved):
+            return
+        written = _user_code.written(choice.translation)
+        if not written:
+            return
+        cause = error if choice.raised is None else choice.raised
+        did = "gave what torch cannot use" if choice.raised is None else "raised"
+        at = _user_code.line_raised(choice.translation, cause)
+        raise UnavailableError(
+            f"your translation of {operator_name(choice.node.target)}, {written}, {did}{at} for "
+            f"node '{choice.node.name}'{_where(choice.node)}: {_innermost(cause)}. To mend it: "
+            "change that function, or take it out of custom_translation_table (or unregister it)"
+        ) from cause
 
     def failure(self, error: Exception) -> Error:
         where = "" if self._now is None else f" at {self._now.format_node()}"

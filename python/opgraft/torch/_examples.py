@@ -128,7 +128,13 @@ def examples(
     yield f"no second size that the model takes was found{f' ({refusal})' if refusal else ''}"
 
 
-def _symbolic(program: torch.export.ExportedProgram) -> Iterator[Any]:
+def input_names(program: torch.export.ExportedProgram) -> list[str]:
+    """Of each argument the name that it has in the program."""
+    specs = program.graph_signature.input_specs
+    return [str(one.arg.name) for one in specs if one.kind is InputKind.USER_INPUT]
+
+
+def traced_inputs(program: torch.export.ExportedProgram) -> Iterator[Any]:
     """Of each argument what it is while tracing: a tensor with symbols in its shape, a number."""
     by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     for spec in program.graph_signature.input_specs:
@@ -141,10 +147,21 @@ def _expression(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
+def constant_size(size: Any, program: torch.export.ExportedProgram) -> int | None:
+    """The size, where the program takes no other; torch may keep a symbol for it all the same."""
+    expression = _expression(size)
+    if not isinstance(size, torch.SymInt):
+        return size if isinstance(size, int) else None
+    ranges = program.range_constraints.items()
+    known = {symbol: range.lower for symbol, range in ranges if range.lower == range.upper}
+    expression = expression.subs(known)
+    return int(expression) if expression.is_Integer else None
+
+
 def _sizes(program: torch.export.ExportedProgram) -> dict[Any, int]:
     """The symbols in the shapes of the arguments, and the size that each has in the example."""
     found: dict[Any, int] = {}
-    for example in _symbolic(program):
+    for example in traced_inputs(program):
         numbers = list(example.shape) if isinstance(example, torch.Tensor) else [example]
         for number in numbers:
             if isinstance(number, torch.SymInt):
@@ -179,7 +196,7 @@ def _resized(
 ) -> list[Any]:
     return [
         _resize(leaf, example, changed)
-        for leaf, example in zip(leaves, _symbolic(program), strict=True)
+        for leaf, example in zip(leaves, traced_inputs(program), strict=True)
     ]
 
 

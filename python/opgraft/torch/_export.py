@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _ladder, _private
+from opgraft.torch import _ladder, _open_sizes, _private
 from opgraft.torch._capture import Called, Captured, capture
 from opgraft.torch._dispatch import Dispatcher, Translated
 from opgraft.torch._graph import (
@@ -167,8 +167,10 @@ class _Export:
 
     def run(self, bar: Progress, *, verify: bool) -> Program:
         bar.step("capture")
-        shapes, self._is_named = _private.nameless_dimensions(self._shapes)
-        captured = capture(self._model, self._args, self._kwargs, shapes)
+        _, self._is_named = _private.nameless_dimensions(self._shapes)
+        captured = capture(self._model, self._args, self._kwargs, self._shapes)
+        if captured.fixed:
+            warnings.warn(_open_sizes.warning(captured.fixed), stacklevel=3)
         if getattr(self._model, "training", False) and is_in_training(captured.program):
             warnings.warn(_TRAINING, stacklevel=4)
         bar.step("translate")
@@ -202,6 +204,8 @@ class _Export:
         weights = list(captured.program.state_dict.values())
         if self._optimize and not is_plain and not _private.has_fakes(weights):
             program.optimize()
+        for fixed in captured.fixed:
+            fixed.write(model.graph.inputs)
         shapes = self._shapes if self._is_named else None
         self._sizes = _private.rename(program, *self._names, shapes)
         return program
