@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
+from opgraft import _packs
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _ladder, _open_sizes, _private
+from opgraft.torch import _ladder, _open_sizes, _operators, _private
 from opgraft.torch._capture import Called, Captured, capture
-from opgraft.torch._dispatch import Dispatcher, Translated
+from opgraft.torch._dispatch import USER, Dispatcher, Translated
 from opgraft.torch._graph import (
     calls,
     is_in_training,
@@ -218,7 +219,15 @@ class _Export:
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
         report.allow = sorted({module for graft in grafts for module in graft.allow})
         report.allow = sorted({*report.allow, *_declaring_modules(translated)})
-        report.packs = sorted({pack for graft in grafts for pack in graft.packs})
+        # Of operators that nobody knows only their names can be told.
+        packs = {one.full_name: one.pack for one in _packs.operators()}
+        known = {one.schema.full_name for one in _operators.known()}
+        foreign = {one for row in report.rows if row.kind == USER for one in row.foreign}
+        report.packs = sorted(
+            {packs[one] for one in foreign & packs.keys()}
+            | {pack for graft in grafts for pack in graft.packs}
+        )
+        report.libraries = sorted(foreign - packs.keys() - known)
         return report
 
     def _verified(
