@@ -609,6 +609,17 @@ def below_autograd() -> Any:
     return private("torch._C", "_AutoDispatchBelowAutograd")()
 
 
+def apply_function(function: type[torch.autograd.Function], *args: Any) -> Any:
+    """Calls an autograd function from a kernel for autograd. Inside of torch.func.grad and the like
+    torch is at the level of one of them there, as for kernels in C++; `apply`, which is for callers
+    outside, would begin with the outermost anew."""
+    if private("torch._C", "_are_functorch_transforms_active")():
+        base: Any = super(torch.autograd.Function, function)
+        with private("torch._functorch.utils", "enable_single_level_autograd_function")():
+            return base.apply(*args)
+    return function.apply(*args)  # type: ignore[no-untyped-call]
+
+
 def forward_mode() -> dict[str, Any]:
     """The names of torch.autograd.forward_ad; `_current_level` is above -1 inside of its mode."""
     private("torch.autograd.forward_ad", "_current_level")
