@@ -267,7 +267,7 @@ class _Export:
                 warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
         program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
-        program.report.notes += [*dispatcher.notes, *verifier.notes]
+        program.report.notes += [*dispatcher.notes, *verifier.notes, *verifier.branch_notes()]
         return program
 
     def _is_mended(

@@ -20,6 +20,11 @@ class Place(NamedTuple):
     target: str
     number: int  # among those with the same origin and target
 
+    @property
+    def source(self) -> tuple[str, str]:
+        """The captured node: its module, and its name there."""
+        return self.module, self.origin
+
 
 def graphs(program: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.fx.Graph]]:
     """The program's own graph, and the bodies of its control flow."""

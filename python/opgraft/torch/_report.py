@@ -110,7 +110,9 @@ class Report:
 def rows_of(translated: Translated) -> list[Row]:
     """One row for each operator and each thing it became; what is not portable comes last."""
     made: dict[Any, list[str]] = {}
-    for node in translated.onnx.model.graph.all_nodes():
+    model = translated.onnx.model
+    graphs = [model.graph, *model.functions.values()]  # bodies of control flow are functions
+    for node in (node for graph in graphs for node in graph.all_nodes()):
         made.setdefault(node.meta.get("node"), []).append(
             f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         )
