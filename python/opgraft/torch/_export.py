@@ -252,6 +252,7 @@ class _Export:
                     raise
                 raise _unmended(verdict.guilt.choice.node, verdict.guilt.reason) from error
             program = self._finish(captured, translated)
+        is_right = True
         if verdict.problem:
             # Each operator alone is right. It may be that what the optimiser made of them is not.
             plain = self._finish(captured, translated, is_plain=True)
@@ -264,9 +265,11 @@ class _Export:
             else:
                 note = f"{verdict.problem}; but each operator alone is right: {_why(translated)}"
                 program.report.notes.append(note)
+                is_right = False
                 warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
-        program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
+        if is_right:
+            program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
         program.report.notes += [*dispatcher.notes, *verifier.notes, *verifier.branch_notes()]
         return program
 

@@ -77,9 +77,15 @@ def is_pointwise(target: Any) -> bool:
     return isinstance(target, _private.OpOverload) and torch.Tag.pointwise in target.tags
 
 
+_UNINITIALISED = frozenset(
+    """aten::empty aten::empty_like aten::empty_permuted aten::empty_strided aten::new_empty
+    aten::new_empty_strided prims::empty prims::empty_permuted prims::empty_strided""".split()
+)
+
+
 def is_uninitialised(target: Any) -> bool:
     """Whether an operator gives memory as it finds it."""
-    return "empty" in operator_name(target).partition("::")[2]
+    return operator_name(target).partition(".")[0] in _UNINITIALISED
 
 
 def all_inputs(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> list[Any]:

@@ -66,7 +66,8 @@ class Report:
     specialised: list[str] = field(default_factory=list)
     #: Whether operators of the model are random. What these give is compared by type and shape.
     is_random: bool = False
-    #: What was compared with torch; empty where verification was not asked for.
+    #: What was compared with torch, and agreed; empty where verification was not asked for, or
+    #: found a difference that it could not mend, of which a note tells.
     verified: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: What a session must allow to run the model, and the packs that must be loaded.
