@@ -93,7 +93,7 @@ def test_named_arguments_and_nested_lists() -> None:
 
 def test_a_program_that_was_captured_before() -> None:
     captured = torch.export.export(
-        opgraft.torch._capture.Called(reshape), (X,), dynamic_shapes=({0: Dim.AUTO},)
+        opgraft.torch._capture.Called(reshape, 1), (X,), dynamic_shapes=({0: Dim.AUTO},)
     )
     with pytest.warns(UserWarning, match=r"axis 0 \('batch'\) is always 4"):
         program = opgraft.torch.export(captured, dynamic_shapes=({0: "batch"},))
@@ -104,7 +104,7 @@ def test_open_sizes_are_not_warned_of() -> None:
     for dim in (Dim("b"), Dim.AUTO, Dim.DYNAMIC, "b"):
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            program = opgraft.torch.export(torch.relu, (X,), dynamic_shapes=(({0: dim},),))
+            program = opgraft.torch.export(torch.relu, (X,), dynamic_shapes=({0: dim},))
         assert not program.report.specialised
         assert not isinstance(program.model.graph.inputs[0].shape[0], int)
     program = opgraft.torch.export(reshape, (X,), dynamic_shapes=({0: Dim.STATIC, 1: 3},))

@@ -24,6 +24,7 @@ class Size:
     axis: int | None  # None for an argument that is a number itself
     parameter: str  # of the model
     name: str  # "" where it was given none
+    example: int | None = None  # what it is in the arguments that are given
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def find_fixed(
         return dim
 
     changed(model, args, kwargs, shapes, note)
+    _check_names(asked)
     inputs = list(zip(input_names(program), traced_inputs(program), strict=True))
     found = []
     for size in asked:
@@ -108,6 +110,19 @@ def find_fixed(
         if constant is not None:
             found.append(Fixed(size, name, constant))
     return found
+
+
+def _check_names(asked: Sequence[Size]) -> None:
+    """One name is for one size."""
+    first: dict[str, Size] = {}
+    for size in asked:
+        other = first.setdefault(size.name, size)
+        if size.name and other.example != size.example:
+            raise ModelError(
+                f"dynamic_shapes: '{size.name}' names sizes that differ: axis {other.axis} of "
+                f"input '{other.parameter}' is {other.example}, axis {size.axis} of input "
+                f"'{size.parameter}' is {size.example}. To mend it: give them two names"
+            )
 
 
 class _Walk:
@@ -133,7 +148,8 @@ class _Walk:
         def new(axis: int | None, dim: Any) -> Any:
             if not _is_open(dim):
                 return dim
-            return self._change(Size(position, axis, parameter, _name(dim)), dim)
+            example = value if axis is None else value.shape[axis]
+            return self._change(Size(position, axis, parameter, _name(dim), example), dim)
 
         if not isinstance(value, torch.Tensor):
             return new(None, shape)

@@ -69,7 +69,8 @@ class Report:
     specialised: list[str] = field(default_factory=list)
     #: Whether operators of the model are random. What these give is compared by type and shape.
     is_random: bool = False
-    #: What was compared with torch; empty where verification was not asked for.
+    #: What was compared with torch, and agreed; empty where verification was not asked for, or
+    #: found a difference that it could not mend, of which a note tells.
     verified: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: What a session must allow to run the model, and the packs that must be loaded.
@@ -106,6 +107,11 @@ class Report:
         lines += [f"to run it: register the library that has {one}" for one in self.libraries]
         if self.allow:
             lines.append(f"to run it: opgraft.InferenceSession(model, allow={self.allow!r})")
+            if "__main__" in self.allow:
+                lines.append(
+                    "note: another process cannot import what a script declares: put it into a "
+                    "module, and import that"
+                )
         elif self.is_portable:
             lines.append("to run it: any ONNX Runtime")
         else:
@@ -117,11 +123,12 @@ def rows_of(translated: Translated) -> list[Row]:
     """One row for each operator and each thing it became; what is not portable comes last."""
     made: dict[Any, list[str]] = {}
     foreign: set[str] = set()
-    functions = translated.onnx.model.functions
-    for node in translated.onnx.model.graph.all_nodes():
+    model = translated.onnx.model
+    graphs = [model.graph, *model.functions.values()]  # bodies of control flow are functions
+    for node in (node for graph in graphs for node in graph.all_nodes()):
         name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         made.setdefault(node.meta.get("node"), []).append(name)
-        if node.op_identifier() not in functions and node.domain not in RUNTIME_DOMAINS:
+        if node.op_identifier() not in model.functions and node.domain not in RUNTIME_DOMAINS:
             foreign.add(name)
     rows: dict[tuple[str, str, str], Row] = {}
     for choice in translated.choices.values():
