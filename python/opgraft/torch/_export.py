@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
+from opgraft import _packs
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _ladder, _open_sizes, _private
+from opgraft.torch import _ladder, _open_sizes, _operators, _private
 from opgraft.torch._capture import Called, Captured, capture
-from opgraft.torch._dispatch import Dispatcher, Translated
+from opgraft.torch._dispatch import USER, Dispatcher, Translated
 from opgraft.torch._graph import (
     calls,
     is_in_training,
@@ -23,6 +24,7 @@ from opgraft.torch._graph import (
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, rows_of
+from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
 from opgraft.torch._translation import MODULE_ENTRY, own_translations
 from opgraft.torch._verify import Verdict, Verifier
@@ -39,6 +41,7 @@ def export(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     custom_translation_table: Mapping[Any, Callable[..., Any]] | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
     external_data: bool = True,
     optimize: bool = True,
     fallback: str | Collection[str] = "auto",
@@ -87,6 +90,7 @@ def export(
     )
     with Progress(type(model).__name__, is_shown=progress) as bar, _private.exporting():
         program = work.run(bar, verify=verify)
+    set_versions(program.model, custom_opsets or {})
     if f is not None:
         program.save(f, external_data=external_data)
     return program
@@ -116,7 +120,6 @@ _REFUSED = {
     "export_params": "program.save(path, include_initializers=False)",
     "keep_initializers_as_inputs": "program.save(path, keep_initializers_as_inputs=True)",
     "training": "model.eval() or model.train() before",
-    "custom_opsets": "the model imports what its nodes need",
 }
 
 
@@ -216,7 +219,15 @@ class _Export:
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
         report.allow = sorted({module for graft in grafts for module in graft.allow})
         report.allow = sorted({*report.allow, *_declaring_modules(translated)})
-        report.packs = sorted({pack for graft in grafts for pack in graft.packs})
+        # Of operators that nobody knows only their names can be told.
+        packs = {one.full_name: one.pack for one in _packs.operators()}
+        known = {one.schema.full_name for one in _operators.known()}
+        foreign = {one for row in report.rows if row.kind == USER for one in row.foreign}
+        report.packs = sorted(
+            {packs[one] for one in foreign & packs.keys()}
+            | {pack for graft in grafts for pack in graft.packs}
+        )
+        report.libraries = sorted(foreign - packs.keys() - known)
         return report
 
     def _verified(
