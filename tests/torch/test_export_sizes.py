@@ -111,6 +111,21 @@ def test_open_sizes_are_not_warned_of() -> None:
     assert not program.report.specialised
 
 
+@pytest.mark.parametrize("dim", [Dim("b"), Dim("b", max=9), Dim.AUTO, "b"], ids=str)
+def test_bounds_that_nobody_asked_for_are_reported(dim: Any) -> None:
+    """torch takes the branch of the example, and holds nobody to it in ONNX."""
+
+    def model(x):
+        return x + 1 if x.shape[0] <= 5 and x.shape[0] > 2 else x - 1
+
+    program = opgraft.torch.export(model, (X,), dynamic_shapes=({0: dim},))
+    (note,) = (one for one in program.report.specialised if "must be" in one)
+    assert note.startswith("input 'x', axis 0") and note.endswith("at least 3 and at most 5")
+    asked = Dim("b", min=3, max=5)
+    program = opgraft.torch.export(model, (X,), dynamic_shapes=({0: asked},))
+    assert not program.report.specialised
+
+
 REFUSED = {
     "range": (lambda x: x + 1, (X,), ({0: Dim("b", max=3)},), r"4 not in range \[0, 3\]"),
     "unequal": (

@@ -90,15 +90,17 @@ def capture(
         return Captured(model, "given", [*map(str, fixed)], fixed)
     work = _Capture(model, args, kwargs, dynamic_shapes)
     captured = work.capture(dynamic_shapes)
-    fixed = _open_sizes.find_fixed(model, args, kwargs, dynamic_shapes, captured.program)
-    if not fixed:
-        return captured
-    reasons = work.reasons(captured, fixed)
-    # Where torch is told, it need neither keep symbols for them nor draft what it else refuses.
-    captured = work.capture(work.changed({one.size: None for one in fixed}))
-    fixed = _open_sizes.find_fixed(model, args, kwargs, dynamic_shapes, captured.program)
-    captured.fixed = [replace(one, because=reasons.get(one.size, "")) for one in fixed]
-    captured.specialised = [*map(str, captured.fixed), *captured.specialised]
+    asked = model, args, kwargs, dynamic_shapes
+    fixed = _open_sizes.find_fixed(*asked, captured.program)
+    if fixed:
+        reasons = work.reasons(captured, fixed)
+        # Where torch is told, it need neither keep symbols for them nor draft what it else refuses.
+        with contextlib.suppress(ModelError):
+            captured = work.capture(work.changed({one.size: None for one in fixed}))
+        fixed = _open_sizes.find_fixed(*asked, captured.program)
+        captured.fixed = [replace(one, because=reasons.get(one.size, "")) for one in fixed]
+    bounds = _open_sizes.find_bounds(*asked, captured.program)
+    captured.specialised = [*map(str, captured.fixed), *bounds, *captured.specialised]
     return captured
 
 
