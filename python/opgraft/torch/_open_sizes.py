@@ -146,7 +146,7 @@ def _asked(
         return dim
 
     changed(model, args, kwargs, shapes, note)
-    _check_names(asked)
+    _check_names([size for size, _ in asked])
     inputs = list(zip(input_names(program), traced_inputs(program), strict=True))
     for size, dim in asked:
         if size.position < len(inputs):

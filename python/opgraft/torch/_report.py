@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -122,20 +122,19 @@ class Report:
 def rows_of(translated: Translated) -> list[Row]:
     """One row for each operator and each thing it became; what is not portable comes last."""
     made: dict[Any, list[str]] = {}
-    foreign: set[str] = set()
+    foreign: dict[Any, set[str]] = {}
     model = translated.onnx.model
     graphs = [model.graph, *model.functions.values()]  # bodies of control flow are functions
     for node in (node for graph in graphs for node in graph.all_nodes()):
-        name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-        made.setdefault(node.meta.get("node"), []).append(name)
-        if node.op_identifier() not in model.functions and node.domain not in RUNTIME_DOMAINS:
-            foreign.add(name)
+        source = node.meta.get("node")
+        made.setdefault(source, []).append(_name(node))
+        foreign.setdefault(source, set()).update(_foreign(node, model.functions))
     rows: dict[tuple[str, str, str], Row] = {}
     for choice in translated.choices.values():
         nodes = made.get(choice.node, [])
         row = _row(choice, nodes)
         of_a_pack = choice.graft is not None and choice.graft.packs
-        row.foreign = tuple(sorted({*nodes} if of_a_pack else foreign.intersection(nodes)))
+        row.foreign = tuple(sorted(nodes if of_a_pack else foreign.get(choice.node, ())))
         known = rows.setdefault((row.operator, row.kind, row.became), row)
         known.count += 1
         known.because = known.because or row.because
@@ -143,6 +142,19 @@ def rows_of(translated: Translated) -> list[Row]:
         rows.values(),
         key=lambda row: (not row.is_portable, _ORDER.index(row.kind), row.operator),
     )
+
+
+def _name(node: Any) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else str(node.op_type)
+
+
+def _foreign(node: Any, functions: Mapping[Any, Any]) -> set[str]:
+    """The operators of a node, or of the model's function that it calls, that ONNX Runtime has
+    not."""
+    function = functions.get(node.op_identifier())
+    if function is None:
+        return set() if node.domain in RUNTIME_DOMAINS else {_name(node)}
+    return set().union(*(_foreign(one, functions) for one in function.all_nodes()))
 
 
 def _row(choice: Choice, made: Iterable[str]) -> Row:
