@@ -166,10 +166,6 @@ def _integers() -> dict[str, list[Call]]:
             kept += [(args, {"rounding_mode": mode}) for args in pairs]
             kept = found.setdefault(f"{name}.Scalar_mode", [])
             kept += [(args, {"rounding_mode": mode}) for args in numbers]
-    for name in ("fmod.Tensor", "remainder.Tensor", "floor_divide"):
-        found[name] = [(args, {}) for args in pairs]
-    for name in ("fmod.Scalar", "remainder.Scalar"):
-        found[name] = [(args, {}) for args in numbers]
     for name in ("gcd", "lcm"):
         found[name] = [([torch.tensor([4, 6]), torch.tensor([6, 4])], {})]
         found[name].append(([_integers_of_32(4, 6), torch.tensor(6)], {}))

@@ -25,7 +25,6 @@ std::string CheckSegments(const NamedArguments& arguments);
 std::string CheckRepeats(const NamedArguments& arguments);
 std::string CheckNotSmallest(const NamedArguments& arguments);
 std::string CheckQuotient(const NamedArguments& arguments);
-std::string CheckRoundedQuotient(const NamedArguments& arguments);
 
 // guards_matrices.cc: factors and numbers for LAPACK.
 std::string CheckFactorsOfUnpack(const NamedArguments& arguments);

@@ -10,17 +10,15 @@ namespace {
 
 constexpr int kBool = 9;
 
+/// Of integers that have a sign, or are too short for it to matter; 0 for other types.
 int BitsOf(int element_type) {
   switch (element_type) {
     case 2:
     case 3: return 8;
-    case 4:
     case 5: return 16;
-    case 6:
-    case 12: return 32;
-    case 7:
-    case 13: return 64;
-    default: return 0;  // no integer
+    case 6: return 32;
+    case 7: return 64;
+    default: return 0;
   }
 }
 
@@ -108,17 +106,13 @@ std::string CheckNotSmallest(const NamedArguments& arguments) {
 std::string CheckQuotient(const NamedArguments& arguments) {
   const std::optional<Operand> dividend = FindOperand(arguments, "self");
   const std::optional<Operand> divisor = FindOperand(arguments, "other");
-  if (!dividend || !divisor) return "";
+  if (!dividend || !divisor || !arguments.Has("rounding_mode")) return "";
   const int bits = CommonBits(*dividend, *divisor);
   if (bits < 32 || !Holds(*divisor, -1, bits) || !Holds(*dividend, SmallestOf(bits), bits)) {
     return "";
   }
   return "expected integers whose quotients can be had, came the smallest of its type, " +
          std::to_string(SmallestOf(bits)) + ", and -1 among the divisors";
-}
-
-std::string CheckRoundedQuotient(const NamedArguments& arguments) {
-  return arguments.Has("rounding_mode") ? CheckQuotient(arguments) : "";
 }
 
 std::string CheckRepeats(const NamedArguments& arguments) {

@@ -124,8 +124,15 @@ TEST(GuardsTest, QuotientsThatThereAreNot) {
   // A number of no dimensions takes the type of the other, and is cut for it.
   EXPECT_FALSE(pass(kSmallest32, -1, kInt32, kInt64, true));
   EXPECT_FALSE(pass(kSmallest32, 0xffffffff, kInt32, kInt64, true));
-  EXPECT_FALSE(Arguments().Add("self", {1}, {kSmallest}).Add("other", -1).Pass("remainder"));
-  EXPECT_TRUE(Arguments().Add("self", {1}, {kSmallest}).Add("other", 3).Pass("remainder"));
+  const auto pass_number = [](std::int64_t divisor) {
+    return Arguments()
+        .Add("self", {1}, {kSmallest})
+        .Add("other", divisor)
+        .AddText("rounding_mode", "floor")
+        .Pass("divide");
+  };
+  EXPECT_TRUE(pass_number(3));
+  EXPECT_FALSE(pass_number(-1));
 }
 
 TEST(GuardsTest, Repeats) {
