@@ -32,7 +32,7 @@ TEST(GuardsOfImagesTest, Scales) {
 }
 
 TEST(GuardsOfImagesTest, ScalesOfEachAxis) {
-  const auto pass = [](Shape shape, Shape output, double height, double width) {
+  const auto pass = [](Shape shape, const Shape& output, double height, double width) {
     return Arguments()
         .AddShape("self", std::move(shape))
         .AddNumbers("output_size", output)

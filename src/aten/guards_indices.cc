@@ -27,7 +27,7 @@ struct Operand {
   int element_type = 0;  ///< 0 where it is a number of the node's text
   bool has_dimensions = false;
   std::optional<std::int64_t> number;  ///< of a Scalar
-  std::optional<TensorArgument> tensor;
+  TensorArgument tensor;               ///< of others
 
   int bits() const { return number ? 64 : BitsOf(element_type); }
 };
@@ -35,10 +35,10 @@ struct Operand {
 /// Nothing for one that is no tensor of integers and no integer.
 std::optional<Operand> FindOperand(const NamedArguments& arguments, std::string_view name) {
   Operand operand;
-  operand.tensor = arguments.FindTensor(name);
-  if (operand.tensor) {
-    operand.element_type = operand.tensor->element_type;
-    operand.has_dimensions = operand.tensor->rank() > 0;
+  if (const std::optional<TensorArgument> tensor = arguments.FindTensor(name)) {
+    operand.tensor = *tensor;
+    operand.element_type = tensor->element_type;
+    operand.has_dimensions = tensor->rank() > 0;
     return operand.bits() != 0 || operand.element_type == kBool ? std::optional(operand)
                                                                 : std::nullopt;
   }
@@ -63,9 +63,9 @@ std::int64_t Truncate(std::int64_t number, int bits) {
 /// Whether a number is among those of the operand, when they have these bits.
 bool Holds(const Operand& operand, std::int64_t number, int bits) {
   if (operand.number) return Truncate(*operand.number, bits) == number;
-  const std::size_t count = Count(operand.tensor->shape);
+  const std::size_t count = Count(operand.tensor.shape);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::optional<std::int64_t> one = ReadInteger(*operand.tensor, i);
+    const std::optional<std::int64_t> one = ReadInteger(operand.tensor, i);
     if (one && Truncate(*one, bits) == number) return true;
   }
   return false;
