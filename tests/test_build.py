@@ -64,6 +64,13 @@ def test_a_wrong_declaration_is_told(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["add_one.cc"]
 
 
+def test_a_pack_without_operators_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.cc").write_text("#include <opgraft/op.h>\n")
+    done = command("build", "empty.cc", cwd=tmp_path)
+    assert done.returncode == 1 and "libempty.so: its sources declare no operator" in done.stderr
+    assert not (tmp_path / "libempty.so").exists()
+
+
 def test_a_static_cpp_runtime(tmp_path: Path) -> None:
     """What docs/building.md says for machines whose libstdc++ is older."""
     (tmp_path / "add_one.cc").write_text(operator_source("AddOne", "x[i] + 1"))
@@ -95,7 +102,7 @@ class Workshop:
         )
         for name in SYMBOLS:
             (self.adapter / f"{name}.cc").write_text(
-                f"#include <shown.h>\nlong {name}_pack[9];\n"
+                f"#include <shown.h>\nlong {name}_pack[] = {{0, 0, 0, 1}};\n"
                 f"SHOWN long* {name}() {{ return {name}_pack; }}\n"
             )
         # A function that wants to be seen, and must not.
