@@ -93,7 +93,7 @@ def test_named_arguments_and_nested_lists() -> None:
 
 def test_a_program_that_was_captured_before() -> None:
     captured = torch.export.export(
-        opgraft.torch._capture.Called(reshape), (X,), dynamic_shapes=({0: Dim.AUTO},)
+        opgraft.torch._capture.Called(reshape, 1), (X,), dynamic_shapes=({0: Dim.AUTO},)
     )
     with pytest.warns(UserWarning, match=r"axis 0 \('batch'\) is always 4"):
         program = opgraft.torch.export(captured, dynamic_shapes=({0: "batch"},))
@@ -104,10 +104,25 @@ def test_open_sizes_are_not_warned_of() -> None:
     for dim in (Dim("b"), Dim.AUTO, Dim.DYNAMIC, "b"):
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            program = opgraft.torch.export(torch.relu, (X,), dynamic_shapes=(({0: dim},),))
+            program = opgraft.torch.export(torch.relu, (X,), dynamic_shapes=({0: dim},))
         assert not program.report.specialised
         assert not isinstance(program.model.graph.inputs[0].shape[0], int)
     program = opgraft.torch.export(reshape, (X,), dynamic_shapes=({0: Dim.STATIC, 1: 3},))
+    assert not program.report.specialised
+
+
+@pytest.mark.parametrize("dim", [Dim("b"), Dim("b", max=9), Dim.AUTO, "b"], ids=str)
+def test_bounds_that_nobody_asked_for_are_reported(dim: Any) -> None:
+    """torch takes the branch of the example, and holds nobody to it in ONNX."""
+
+    def model(x):
+        return x + 1 if x.shape[0] <= 5 and x.shape[0] > 2 else x - 1
+
+    program = opgraft.torch.export(model, (X,), dynamic_shapes=({0: dim},))
+    (note,) = (one for one in program.report.specialised if "must be" in one)
+    assert note.startswith("input 'x', axis 0") and note.endswith("at least 3 and at most 5")
+    asked = Dim("b", min=3, max=5)
+    program = opgraft.torch.export(model, (X,), dynamic_shapes=({0: asked},))
     assert not program.report.specialised
 
 

@@ -38,16 +38,42 @@ class Captured:
 class Called(torch.nn.Module):
     """A plain function as a module, since torch.export takes no other."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], count: int, named: Mapping[str, Any] | None = None
+    ) -> None:
+        """`count` is the number of arguments that are given, apart from those by name."""
         super().__init__()
         self.eval()
-        self._function = function
-        with contextlib.suppress(ValueError, TypeError):  # of what is built in
-            inspect.signature(function)
-            setattr(self, "forward", function)  # noqa: B010 (inputs get the names of its parameters)
+        self.function = function
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        # What is built in has no parameters, or takes anything: torch.export would take all that is
+        # given for one argument.
+        try:
+            signature = inspect.signature(function)
+            is_known = not any(one.kind in _MANY for one in signature.parameters.values())
+        except (ValueError, TypeError):
+            is_known = False
+        if not is_known:
+            names = [f"x{index}" for index in range(count)] if count != 1 else ["x"]
+            parameters = [inspect.Parameter(one, _PLAIN) for one in names]
+            parameters += [inspect.Parameter(one, _NAMED) for one in named or ()]
+            setattr(forward, "__signature__", inspect.Signature(parameters))  # noqa: B010
+        # Inputs get the names of its parameters.
+        setattr(self, "forward", function if is_known else forward)  # noqa: B010
+
+
+_PLAIN, _NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+_MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def title(model: Any) -> str:
+    """What to call a model in messages."""
+    if not isinstance(model, Called):
+        return type(model).__name__
+    return str(getattr(model.function, "__name__", model.function))
 
 
 def capture(
@@ -64,15 +90,17 @@ def capture(
         return Captured(model, "given", [*map(str, fixed)], fixed)
     work = _Capture(model, args, kwargs, dynamic_shapes)
     captured = work.capture(dynamic_shapes)
-    fixed = _open_sizes.find_fixed(model, args, kwargs, dynamic_shapes, captured.program)
-    if not fixed:
-        return captured
-    reasons = work.reasons(captured, fixed)
-    # Where torch is told, it need neither keep symbols for them nor draft what it else refuses.
-    captured = work.capture(work.changed({one.size: None for one in fixed}))
-    fixed = _open_sizes.find_fixed(model, args, kwargs, dynamic_shapes, captured.program)
-    captured.fixed = [replace(one, because=reasons.get(one.size, "")) for one in fixed]
-    captured.specialised = [*map(str, captured.fixed), *captured.specialised]
+    asked = model, args, kwargs, dynamic_shapes
+    fixed = _open_sizes.find_fixed(*asked, captured.program)
+    if fixed:
+        reasons = work.reasons(captured, fixed)
+        # Where torch is told, it need neither keep symbols for them nor draft what it else refuses.
+        with contextlib.suppress(ModelError):
+            captured = work.capture(work.changed({one.size: None for one in fixed}))
+        fixed = _open_sizes.find_fixed(*asked, captured.program)
+        captured.fixed = [replace(one, because=reasons.get(one.size, "")) for one in fixed]
+    bounds = _open_sizes.find_bounds(*asked, captured.program)
+    captured.specialised = [*map(str, captured.fixed), *bounds, *captured.specialised]
     return captured
 
 
@@ -103,14 +131,14 @@ class _Capture:
         _raise_refused_size(errors)
         tried = "\n".join(f"{way}: {_first_lines(error)}" for way, error in errors)
         raise ModelError(
-            f"torch.export cannot capture {type(self._model).__name__}: "
+            f"torch.export cannot capture {title(self._model)}: "
             f"{_first_line(errors[0][1])}\nWhat each way of it says:\n{tried}\n"
             "To mend it: change the model so that torch.export.export takes it"
         ) from errors[0][1]
 
     def _by(self, way: str, shapes: Any) -> tuple[Any, Any]:
         shapes, _ = _private.nameless_dimensions(shapes)
-        with _quiet() as printed, fakes():
+        with _quiet() as printed, fakes(), _private.undoing_transforms():
             strategy = self._ways[way](verbose=False)
             result = strategy(self._model, self._args, dict(self._kwargs), shapes)
         if result.exported_program is not None:

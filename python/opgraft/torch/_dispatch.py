@@ -76,7 +76,10 @@ class Dispatcher:
         self._captured = captured
         self._registry = registry
         self._kinds = frozenset(kinds)
-        self._origins = {node.name: node.target for _, node in _graph.calls(captured)}
+        # By the module too: the bodies of control flow have nodes of the same names.
+        self._origins = {
+            (module, node.name): node.target for module, node in _graph.calls(captured)
+        }
         self._kept: dict[str, Any] = {
             operator_name(target): target for target in self._origins.values() if has_fake(target)
         }
@@ -110,7 +113,7 @@ class Dispatcher:
         if _ladder.find(choice.node, left) is not None:
             return True
         # Not a part of what the user called, then, but all of it; or the parts of the part.
-        target = self._origins.get(choice.place.origin)
+        target = self._origins.get(choice.place.source)
         is_kept = operator_name(target) in self._kept
         if not is_kept and _is_whole(target) and _ladder.can_graft(target, left):
             self._keep(target)
@@ -122,7 +125,7 @@ class Dispatcher:
 
     def origin(self, node: torch.fx.Node, place: Place) -> str:
         """The name of the operator that the model calls, of which a node is a part."""
-        return operator_name(self._origins.get(place.origin, node.target))
+        return operator_name(self._origins.get(place.source, node.target))
 
     def why(self, place: Place) -> str:
         """Why a node does not stand on a better rung."""
@@ -269,7 +272,7 @@ class Dispatcher:
         """What the node could be a part of: best the operator that the model calls."""
         own = node.target
         of_torch = operator_name(own).startswith("prims::")
-        candidates = [self._origins.get(place.origin), _private.original(node)]
+        candidates = [self._origins.get(place.source), _private.original(node)]
         candidates.insert(2 if of_torch else 1, own)
         for target in candidates:
             if _is_whole(target) and _ladder.can_graft(target, self._kinds):

@@ -14,6 +14,9 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from opgraft.torch import _private
 from opgraft.torch._graph import calls, is_uninitialised
 
+#: What stands for no bound of a size.
+MANY = 2**31
+
 
 @dataclass
 class Example:
@@ -158,6 +161,14 @@ def constant_size(size: Any, program: torch.export.ExportedProgram) -> int | Non
     return int(expression) if expression.is_Integer else None
 
 
+def size_bounds(size: Any, program: torch.export.ExportedProgram) -> tuple[int, int]:
+    """The least and the most that a program takes; 0 and MANY where it says nothing."""
+    bounds = None
+    if isinstance(size, torch.SymInt):
+        bounds = program.range_constraints.get(_expression(size))
+    return (0, MANY) if bounds is None else (_bound(bounds.lower), min(_bound(bounds.upper), MANY))
+
+
 def _sizes(program: torch.export.ExportedProgram) -> dict[Any, int]:
     """The symbols in the shapes of the arguments, and the size that each has in the example."""
     found: dict[Any, int] = {}
@@ -188,7 +199,7 @@ def _other_sizes(
 
 
 def _bound(number: Any) -> int:
-    return int(number) if getattr(number, "is_Integer", isinstance(number, int)) else 2**31
+    return int(number) if getattr(number, "is_Integer", isinstance(number, int)) else MANY
 
 
 def _resized(

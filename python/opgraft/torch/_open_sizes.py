@@ -13,7 +13,13 @@ from torch.export import Dim
 
 from opgraft._errors import ModelError
 from opgraft.torch import _private
-from opgraft.torch._examples import constant_size, input_names, traced_inputs
+from opgraft.torch._examples import (
+    MANY,
+    constant_size,
+    input_names,
+    size_bounds,
+    traced_inputs,
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,7 @@ class Size:
     axis: int | None  # None for an argument that is a number itself
     parameter: str  # of the model
     name: str  # "" where it was given none
+    example: int | None = None  # what it is in the arguments that are given
 
 
 @dataclass(frozen=True)
@@ -37,16 +44,19 @@ class Fixed:
     because: str = ""
 
     def __str__(self) -> str:
-        axis = "" if self.size.axis is None else f", axis {self.size.axis}"
-        name = f" ('{self.size.name}')" if self.size.name else ""
         why = f", fixed by {self.because}" if self.because else ""
-        return f"input '{self.input}'{axis}{name} is always {self.number}{why}"
+        return f"{_title(self.size, self.input)} is always {self.number}{why}"
 
     def write(self, inputs: Iterable[ir.Value]) -> None:
         """Puts the number into the shape of the ONNX input, where there is still a symbol."""
         for one in inputs:
             if one.name == self.input and one.shape is not None and self.size.axis is not None:
                 one.shape[self.size.axis] = self.number
+
+
+def _title(size: Size, input: str) -> str:
+    axis = "" if size.axis is None else f", axis {size.axis}"
+    return f"input '{input}'{axis}" + (f" ('{size.name}')" if size.name else "")
 
 
 def warning(fixed: Sequence[Fixed]) -> str:
@@ -88,26 +98,74 @@ def find_fixed(
     program: torch.export.ExportedProgram,
 ) -> list[Fixed]:
     """The sizes that are constants in a program, though `shapes` leaves them open."""
-    asked: list[Size] = []
-
-    def note(size: Size, dim: Any) -> Any:
-        asked.append(size)
-        return dim
-
-    changed(model, args, kwargs, shapes, note)
-    inputs = list(zip(input_names(program), traced_inputs(program), strict=True))
     found = []
-    for size in asked:
-        if size.position >= len(inputs):
-            continue
-        name, traced = inputs[size.position]
-        number = traced
-        if size.axis is not None and isinstance(traced, torch.Tensor):
-            number = traced.shape[size.axis]
-        constant = constant_size(number, program)
+    for size, _, name, traced in _asked(model, args, kwargs, shapes, program):
+        constant = constant_size(traced, program)
         if constant is not None:
             found.append(Fixed(size, name, constant))
     return found
+
+
+def find_bounds(
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    shapes: Any,
+    program: torch.export.ExportedProgram,
+) -> list[str]:
+    """In words, the bounds that a program has for open sizes, but that nobody asked for."""
+    found = []
+    for size, dim, name, traced in _asked(model, args, kwargs, shapes, program):
+        least, most = size_bounds(traced, program)
+        # torch takes 0 and 1 for special sizes, whatever the model.
+        wanted = max(_number(getattr(dim, "min", None), 0), 2)
+        bounds = [f"at least {least}"] if least > wanted else []
+        if most < _number(getattr(dim, "max", None), MANY):
+            bounds.append(f"at most {most}")
+        if bounds and constant_size(traced, program) is None:
+            found.append(f"{_title(size, name)} must be {' and '.join(bounds)}")
+    return found
+
+
+def _number(bound: Any, otherwise: int) -> int:
+    return bound if isinstance(bound, int) else otherwise
+
+
+def _asked(
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    shapes: Any,
+    program: torch.export.ExportedProgram,
+) -> Iterator[tuple[Size, Any, str, Any]]:
+    """Each open size, what was given for it, the input's name and what it is in a program."""
+    asked: list[tuple[Size, Any]] = []
+
+    def note(size: Size, dim: Any) -> Any:
+        asked.append((size, dim))
+        return dim
+
+    changed(model, args, kwargs, shapes, note)
+    _check_names(asked)
+    inputs = list(zip(input_names(program), traced_inputs(program), strict=True))
+    for size, dim in asked:
+        if size.position < len(inputs):
+            name, traced = inputs[size.position]
+            is_tensor = size.axis is not None and isinstance(traced, torch.Tensor)
+            yield size, dim, name, traced.shape[size.axis] if is_tensor else traced
+
+
+def _check_names(asked: Sequence[Size]) -> None:
+    """One name is for one size."""
+    first: dict[str, Size] = {}
+    for size in asked:
+        other = first.setdefault(size.name, size)
+        if size.name and other.example != size.example:
+            raise ModelError(
+                f"dynamic_shapes: '{size.name}' names sizes that differ: axis {other.axis} of "
+                f"input '{other.parameter}' is {other.example}, axis {size.axis} of input "
+                f"'{size.parameter}' is {size.example}. To mend it: give them two names"
+            )
 
 
 class _Walk:
@@ -133,7 +191,8 @@ class _Walk:
         def new(axis: int | None, dim: Any) -> Any:
             if not _is_open(dim):
                 return dim
-            return self._change(Size(position, axis, parameter, _name(dim)), dim)
+            example = value if axis is None else value.shape[axis]
+            return self._change(Size(position, axis, parameter, _name(dim), example), dim)
 
         if not isinstance(value, torch.Tensor):
             return new(None, shape)

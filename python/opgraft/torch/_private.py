@@ -609,6 +609,17 @@ def below_autograd() -> Any:
     return private("torch._C", "_AutoDispatchBelowAutograd")()
 
 
+def apply_function(function: type[torch.autograd.Function], *args: Any) -> Any:
+    """Calls an autograd function from a kernel for autograd. Inside of torch.func.grad and the like
+    torch is at the level of one of them there, as for kernels in C++; `apply`, which is for callers
+    outside, would begin with the outermost anew."""
+    if private("torch._C", "_are_functorch_transforms_active")():
+        base: Any = super(torch.autograd.Function, function)
+        with private("torch._functorch.utils", "enable_single_level_autograd_function")():
+            return base.apply(*args)
+    return function.apply(*args)  # type: ignore[no-untyped-call]
+
+
 def forward_mode() -> dict[str, Any]:
     """The names of torch.autograd.forward_ad; `_current_level` is above -1 inside of its mode."""
     private("torch.autograd.forward_ad", "_current_level")
@@ -964,6 +975,41 @@ def flat_arguments(
     in_order = {name: kwargs[name] for name in names or ()}
     leaves, structure = private("torch.utils._pytree", "tree_flatten")((args, in_order))
     return leaves if structure == expected else None
+
+
+def arguments_text(program: torch.export.ExportedProgram) -> str:
+    """How the arguments of a program are built, "*" for each tensor or number: "(*, {'a': *})"."""
+    structure = program.call_spec.in_spec
+    stars = [_Star() for _ in range(structure.num_leaves)]
+    args, kwargs = unflatten(stars, structure)
+    named = [f"{name}={value}" for name, value in kwargs.items()]
+    return f"({', '.join([*map(str, args), *named])})"
+
+
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+@contextmanager
+def undoing_transforms() -> Iterator[None]:
+    """Takes back the torch.func transforms (grad, vmap) that a capture which fails in the midst of
+    them leaves on, and that would spoil whatever comes after."""
+    functorch, hooks = private("torch._C", "_functorch"), private("torch._C", "_autograd")
+    try:
+        depth = functorch.get_dynamic_layer_stack_depth()
+        undo = functorch.pop_dynamic_layer_stack_and_undo_to_depth
+        hooked = hooks._saved_tensors_hooks_get_disabled_error_message()
+        enable, disable = hooks._saved_tensors_hooks_enable, hooks._saved_tensors_hooks_disable
+    except AttributeError as error:
+        raise moved("torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth") from error
+    try:
+        yield
+    finally:
+        if functorch.get_dynamic_layer_stack_depth() > depth:
+            undo(depth)
+        if hooked != hooks._saved_tensors_hooks_get_disabled_error_message():
+            enable() if hooked is None else disable(hooked)
 
 
 def fake_mode() -> Any:
