@@ -17,7 +17,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _aten_text, _private  # noqa: E402
+from opgraft.torch import _aten_text  # noqa: E402
+from opgraft.torch._private import operators  # noqa: E402
 from opgraft.torch.operators import TorchOperator  # noqa: E402
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
@@ -206,7 +207,7 @@ def test_torchs_own_namespaces_are_known() -> None:
                 print(name.partition("::")[0])
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert _private._OWN.issuperset(done.stdout.split())
+    assert operators._OWN.issuperset(done.stdout.split())
 
 
 def test_arguments_are_read_as_they_are_written() -> None:

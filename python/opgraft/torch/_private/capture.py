@@ -1,0 +1,153 @@
+"""What torch.export is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from opgraft.torch._private.exporter import exporter
+from opgraft.torch._private.lookup import Moved, moved, private
+
+
+def capture_strategies() -> list[type[Any]]:
+    """How torch.onnx.export captures a model, in the order in which it tries."""
+    return [
+        exporter("_capture_strategies", "TorchExportNonStrictStrategy"),
+        exporter("_capture_strategies", "TorchExportStrictStrategy"),
+        exporter("_capture_strategies", "TorchExportDraftExportStrategy"),
+    ]
+
+
+def hint(size: torch.SymInt) -> int | None:
+    """The size that a symbol has in the example it was traced with."""
+    found = getattr(size.node, "hint", None)
+    return None if found is None else int(found)
+
+
+def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
+    """The shapes for torch.export, which takes no names of dimensions; whether there were any."""
+    shapes, is_named = exporter("_dynamic_shapes", "convert_str_to_export_dim")(dynamic_shapes)
+    return shapes, bool(is_named)
+
+
+def is_open_hint(dim: Any) -> bool:
+    """Whether it is Dim.AUTO or Dim.DYNAMIC, with bounds or without."""
+    hint = private("torch.export.dynamic_shapes", "_DimHint")
+    return isinstance(dim, hint) and dim.type.name != "STATIC"
+
+
+def _interned() -> dict[str, int]:
+    """The names of files that torch's traces have as numbers; where it keeps them."""
+    try:
+        return dict(private("torch._logging.structured", "INTERN_TABLE"))
+    except Moved:  # the report does without
+        return {}
+
+
+@dataclass(frozen=True)
+class Specialisation:
+    """Where a draft of an export took the example's way."""
+
+    text: str  #: "file, line 3: code: x is True"
+    expression: str
+    sources: tuple[str, ...]  #: of the sizes in it, such as "L['x'].size()[0]"
+
+    def fixes(self, parameter: str, axis: int | None) -> bool:
+        """Whether it says what a size of that parameter is."""
+        size = "" if axis is None else f".size()[{axis}]"
+        return self.expression.startswith("Eq(") and any(
+            source.startswith(f"L['{parameter}']") and source.endswith(size)
+            for source in self.sources
+        )
+
+
+def specialisations(program: Any) -> list[Specialisation]:
+    report: Any = getattr(program, "_report", None)
+    files = {number: name for name, number in _interned().items()}
+    found = []
+    for failure in getattr(report, "failures", ()):
+        data = failure.data
+        stack = data.get("user_stack") or [{}]
+        last = stack[-1]
+        file = f"{files[last['filename']]}, " if last.get("filename") in files else ""
+        where = f"{file}line {last['line']}: {last.get('loc')}: " if "line" in last else ""
+        what = data.get("expr") or data.get("op") or data.get("reason") or ""
+        taken = f" is {data['result']}" if "result" in data else ""
+        kind = str(getattr(failure.failure_type, "name", failure.failure_type))
+        text = f"{where}{kind.lower().replace('_', ' ')}: {what}{taken}"
+        sources = (data.get("symbol_to_sources") or {}).values()
+        found.append(Specialisation(text, str(what), tuple(map(str, sources))))
+    return found
+
+
+def is_refused_size(error: BaseException | None) -> bool:
+    """Whether torch.export says that the sizes of the example, or what the model does with them,
+    contradict `dynamic_shapes`."""
+    if isinstance(
+        error, private("torch.fx.experimental.symbolic_shapes", "ConstraintViolationError")
+    ):
+        return True
+    kind = getattr(getattr(error, "error_type", None), "name", "")
+    is_about = kind == "INVALID_INPUT" and "dynamic_shapes" in str(error)
+    return kind == "CONSTRAINT_VIOLATION" or is_about
+
+
+@contextmanager
+def fake_functions(
+    functions: Mapping[Any, Callable[..., Any]], decompositions: Mapping[Any, Callable[..., Any]]
+) -> Iterator[None]:
+    """Makes torch use these functions for operators on fake tensors, where it has none itself, and
+    these decompositions in the place of its own."""
+    composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
+    known = private("torch._subclasses.fake_impls", "op_implementations_dict")
+    added = {one: function for one, function in functions.items() if one not in known}
+    targets = {**added, **decompositions}
+    before = {one: dict(one.py_kernels) for one in targets}
+    for target, function in targets.items():
+        if target.has_kernel_for_dispatch_key(composite):
+            target.py_kernels[composite] = function  # else it would be taken apart as ever
+        if target in added:
+            known[target] = _as_fake(function)
+        target._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for target in targets:
+            if target in added:
+                known.pop(target, None)
+            target.py_kernels.clear()
+            target.py_kernels.update(before[target])
+            target._dispatch_cache.clear()
+
+
+def _as_fake(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(mode: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+        with mode:
+            return function(*args, **kwargs)
+
+    return run
+
+
+@contextmanager
+def undoing_transforms() -> Iterator[None]:
+    """Takes back the torch.func transforms (grad, vmap) that a capture which fails in the midst of
+    them leaves on, and that would spoil whatever comes after."""
+    functorch, hooks = private("torch._C", "_functorch"), private("torch._C", "_autograd")
+    try:
+        depth = functorch.get_dynamic_layer_stack_depth()
+        undo = functorch.pop_dynamic_layer_stack_and_undo_to_depth
+        hooked = hooks._saved_tensors_hooks_get_disabled_error_message()
+        enable, disable = hooks._saved_tensors_hooks_enable, hooks._saved_tensors_hooks_disable
+    except AttributeError as error:
+        raise moved("torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth") from error
+    try:
+        yield
+    finally:
+        if functorch.get_dynamic_layer_stack_depth() > depth:
+            undo(depth)
+        if hooked != hooks._saved_tensors_hooks_get_disabled_error_message():
+            enable() if hooked is None else disable(hooked)

@@ -1,0 +1,157 @@
+"""Torch's operators: their names, their schemas, and who defines them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from opgraft.torch._private.lookup import moved, private
+
+OpOverload = torch._ops.OpOverload
+
+
+def name_of(overload: OpOverload) -> tuple[str, str]:
+    """The name of an operator with its namespace, and the overload's, "" for the default."""
+    name, _, overload_name = str(overload.name()).partition(".")  # type: ignore[no-untyped-call]
+    return name, "" if overload_name == "default" else overload_name
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of an operator, as torch's schema has it."""
+
+    name: str
+    type: str  #: such as "Optional[List[int]]"
+    count: int | None  #: of a list that one number may stand for
+    is_keyword: bool
+    has_default: bool
+    default: Any
+
+
+def schema_of(overload: OpOverload) -> tuple[list[Argument], list[str]]:
+    """The arguments of an operator, and the types of what it gives."""
+    try:
+        schema = overload._schema
+        arguments = [
+            Argument(
+                argument.name,
+                str(argument.real_type),
+                argument.N,  # type: ignore[attr-defined]
+                argument.kwarg_only,
+                argument.has_default_value(),
+                argument.default_value,
+            )
+            for argument in schema.arguments
+        ]
+        returns = [str(value.real_type) for value in schema.returns]
+    except AttributeError as error:
+        raise moved("OpOverload._schema") from error
+    return arguments, returns
+
+
+def overload_name(overload: OpOverload) -> str:
+    return ".".join(filter(None, name_of(overload)))
+
+
+def is_mutable(overload: OpOverload) -> bool:
+    return bool(overload._schema.is_mutable)
+
+
+def is_builtin(target: Any) -> bool:
+    """Whether a node does not call an operator but Python itself, such as operator.getitem."""
+    return not isinstance(target, (OpOverload, private("torch._ops", "HigherOrderOperator")))
+
+
+def namespace_of(overload: OpOverload) -> str:
+    return str(overload.namespace)
+
+
+def changed_arguments(overload: OpOverload) -> list[str]:
+    """The names of the arguments that an operator writes to."""
+    arguments = overload._schema.arguments
+    return [one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write]
+
+
+def find_operator(name: str, overload: str) -> Any:
+    """`torch.ops.<namespace>.<name>.<overload>`, or None."""
+    namespace, _, rest = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), rest, None)
+    found = getattr(packet, overload or "default", None)
+    return found if isinstance(found, OpOverload) else None
+
+
+#: The namespaces of what torch itself defines in C++. `prim` is TorchScript's.
+_OWN = frozenset(
+    """_c10d_functional _c10d_functional_autograd _dtensor _native_aot _quantized _test aten c10d
+    fsdp inductor inductor_prims mkl mkldnn mkldnn_prepacked onednn prepacked prim profiler
+    quantization quantized sparse static_runtime symm_mem""".split()
+)
+
+
+def is_torchs_own(overload: OpOverload) -> bool:
+    """Whether it is one of torch's own operators in C++."""
+    is_python = definition_file(overload).endswith(".py")
+    return namespace_of(overload) in _OWN and not is_python
+
+
+def definition_file(overload: OpOverload) -> str:
+    """The source that defines an operator, as its registration has it."""
+    dump = str(private("torch._C", "_dispatch_dump")(overload_name(overload)))
+    line = next((line for line in dump.splitlines() if line.startswith("debug: ")), "")
+    return line.removeprefix("debug: registered at ").rpartition(":")[0]
+
+
+def defining_module(overload: OpOverload) -> str:
+    """The Python module that defines an operator; empty where that cannot be told."""
+    definition = private("torch._library.custom_ops", "OPDEFS").get(overload_name(overload))
+    if definition is not None:
+        return str(getattr(getattr(definition, "_init_fn", None), "__module__", ""))
+    file = definition_file(overload)
+    found = (name for name, one in sys.modules.items() if getattr(one, "__file__", None) == file)
+    return next(found, "")
+
+
+def functional_overloads(name: str) -> list[Any]:
+    """All forms of an operator (namespace::name) that write into none of their arguments."""
+    namespace, _, operator = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), operator, None)
+    if not isinstance(packet, private("torch._ops", "OpOverloadPacket")):
+        return []
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    try:
+        return [overload for overload in overloads if not overload._schema.is_mutable]
+    except AttributeError as error:
+        raise moved("OpOverload._schema") from error
+
+
+def parameters_of(overload: Any) -> list[tuple[str, str, Any]]:
+    """Name, type and default value (None if there is none) of each argument of an operator."""
+    try:
+        return [
+            (argument.name, str(argument.real_type), argument.default_value)
+            for argument in overload._schema.arguments
+        ]
+    except AttributeError as error:
+        raise moved("OpOverload._schema") from error
+
+
+def returns_of(overload: Any) -> list[str]:
+    """The types of what an operator gives."""
+    return [str(value.real_type) for value in overload._schema.returns]
+
+
+def schema_text(overload: Any) -> str:
+    return str(overload._schema)
+
+
+def find_target(name: str) -> Any:
+    """What nodes of torch.export call for namespace::name.overload, or None."""
+    namespace, _, rest = name.partition("::")
+    operator, _, overload = rest.partition(".")
+    if namespace in ("_operator", "math"):
+        return getattr(importlib.import_module(namespace), operator, None)
+    return getattr(getattr(getattr(torch.ops, namespace), operator, None), overload, None)

@@ -1,0 +1,96 @@
+"""Arguments in their structures, and tensors without data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from opgraft.torch._private.lookup import moved, private
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """The leaves of nested lists, tuples, dicts and such; None is one."""
+    leaves, shape = private("torch.utils._pytree", "tree_flatten")(tree)
+    return leaves, shape
+
+
+def unflatten(leaves: Sequence[Any], shape: Any) -> Any:
+    return private("torch.utils._pytree", "tree_unflatten")(list(leaves), shape)
+
+
+def flatten_once(tree: Any) -> tuple[list[Any], Any]:
+    """What a tree is made of, which may be trees; a leaf is made of itself."""
+    children, shape = private("torch.utils._pytree", "tree_flatten")(
+        tree, is_leaf=lambda one: one is not tree
+    )
+    return children, shape
+
+
+def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
+    return private("torch.utils._pytree", "tree_map")(function, tree)
+
+
+def split_arguments(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """As in torch.onnx.export, a dict at the end of the arguments is the named ones."""
+    if not kwargs and args and isinstance(args[-1], dict):
+        return tuple(args[:-1]), args[-1]
+    return tuple(args), kwargs
+
+
+def tree_leaves(tree: Any) -> list[Any]:
+    leaves: list[Any] = private("torch.utils._pytree", "tree_leaves")(tree)
+    return leaves
+
+
+def flat_arguments(
+    program: torch.export.ExportedProgram, args: Any, kwargs: dict[str, Any]
+) -> list[Any] | None:
+    """The leaves of the arguments in the order of the program's, or None where they are built in
+    another way."""
+    expected = program.call_spec.in_spec
+    try:
+        names = expected.children()[1].context
+    except AttributeError as error:
+        raise moved("TreeSpec.children") from error
+    if set(names or ()) != set(kwargs):
+        return None
+    in_order = {name: kwargs[name] for name in names or ()}
+    leaves, structure = private("torch.utils._pytree", "tree_flatten")((args, in_order))
+    return leaves if structure == expected else None
+
+
+def arguments_text(program: torch.export.ExportedProgram) -> str:
+    """How the arguments of a program are built, "*" for each tensor or number: "(*, {'a': *})"."""
+    structure = program.call_spec.in_spec
+    stars = [_Star() for _ in range(structure.num_leaves)]
+    args, kwargs = unflatten(stars, structure)
+    named = [f"{name}={value}" for name, value in kwargs.items()]
+    return f"({', '.join([*map(str, args), *named])})"
+
+
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+def fake_mode() -> Any:
+    """A mode under which tensors have no data."""
+    environment = private("torch.fx.experimental.symbolic_shapes", "ShapeEnv")(
+        allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False
+    )
+    made = private("torch._subclasses.fake_tensor", "FakeTensorMode")
+    return made(allow_non_fake_inputs=True, shape_env=environment)
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, private("torch._subclasses.fake_tensor", "FakeTensor"))
+
+
+def has_fakes(tree: Any) -> bool:
+    """Whether some tensor has no data."""
+    tensors = [one for one in tree_leaves(tree) if isinstance(one, torch.Tensor)]
+    return any(is_fake(one) or one.is_meta for one in tensors)
