@@ -14,14 +14,14 @@ import pytest
 
 pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install opgraft[sklearn]")
 
-import skl2onnx  # noqa: E402
-from skl2onnx.common.data_types import FloatTensorType, Int64TensorType  # noqa: E402
-from sklearn.base import BaseEstimator, TransformerMixin  # noqa: E402
-from sklearn.decomposition import NMF  # noqa: E402
+import skl2onnx
+from skl2onnx.common.data_types import FloatTensorType, Int64TensorType
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import NMF
 
-import opgraft  # noqa: E402
-import opgraft.sklearn  # noqa: E402
-from conftest import SEEDS, Write  # noqa: E402
+import opgraft
+import opgraft.sklearn
+from conftest import SEEDS, Write
 
 
 def document() -> list[str]:

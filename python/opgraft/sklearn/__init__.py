@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opgraft.sklearn._convert_sklearn import add_pyop, convert_sklearn
+    from opgraft.sklearn._report import PythonStep, python_steps
+    from opgraft.sklearn._to_onnx import to_onnx
 
-__all__ = ["add_pyop", "convert_sklearn"]
+__all__ = ["PythonStep", "add_pyop", "convert_sklearn", "python_steps", "to_onnx"]
 
 _LAZY = {
+    "PythonStep": "_report",
     "add_pyop": "_convert_sklearn",
     "convert_sklearn": "_convert_sklearn",
+    "python_steps": "_report",
+    "to_onnx": "_to_onnx",
 }
 
 

@@ -1,4 +1,4 @@
-"""`convert_sklearn`, which takes converters that add nodes of any domain, and `add_pyop` for them."""
+"""`convert_sklearn`, whose converters may add nodes of any domain, and `add_pyop` for them."""
 
 from __future__ import annotations
 
