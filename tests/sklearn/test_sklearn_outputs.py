@@ -305,18 +305,34 @@ def test_several_outputs() -> None:
     assert (label == several.predict(X)).all() and len(probabilities) == 2
 
 
-def test_chains() -> None:
+@pytest.mark.parametrize("link, in_python", [(Ridge(), []), (KernelRidge(), ["KernelRidge"] * 3)])
+def test_a_chain_of_regressors(link: Any, in_python: list[str]) -> None:
     targets = np.stack([y, X[:, 0] + y, 2 * y], 1).astype(float)
-    fitted = RegressorChain(KernelRidge(), order=[2, 0, 1]).fit(X, targets)
+    fitted = RegressorChain(link, order=[2, 0, 1]).fit(X, targets)
     model = opgraft.sklearn.to_onnx(fitted, X)
+    assert python_steps(model) == in_python
     (output,) = run(model, {"X": X}).values()
     np.testing.assert_allclose(output, fitted.predict(X), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "link, in_python",
+    [
+        (LogisticRegression(**LOGISTIC), []),
+        (make_pipeline(StandardScaler(), LogisticRegression(**LOGISTIC)), []),
+        (make_pipeline(StandardScaler(), NearestCentroid()), ["NearestCentroid"] * 2),
+    ],
+)
+def test_a_chain_of_classifiers(link: Any, in_python: list[str]) -> None:
     labels = np.stack([y > 1, y > 0], 1).astype(np.int64)
-    fitted = ClassifierChain(LogisticRegression(**LOGISTIC), order=[1, 0]).fit(X, labels)
+    fitted = ClassifierChain(link, order=[1, 0]).fit(X, labels)
     model = opgraft.sklearn.to_onnx(fitted, X)
+    assert python_steps(model) == in_python
     label, probabilities = run(model, {"X": X}).values()
     assert (label == fitted.predict(X)).all()
     np.testing.assert_allclose(probabilities, fitted.predict_proba(X), atol=1e-4)
+    model = opgraft.sklearn.to_onnx(fitted, X, methods=["predict_proba", "predict"])
+    assert python_steps(model) == in_python
 
 
 def test_texts_and_sparse_results() -> None:

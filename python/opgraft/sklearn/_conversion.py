@@ -16,7 +16,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from opgraft._errors import Error
-from opgraft.sklearn import _glue, _methods, _nodes, _private
+from opgraft.sklearn import _chains, _glue, _methods, _nodes, _private
 from opgraft.sklearn._methods import Output
 from opgraft.sklearn._recording import Call, steps_of
 
@@ -67,8 +67,14 @@ class Conversion:
             return skl2onnx.convert_sklearn(
                 self.model,
                 initial_types=list(initial_types),
-                custom_conversion_functions=dict.fromkeys(types, self._convert),
-                custom_shape_calculators=dict.fromkeys(types, self._shapes),
+                custom_conversion_functions={
+                    **dict.fromkeys(types, self._convert),
+                    **_chains.CONVERTERS,
+                },
+                custom_shape_calculators={
+                    **dict.fromkeys(types, self._shapes),
+                    **_chains.SHAPES,
+                },
                 custom_parsers=dict.fromkeys(types, self._parse),
                 **arguments,
             )

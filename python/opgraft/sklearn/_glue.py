@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import KBinsDiscretizer
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-from opgraft.sklearn import _private
+from opgraft.sklearn import _chains, _private
 
 Parser = Callable[[Any, Any, Any, Any, Any], Any]
 
@@ -24,6 +24,8 @@ def parser_for(model: Any) -> Parser | None:
     """What converts it, or None."""
     if type(model) in _VARIANTS and _VARIANTS[type(model)](model):
         return _parse_variant
+    if _chains.takes(model):
+        return _chains.parse
     inner = inner_of(model)
     if inner is None:
         return None
