@@ -112,6 +112,8 @@ def table(rows: list[dict[str, Any]]) -> str:
             own = row["name"] in row["steps"]
             what = "Python" if own else f"native but for {', '.join(dict.fromkeys(row['steps']))}"
             reason = row["because"]
+            if reason.startswith("the runtime "):
+                reason = reason.partition(":")[0].replace(" it", " skl2onnx's conversion")
             reason = "" if "has no converter" in reason else f": {reason}"
             what += reason if len(reason) < 140 else reason[:137] + "..."
         else:

@@ -84,12 +84,19 @@ def add(
         layout=layout,
         columns=columns or [""],
         casts=_cast_to(X, floats(operator.inputs)),
-        copies=int(not is_ours(estimator) or isinstance(estimator, FunctionTransformer)),
+        copies=int(_may_write(estimator)),
         format=FORMAT,
     )
     container.nodes[-1].doc_string = f"{type(estimator).__module__}.{type(estimator).__name__}" + (
         f": {because}" if because else ""
     )
+
+
+def _may_write(estimator: Any) -> bool:
+    """Whether it may write to its input, which is the runtime's memory."""
+    if isinstance(estimator, FunctionTransformer):
+        return not (estimator.func is None or isinstance(estimator.func, np.ufunc))
+    return not is_ours(estimator)
 
 
 def _cast_to(X: Any, real: str) -> str:
