@@ -24,6 +24,7 @@ from sklearn.impute import MissingIndicator, SimpleImputer  # noqa: E402
 from sklearn.kernel_ridge import KernelRidge  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
 from sklearn.mixture import GaussianMixture  # noqa: E402
+from sklearn.model_selection import TunedThresholdClassifierCV  # noqa: E402
 from sklearn.multioutput import (  # noqa: E402
     ClassifierChain,
     MultiOutputClassifier,
@@ -210,8 +211,10 @@ def test_a_function_of_a_users(functions: Any) -> None:
     for function in (functions.ratio, functions.in_place):
         steps = (StandardScaler(), FunctionTransformer(function), Ridge())
         fitted = make_pipeline(*steps).fit(X, y)
-        model = opgraft.sklearn.to_onnx(fitted, X)
+        model = opgraft.sklearn.to_onnx(fitted, given := X.copy())
+        assert (given == X).all()
         (step,) = opgraft.sklearn.python_steps(model)
+        assert step.estimator.endswith("FunctionTransformer")
         assert step.allow == (f"{functions.__name__}.{function.__name__}",)
         for allow in (step.allow, [functions.__name__]):
             given = X.copy()
@@ -220,6 +223,20 @@ def test_a_function_of_a_users(functions: Any) -> None:
             assert (given == X).all()
         with pytest.raises(opgraft.PolicyError, match=step.allow[0]):
             opgraft.InferenceSession(model)
+
+
+def test_a_function_that_writes_inside_a_step(functions: Any) -> None:
+    """The runtime's memory is nobody's to write to, at whatever depth."""
+    inner = make_pipeline(FunctionTransformer(functions.in_place), NearestCentroid())
+    fitted = TunedThresholdClassifierCV(inner, cv=2).fit(X.copy(), y > 1)
+    given = X.copy()
+    model = opgraft.sklearn.to_onnx(fitted, given, options={"zipmap": False})
+    assert (given == X).all()
+    assert python_steps(model) == ["TunedThresholdClassifierCV"]
+    given = X.copy()
+    label, _ = run(model, {"X": given}, [functions.__name__]).values()
+    assert (given == X).all()
+    assert (label == fitted.predict(X.copy())).all()
 
 
 def test_a_function_of_numpys_asks_nobody() -> None:

@@ -256,6 +256,16 @@ def test_other_attributes(nmf: onnx.ModelProto, attributes: Any, message: str) -
         opgraft.InferenceSession(change(nmf, **attributes))
 
 
+def test_our_module_runs_nothing_but_its_class(nmf: onnx.ModelProto) -> None:
+    """It needs no allowance, so it must not lend one."""
+    for name in ("ModelError", "Sequence", "Any", "np.load"):
+        with pytest.raises((opgraft.PolicyError, opgraft.PyOpError, opgraft.ModelError)) as caught:
+            opgraft.InferenceSession(change(nmf, class_name=name))
+        assert "not allowed" in str(caught.value) or "expected" in str(caught.value)
+    with pytest.raises(opgraft.PolicyError):
+        opgraft.InferenceSession(change(nmf, module="opgraft.sklearn._store"))
+
+
 def test_files_are_not_read() -> None:
     vectorizer = CountVectorizer(input="filename", vocabulary={"root": 0})
     data = _store.dump(CountVectorizer(vocabulary={"root": 0}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -127,7 +128,7 @@ def describe(
     outputs = []
     for method in methods:
         name, _, place = method.partition(".")
-        result = getattr(estimator, name)(X)
+        result = getattr(estimator, name)(copy.copy(X))
         if place:
             results = [(method, result[int(place)])]
         elif isinstance(result, list) and name in ("predict_proba", "predict_log_proba"):

@@ -93,10 +93,15 @@ def add(
 
 
 def _may_write(estimator: Any) -> bool:
-    """Whether it may write to its input, which is the runtime's memory."""
-    if isinstance(estimator, FunctionTransformer):
-        return not (estimator.func is None or isinstance(estimator.func, np.ufunc))
-    return not is_ours(estimator)
+    """Whether it, or a step in it, may write to its input, which is the runtime's memory."""
+    for place in walk(estimator):
+        value = place.value
+        if isinstance(value, FunctionTransformer):
+            if not (value.func is None or isinstance(value.func, np.ufunc)):
+                return True
+        elif hasattr(value, "fit") and not is_ours(value):
+            return True
+    return False
 
 
 def _cast_to(X: Any, real: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,7 +43,7 @@ def record(estimator: Any, X: Any, methods: list[str]) -> dict[int, Call]:
     steps = steps_of(estimator)
     with _watched(steps, calls), joblib.parallel_config(backend="sequential"):
         for method in methods:
-            getattr(estimator, method.partition(".")[0])(X)
+            getattr(estimator, method.partition(".")[0])(fresh(X))
     return calls
 
 
@@ -67,13 +68,16 @@ def _watch(
     @functools.wraps(function)
     def watched(*arguments: Any, **named: Any) -> Any:
         given = arguments[0] if arguments else named.get("X")
+        is_new = given is not None and id(step) not in calls
+        seen = fresh(given) if is_new else None
         result = function(*arguments, **named)
-        if given is not None and id(step) not in calls:
-            calls[id(step)] = Call(step, method, _dense(given))
+        if is_new:
+            calls[id(step)] = Call(step, method, seen)
         return result
 
     return watched
 
 
-def _dense(X: Any) -> Any:
-    return X.toarray() if scipy.sparse.issparse(X) else X
+def fresh(X: Any) -> Any:
+    """A dense copy: functions of users may write to what they get."""
+    return X.toarray() if scipy.sparse.issparse(X) else copy.copy(X)

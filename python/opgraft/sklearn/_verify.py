@@ -11,6 +11,7 @@ import scipy.sparse
 
 import opgraft
 from opgraft.sklearn import _report
+from opgraft.sklearn._recording import fresh
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # the latter of the largest value
 _ROUNDING = 2.0**-22  # of float32, in which most of a converted model computes
@@ -27,7 +28,7 @@ def open_session(model: Any) -> Any:
 def result_of(estimator: Any, method: str, X: Any) -> Any:
     """What a method gives, as an array."""
     name, _, place = method.partition(".")
-    result = getattr(estimator, name)(X)
+    result = getattr(estimator, name)(fresh(X))
     if place:
         result = result[int(place)]
     if isinstance(result, list):

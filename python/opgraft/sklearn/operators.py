@@ -84,6 +84,8 @@ class Estimator:
         for method, place, dtype, rank in self._calls:
             name = method.__name__
             if name not in results:
+                if results and self._copies:
+                    X = self._arrange(inputs)  # the method before may have written to it
                 results[name] = method(X)
             result = results[name] if place is None else results[name][place]
             outputs.append(_as_output(result, dtype, rank))
