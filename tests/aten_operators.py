@@ -54,19 +54,7 @@ UNCHECKED = (
     r"slice_inverse|_thnn.*|thnn.*|slow_.*",
     r"embedding_bag|batch_norm_update_stats",  # were found to crash
     r"from_file",  # reads and writes files
-    # Read or write out of bounds, or end the process, where they are called with:
-    r"lstm|(gru|rnn_tanh|rnn_relu)\.data",  # weights of other sizes (oneDNN); no batch_sizes
-    r"native_group_norm",  # N, C, HxW whose product overflows to the right number
-    r"repeat_interleave\.(self_)?Tensor",  # repeats whose sum overflows
-    r"scaled_dot_product_attention",  # fewer keys than values
-    r"_?upsample_(nearest.*d|bicubic2d|bicubic2d_aa|bilinear2d_aa)",  # tiny scales; not .vec
-    r"linalg_eigvals",  # NaN
-    r"div(ide)?\.(Tensor|Scalar)_mode",  # the smallest integer by -1, truncated
-    r"grid_sampler(_[23]d)?",  # a mode that there is not: the result is uninitialized
 )
-
-#: They compute the scales themselves, or refuse those that do not fit.
-SAFE_OVERLOADS = r"_?upsample_.*\.vec"
 
 #: These leave memory as they find it: the kernel hands on zeros in its place.
 UNINITIALIZED = r"(new_)?empty.*|resize(_as)?"
@@ -76,16 +64,16 @@ INTERNAL = set(
     """_adaptive_avg_pool2d _adaptive_avg_pool3d _aminmax _cdist_forward _conj _conj_copy
     _conj_physical _convolution _convolution_mode _ctc_loss _dim_arange _euclidean_dist
     _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors _int_mm
-    _is_all_true _is_any_true _linalg_det _linalg_eigh _linalg_slogdet
-    _linalg_solve_ex _linalg_svd _log_softmax _logcumsumexp _lu_with_info
+    _is_all_true _is_any_true _linalg_det _linalg_eigh _linalg_eigvals _linalg_slogdet
+    _linalg_solve_ex _linalg_svd _log_softmax _logcumsumexp _lu_with_info _masked_softmax
     _native_batch_norm_legit _native_batch_norm_legit_functional
-    _neg_view _neg_view_copy _pad_circular _pad_enum
-    _prelu_kernel _reshape_copy _safe_softmax _sample_dirichlet
-    _scaled_dot_product_attention_math _shape_as_tensor
+    _native_batch_norm_legit_no_training _neg_view _neg_view_copy _pad_circular _pad_enum
+    _pdist_forward _prelu_kernel _reshape_copy _safe_softmax _sample_dirichlet
+    _scaled_dot_product_attention_math _scaled_dot_product_flash_attention_for_cpu _shape_as_tensor
     _softmax _standard_gamma _to_copy _to_sparse _trilinear _unique _unique2 _unsafe_index
-    _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
-    _upsample_nearest_exact2d _upsample_nearest_exact3d __and__ __or__ __xor__
-    __lshift__ __rshift__""".split()
+    _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_lanczos2d_aa
+    _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d __and__ __or__
+    __xor__ __lshift__ __rshift__""".split()
 )
 
 #: Results that are numbers make sense for these alone.
@@ -133,8 +121,6 @@ def is_listed(name: str) -> bool:
     base = name.partition(".")[0]
     if base.startswith("_") and base not in INTERNAL:
         return False
-    if re.fullmatch(SAFE_OVERLOADS, name):
-        return True
     return not any(re.fullmatch(pattern, each) for pattern in UNCHECKED for each in (base, name))
 
 

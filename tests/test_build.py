@@ -64,6 +64,34 @@ def test_a_wrong_declaration_is_told(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["add_one.cc"]
 
 
+@pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=needs_clang)])
+def test_what_is_wrong_is_said_last(tmp_path: Path, compiler: str) -> None:
+    """Behind all that the compiler says, with the author's own lines."""
+    right = operator_source("AddOne", "x[i] + 1")
+    wrong = right.replace('.Shape(opgraft::SameAs("x"))', "").replace("AddOne", "Wrong")
+    (tmp_path / "add_one.cc").write_text(right + wrong)
+    done = command("build", "add_one.cc", "--compiler", compiler, cwd=tmp_path)
+    assert done.returncode == 1
+    said, _, last = done.stderr.partition("opgraft: Error: ")
+    heading, line = last.splitlines()
+    assert heading == "add_one.cc does not compile. What is wrong (more of it above):"
+    sentence = "the kernel takes ready-made outputs, so that the operator needs a shape rule: "
+    place, text = line.strip().split(": ", 1)
+    assert text.startswith(sentence) and sentence in said
+    first = 1 + right.count("\n")
+    assert place in [f"add_one.cc:{number}" for number in range(first, first + 7)]
+    (tmp_path / "add_one.cc").write_text(right.replace("test.build::", ""))
+    done = command("build", "add_one.cc", "--compiler", compiler, cwd=tmp_path)
+    assert done.stderr.endswith('\n  add_one.cc:2: an operator is called "domain::Name"\n')
+
+
+def test_a_pack_without_operators_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.cc").write_text("#include <opgraft/op.h>\n")
+    done = command("build", "empty.cc", cwd=tmp_path)
+    assert done.returncode == 1 and "libempty.so: its sources declare no operator" in done.stderr
+    assert not (tmp_path / "libempty.so").exists()
+
+
 def test_a_static_cpp_runtime(tmp_path: Path) -> None:
     """What docs/building.md says for machines whose libstdc++ is older."""
     (tmp_path / "add_one.cc").write_text(operator_source("AddOne", "x[i] + 1"))
@@ -95,7 +123,7 @@ class Workshop:
         )
         for name in SYMBOLS:
             (self.adapter / f"{name}.cc").write_text(
-                f"#include <shown.h>\nlong {name}_pack[9];\n"
+                f"#include <shown.h>\nlong {name}_pack[] = {{0, 0, 0, 1}};\n"
                 f"SHOWN long* {name}() {{ return {name}_pack; }}\n"
             )
         # A function that wants to be seen, and must not.

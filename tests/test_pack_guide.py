@@ -1,4 +1,4 @@
-"""The C++ of docs/packs.md, compiled as one pack and run."""
+"""The C++ of docs/packs.md, compiled block by block, linked to one pack and run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ GUIDE = REPOSITORY / "docs" / "packs.md"
 
 @pytest.fixture(scope="module")
 def guide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = tmp_path_factory.mktemp("guide") / "guide.cc"
-    source.write_text("\n".join(re.findall(r"```cpp\n(.*?)```", GUIDE.read_text(), re.S)))
-    return build_pack([source])
+    """Each block is a source of its own."""
+    folder = tmp_path_factory.mktemp("guide")
+    sources = []
+    for number, block in enumerate(re.findall(r"```cpp\n(.*?)```", GUIDE.read_text(), re.S)):
+        sources.append(folder / f"block_{number}.cc")
+        sources[-1].write_text(block)
+    return build_pack(sources)
 
 
 FLOATS = np.float32([3, 1, 2, 3])

@@ -186,14 +186,17 @@ def _check(sources: Sequence[Path], output: Path) -> None:
         raise Error(f"there is no folder {output.parent}, where {output.name} is to be written")
 
 
-# The first members of OpgraftPack (opgraft/c_api.h).
+# The members of OpgraftPack (opgraft/c_api.h).
 _ASK = """
 import ctypes, sys
 class Pack(ctypes.Structure):
-    _fields_ = [("version", ctypes.c_uint32), ("problem", ctypes.c_char_p)]
+    _fields_ = [("version", ctypes.c_uint32), ("problem", ctypes.c_char_p),
+                ("operators", ctypes.c_void_p), ("operator_count", ctypes.c_size_t)]
 ask = ctypes.CDLL(sys.argv[1]).opgraft_pack
 ask.restype = ctypes.POINTER(Pack)
-sys.stdout.buffer.write(ask().contents.problem or b"")
+pack = ask().contents
+empty = b"its sources declare no operator: OPGRAFT_OP(\\"my.domain::Name\\")..."
+sys.stdout.buffer.write(pack.problem or (b"" if pack.operator_count else empty))
 """
 
 

@@ -11,12 +11,30 @@ from opgraft import __version__, _build, _doctor, _new, _packs, _run, _run_tests
 from opgraft._errors import Error
 from opgraft._prepare import prepare
 
+#: The exit status of a program that nobody reads any more, as shells have it: 128 + SIGPIPE.
+_NOBODY_READS = 141
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit status is 0, 1 for an error, 2 for wrong use."""
+    try:
+        try:
+            return _main(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # as in opgraft doctor model.onnx | head -3
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):  # which are flushed again at the end
+            os.dup2(nothing, stream.fileno())
+        return _NOBODY_READS
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.command(options))
+    except BrokenPipeError:
+        raise
     except (Error, OSError) as error:
         print(f"opgraft: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

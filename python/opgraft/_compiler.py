@@ -13,7 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from opgraft import _refusals
 from opgraft._errors import Error, UnavailableError
+from opgraft._library import get_include
 
 # What the SDK needs of C++20, by the macro that a compiler or its library has for it.
 _NEEDED = {
@@ -130,7 +132,7 @@ def translate(compiler: Compiler, translations: Iterable[Translation]) -> None:
                 diagnosis = future.result()
                 diagnosis.show()
                 if not diagnosis.is_good:
-                    raise Error(f"{one.source} does not compile; see above")
+                    raise Error(_refusal(one.source, diagnosis))
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -141,6 +143,15 @@ def _translate(compiler: Compiler, one: Translation) -> Diagnosis:
     if diagnosis.is_good:
         unfinished.replace(one.target)
     return diagnosis
+
+
+def _refusal(source: Path, diagnosis: Diagnosis) -> str:
+    """What is said last: the sentences of the declarations' checks, where one is broken."""
+    found = _refusals.find(diagnosis.text, get_include())
+    if not found:
+        return f"{source} does not compile; see above"
+    lines = [f"  {one.place or source}: {one.text}" for one in found]
+    return "\n".join([f"{source} does not compile. What is wrong (more of it above):", *lines])
 
 
 def _argument(given: str | os.PathLike[str]) -> str:

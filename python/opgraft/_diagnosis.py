@@ -11,6 +11,7 @@ from typing import Any
 from opgraft import _stubs, _survey
 from opgraft._examination import NOT_FOUND, Examination
 from opgraft._locate import locate
+from opgraft._permissions import allowing, module_of, permissions_of
 from opgraft._stubs import Stub
 from opgraft._survey import Operator, Survey
 
@@ -18,7 +19,6 @@ OK, MISSING, BAD = "ok", "missing", "bad"
 
 #: The domains of operators that ONNX Runtime may have, for one that cannot be asked.
 RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
-_ATEN_DOMAIN = "org.pytorch.aten"
 _EXTENSIONS_DOMAIN = "ai.onnx.contrib"
 
 # ONNX's operators that are functions of others, which a runtime need not have kernels for.
@@ -53,6 +53,8 @@ class Finding:
     #: What to do about it, in words or as the line to write.
     remedy: str | None = None
     stub: Stub | None = None
+    #: The names among what is missing that the host must allow.
+    permissions: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, operator: Operator, run_by: str) -> Finding:
@@ -99,13 +101,6 @@ class Diagnosis:
     trial: Trial
 
 
-def module_of(operator: Operator, survey: Survey) -> str | None:
-    """The Python module that the model says runs an operator."""
-    if operator.is_pyop:
-        return None if operator.is_referring else operator.module
-    return survey.modules.get(operator.full_name)
-
-
 class Judge:
     """Judges the operators of a model one by one."""
 
@@ -142,11 +137,12 @@ class Judge:
             finding.operator = "PyOp"
             finding.run_by = "a Python class that the calls of its function name"
             return finding
+        if operator.is_in_libtorch:
+            return self._judge_aten(operator, finding)
+        if operator.torch_operator:
+            return self._judge_torch(operator, finding)
         if operator.is_class:
             return self._judge_class(operator, finding)
-        if operator.domain == _ATEN_DOMAIN:
-            finding.run_by = "libtorch"  # what it lacks, the making of the session says
-            return finding
         pack = self._pack_of(operator)
         if pack is not None:
             finding.run_by, finding.pack = f"the pack {os.path.basename(pack)}", pack
@@ -215,7 +211,8 @@ class Judge:
         raised = self.found.modules.get(module, "")
         stub = self._stub(operator, module)
         if not finding.allowed:
-            allow = self._allow(module)
+            allow = allowing([module])
+            finding.permissions = [module]
             if finding.file:
                 finding.miss("its module is not allowed", allow)
             else:
@@ -234,7 +231,7 @@ class Judge:
         return not raised
 
     def _stub(self, operator: Operator, module: str, file: str | None = None) -> Stub | None:
-        if not all(part.isidentifier() for part in module.split(".")):
+        if operator.torch_operator or not all(part.isidentifier() for part in module.split(".")):
             return None
         if operator.is_class:
             return _stubs.class_stub(operator, file)
@@ -260,6 +257,47 @@ class Judge:
                 _stubs.method_stub(operator, file),
             )
         return finding
+
+    def _judge_aten(self, operator: Operator, finding: Finding) -> Finding:
+        """What it lacks otherwise, the making of the session says."""
+        finding.run_by = "libtorch"
+        lacking = self._lacking_permissions(operator)
+        if permissions_of(operator, self.survey):
+            finding.allowed = not lacking
+        if lacking:
+            finding.permissions = lacking
+            finding.miss(
+                "it is not among the operators of torch that any model may run, and not allowed",
+                allowing(lacking),
+            )
+        return finding
+
+    def _judge_torch(self, operator: Operator, finding: Finding) -> Finding:
+        """An operator that torch runs in Python."""
+        finding.run_by = "torch in Python"
+        raised = self.found.modules.get(operator.module)
+        if operator.defined_in:
+            self._judge_module(operator, operator.defined_in, finding)
+        if finding.module == "__main__":
+            return finding
+        lacking = self._lacking_permissions(operator)
+        finding.allowed = not lacking
+        if lacking:
+            finding.permissions = lacking
+            what = " and ".join(lacking) + (" are" if len(lacking) > 1 else " is") + " not allowed"
+            remedy = allowing(lacking)
+            if finding.file == "":
+                what += f", and there is no module '{finding.module}' on Python's path"
+                remedy += ", and add the folder of the module to PYTHONPATH"
+            finding.miss(what, remedy)
+        elif raised:
+            finding.miss(
+                f"the import of {operator.module} raised {raised}", 'pip install "opgraft[torch]"'
+            )
+        return finding
+
+    def _lacking_permissions(self, operator: Operator) -> list[str]:
+        return [one for one in permissions_of(operator, self.survey) if not self.allows(one)]
 
     def _judge_declared(self, operator: Operator, module: str, finding: Finding) -> Finding:
         finding.run_by = "declared operator"
@@ -349,25 +387,24 @@ class Judge:
         if lacking:
             name = re.split(r"[.:]", lacking["name"])[-1]
             return self._blame_runtime(name, text, findings)
+        found = []
         for operator in self.operators():
-            is_aten = operator.domain == _ATEN_DOMAIN
-            name = r"aten::[\w.]+" if is_aten else re.escape(operator.full_name)
-            who = re.search(rf"node '.*', operator {name}(:|, (?=argument)| (?=is ))", text)
+            who = _named(operator, text)
             finding = next((one for one in findings if one.operator == operator.title), None)
-            if who is None or finding is None:
-                continue
-            finding.miss(text[who.end() :].strip(), f"mend {finding.file or finding.pack or 'it'}")
-            wanted = re.search(r"--allow ([\w.:]+)", text)
-            if kind == "PolicyError" and wanted:
-                finding.remedy = self._allow(wanted[1])
-            elif "TypeError" in text and "__init__" in text:
-                finding.stub = self._stub(operator, finding.module or "", finding.file)
-            return True
-        return False
-
-    @staticmethod
-    def _allow(module: str) -> str:
-        return f'--allow {module} (in a program allow=["{module}"])'
+            if who is not None and finding is not None:
+                is_its_node = who["node"] in [node.name for node in operator.nodes]
+                found.append((not is_its_node, operator, who, finding))
+        if not found:
+            return False
+        _, operator, who, finding = min(found, key=lambda one: one[0])
+        finding.miss(text[who.end() :].strip(), f"mend {finding.file or finding.pack or 'it'}")
+        wanted = re.search(r"--allow ([\w.:]+)", text)
+        if kind == "PolicyError" and wanted:
+            finding.permissions = [wanted[1]]
+            finding.remedy = allowing(finding.permissions)
+        elif "TypeError" in text and "__init__" in text:
+            finding.stub = self._stub(operator, finding.module or "", finding.file)
+        return True
 
     def _blame_runtime(self, name: str, text: str, findings: list[Finding]) -> bool:
         """The runtime has no kernel for an operator, or none of its types."""
@@ -380,6 +417,14 @@ class Judge:
             findings.append(finding)
             return True
         return False
+
+
+def _named(operator: Operator, text: str) -> re.Match[str] | None:
+    """The place in an error of ours that names a node, if it is one of this operator."""
+    name = re.escape(operator.full_name)
+    if operator.is_in_libtorch:  # an overload may have been found since
+        name = re.escape(operator.torch_operator or "aten::") + r"[\w.]*"
+    return re.search(rf"node '(?P<node>.*)', operator {name}(:|, (?=argument)| (?=is ))", text)
 
 
 def _in_cpp(operator: Operator) -> str:

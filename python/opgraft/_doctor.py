@@ -12,6 +12,7 @@ from opgraft import _diagnosis, _survey
 from opgraft._diagnosis import BAD, MISSING, OK, Diagnosis, Finding, Trial, Version
 from opgraft._errors import Error, ModelError
 from opgraft._examination import Examination, Request, examine
+from opgraft._permissions import allowing, permissions_of
 from opgraft._prepare import installed_runtime
 
 _STATUS = {OK: 0, MISSING: 1, BAD: 2}
@@ -72,14 +73,14 @@ def diagnose(
 
     entries, environment = ",".join(allow), os.environ.get("OPGRAFT_ALLOW", "")
 
-    def allows(module: str) -> bool:
-        return _pyop.allows(module, entries, environment)
+    def allows(name: str) -> bool:
+        return _pyop.allows(name, entries, environment)
 
     allows("any")  # an error where the list is none
     survey = _survey.take(model, runtime)
     is_installed = _is_installed(runtime)
-    wanted = {one.key: _diagnosis.module_of(one, survey) for one in survey.operators}
-    modules = sorted({one for one in wanted.values() if one})
+    wanted = {name for one in survey.operators for name in permissions_of(one, survey) if name}
+    modules = sorted(one for one in wanted if "::" not in one)
     allowed = [one for one in modules if allows(one) and one != "__main__"]
     promised = sorted(set(survey.modules.values()) & set(modules))  # by the model's metadata
     found = examine(
@@ -103,7 +104,7 @@ def diagnose(
                 if not one.is_pyop and not one.is_function
             ],
             may_prepare=set(promised) <= set(allowed),
-            may_try=set(modules) <= set(allowed),
+            may_try=set(modules) <= set(allowed) and all(map(allows, wanted)),
             is_installed=is_installed,
         )
     )
@@ -173,6 +174,7 @@ def _as_loaded(findings: list[Finding]) -> list[Finding]:
     """A session was made of it: whatever it looked like, nothing is missing."""
     for one in findings:
         one.problem = one.remedy = one.stub = None
+        one.permissions = []
     return [one for one in findings if one.run_by != "ONNX Runtime"]
 
 
@@ -214,9 +216,17 @@ def render(diagnosis: Diagnosis) -> str:
     for finding in diagnosis.operators:
         if finding.problem:
             lines += ["", *_details(finding)]
+    permissions = _permissions(diagnosis)
+    if len(permissions) > 1:
+        lines += ["", f"all that must be allowed: {allowing(permissions)}"]
     for hint in diagnosis.hints:
         lines += ["", hint]
     return "\n".join(lines)
+
+
+def _permissions(diagnosis: Diagnosis) -> list[str]:
+    """The names that the host must allow, each once."""
+    return sorted({name for one in diagnosis.operators for name in one.permissions})
 
 
 def _headline(diagnosis: Diagnosis) -> str:
@@ -224,7 +234,8 @@ def _headline(diagnosis: Diagnosis) -> str:
         return "all is there"
     if diagnosis.status == BAD:
         return "the model is bad"
-    count = sum(one.problem is not None for one in diagnosis.operators) + len(diagnosis.problems)
+    others = [one for one in diagnosis.operators if one.problem and not one.permissions]
+    count = len(_permissions(diagnosis)) + len(others) + len(diagnosis.problems)
     return f"{count} {'thing is' if count == 1 else 'things are'} missing"
 
 

@@ -12,6 +12,9 @@ from opgraft._library import library_path, shipped_packs
 from opgraft._modules import names
 from opgraft._when_imported import tell_torch, when_imported
 
+#: That of all operators in the packs that come with Opgraft.
+_SHIPPED_DOMAIN = "com.microsoft"
+
 
 class Pack(NamedTuple):
     """A pack that is loaded.
@@ -52,9 +55,22 @@ def load_preferred(prefer: Iterable[str]) -> list[str]:
     """
     entries = names(prefer, "prefer", 'names such as ["com.microsoft::Gelu"]')
     if entries and not {one.full_name for one in operators()}.issuperset(entries):
-        for pack in shipped_packs():
-            load(pack)
+        load_shipped()
     return entries
+
+
+def load_asked_for(full_name: str) -> None:
+    """Loads the packs that come with Opgraft where an operator is asked for by its name that may be
+    in them, and that no other pack has."""
+    if full_name.startswith(f"{_SHIPPED_DOMAIN}::") and full_name not in {
+        one.full_name for one in operators()
+    }:
+        load_shipped()
+
+
+def load_shipped() -> None:
+    for pack in shipped_packs():
+        load(pack)
 
 
 def _load_into_library(path: str) -> None:

@@ -45,6 +45,8 @@ class Operator:
     class_name: str
     compute: str
     operator_name: str
+    torch_operator: str
+    defined_in: str
     is_function: bool
     count: int
     nodes: tuple[Node, ...]
@@ -63,6 +65,8 @@ class Operator:
     @property
     def title(self) -> str:
         """What it is called in a report."""
+        if self.torch_operator:
+            return self.torch_operator
         return f"ai.onnx{self.full_name}" if self.full_name.startswith("::") else self.full_name
 
     @property
@@ -70,8 +74,13 @@ class Operator:
         return self.is_pyop and not self.operator_name
 
     @property
+    def is_in_libtorch(self) -> bool:
+        """An ATen node."""
+        return self.domain == "org.pytorch.aten"
+
+    @property
     def key(self) -> tuple[str, str]:
-        return self.full_name, self.compute
+        return self.torch_operator or self.full_name, self.compute
 
 
 class Import(NamedTuple):

@@ -1,49 +1,12 @@
 // Tests of the checks that operators leave out.
-#include "aten/guards.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <map>
+
+#include "aten/guard_arguments_test.h"
 
 namespace opgraft::aten {
 namespace {
-
-/// Arguments by name: tensors of integers, numbers, and what is absent.
-class Arguments {
- public:
-  Arguments& Add(const std::string& name, std::vector<std::int64_t> shape,
-                 std::vector<std::int64_t> numbers) {
-    names_.push_back(name);
-    Written written;
-    written.form = Form::kTensor;
-    written.integer = static_cast<std::int64_t>(tensors_.size());
-    written_.push_back(written);
-    numbers.resize(std::max<std::size_t>(1, Count(shape)));
-    tensors_.emplace_back(std::move(shape), std::move(numbers));
-    return *this;
-  }
-
-  Arguments& Add(const std::string& name, std::int64_t number) {
-    names_.push_back(name);
-    Written written;
-    written.form = Form::kInt;
-    written.integer = number;
-    written_.push_back(written);
-    return *this;
-  }
-
-  bool Pass(const char* operator_name) {
-    std::vector<InputTensor> inputs;
-    for (auto& [shape, numbers] : tensors_) inputs.push_back({numbers.data(), 7, shape});
-    return FindGuard(operator_name)(NamedArguments(names_, written_, inputs)).empty();
-  }
-
- private:
-  std::vector<std::string> names_;
-  std::vector<Written> written_;
-  std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>> tensors_;
-};
 
 TEST(GuardsTest, OperatorsWithoutOne) {
   EXPECT_EQ(FindGuard("lgamma"), nullptr);
@@ -123,9 +86,86 @@ TEST(GuardsTest, Segments) {
   EXPECT_FALSE(pass("offsets", {0, 2, 6}, 0));
 }
 
-TEST(GuardsTest, LayersOfLstm) {
-  EXPECT_FALSE(Arguments().Add("num_layers", -2).Add("has_biases", 0).Pass("lstm"));
-  EXPECT_FALSE(Arguments().Add("num_layers", 1).Add("has_biases", 1).Pass("lstm"));
+TEST(GuardsTest, PivotsOfComplexMatrices) {
+  const auto pass = [](const char* name, std::vector<std::int64_t> shape,
+                       std::vector<std::int64_t> pivots) {
+    const bool is_block = std::string(name) == "linalg_ldl_solve";
+    return Arguments()
+        .AddComplex(is_block ? "LD" : "LU_data", {3, 3, 2})
+        .Add(is_block ? "pivots" : "LU_pivots", std::move(shape), std::move(pivots), kInt32)
+        .Pass(name);
+  };
+  EXPECT_TRUE(pass("lu_unpack", {3}, {1, 2, 3}));
+  EXPECT_FALSE(pass("lu_unpack", {2}, {1, 2}));
+  EXPECT_FALSE(pass("lu_unpack", {3, 2}, {1, 2, 1, 2, 1, 2}));
+  EXPECT_TRUE(pass("lu_solve", {3}, {1, 2, 3}));
+  EXPECT_FALSE(pass("lu_solve", {3}, {1, 2, 4}));
+  EXPECT_TRUE(pass("linalg_ldl_solve", {3}, {1, -2, -2}));
+  EXPECT_FALSE(pass("linalg_ldl_solve", {3}, {1, 2, -2}));
+  EXPECT_FALSE(pass("linalg_ldl_solve", {2}, {1, 2}));
+}
+
+TEST(GuardsTest, QuotientsThatThereAreNot) {
+  constexpr std::int64_t kSmallest = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kSmallest32 = std::numeric_limits<std::int32_t>::min();
+  const auto pass = [](std::int64_t dividend, std::int64_t divisor, int type, int other_type,
+                       bool has_mode) {
+    Arguments arguments;
+    arguments.Add("self", {1}, {dividend}, type).Add("other", {}, {divisor}, other_type);
+    if (has_mode) arguments.AddText("rounding_mode", "trunc");
+    return arguments.Pass("div");
+  };
+  EXPECT_FALSE(pass(kSmallest, -1, kInt64, kInt64, true));
+  EXPECT_TRUE(pass(kSmallest, -1, kInt64, kInt64, false));
+  EXPECT_TRUE(pass(kSmallest, -2, kInt64, kInt64, true));
+  EXPECT_TRUE(pass(kSmallest + 1, -1, kInt64, kInt64, true));
+  EXPECT_TRUE(pass(kSmallest32, -1, kInt64, kInt64, true));
+  EXPECT_FALSE(pass(kSmallest32, -1, kInt32, kInt32, true));
+  // A number of no dimensions takes the type of the other, and is cut for it.
+  EXPECT_FALSE(pass(kSmallest32, -1, kInt32, kInt64, true));
+  EXPECT_FALSE(pass(kSmallest32, 0xffffffff, kInt32, kInt64, true));
+  const auto pass_number = [](std::int64_t divisor) {
+    return Arguments()
+        .Add("self", {1}, {kSmallest})
+        .Add("other", divisor)
+        .AddText("rounding_mode", "floor")
+        .Pass("divide");
+  };
+  EXPECT_TRUE(pass_number(3));
+  EXPECT_FALSE(pass_number(-1));
+}
+
+TEST(GuardsTest, Repeats) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 62U;
+  const auto pass = [](std::vector<std::int64_t> repeats) {
+    const auto count = static_cast<std::int64_t>(repeats.size());
+    return Arguments().Add("repeats", {count}, std::move(repeats)).Pass("repeat_interleave");
+  };
+  EXPECT_TRUE(pass({1, 0, 3}));
+  EXPECT_TRUE(pass({}));
+  EXPECT_FALSE(pass({1, -1}));
+  EXPECT_FALSE(pass({kLarge, kLarge, kLarge, kLarge}));
+  EXPECT_FALSE(pass({kLarge, kLarge}));
+  const auto spread = [](std::int64_t repeats) {
+    return Arguments().Add("self", {4}, {}).Add("repeats", repeats).Pass("repeat_interleave");
+  };
+  EXPECT_TRUE(spread(3));
+  EXPECT_FALSE(spread(kLarge));
+  EXPECT_FALSE(spread(-1));
+}
+
+TEST(GuardsTest, FiniteMatrices) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(Arguments().AddReals("self", {1, 2}, {1, 2}).Pass("linalg_eigvals"));
+  EXPECT_FALSE(Arguments().AddReals("self", {1, 2}, {1, nan}).Pass("linalg_eigvals"));
+  EXPECT_FALSE(Arguments().AddReals("self", {1, 2}, {1, nan}, true).Pass("linalg_eigvals"));
+  EXPECT_TRUE(Arguments().AddReals("self", {0, 2}, {}).Pass("linalg_eigvals"));
+}
+
+TEST(GuardsTest, Points) {
+  EXPECT_TRUE(Arguments().Add("self", {3, 2}, {}).Add("p", 2).Pass("_pdist_forward"));
+  EXPECT_FALSE(Arguments().Add("self", {3}, {}).Add("p", 2).Pass("_pdist_forward"));
+  EXPECT_FALSE(Arguments().Add("self", {3, 2}, {}).Add("p", -1).Pass("_pdist_forward"));
 }
 
 }  // namespace

@@ -82,12 +82,8 @@ bool Policy::Allows(std::string_view module) const {
 }
 
 Status Policy::Refusal(std::string_view who, std::string_view module) const {
-  const std::string name(module);
-  return Status::Policy(std::string(who) + " is of the Python module '" + name +
-                        "', which this host has not allowed (allowed are: " + Allowed() +
-                        "). To allow it, make the session with allow=[\"" + name +
-                        "\"] (in C++ {.modules = {\"" + name + "\"}}, for the command --allow " +
-                        name + "), or set OPGRAFT_ALLOW=" + name + " in the environment");
+  return Status::Policy(std::string(who) + " is of the Python module '" + std::string(module) +
+                        "', which this host has not allowed " + Advice(module));
 }
 
 bool Policy::AllowsType(std::string_view name) const {
@@ -118,13 +114,26 @@ bool Policy::AllowsOperator(std::string_view full_name) const {
 }
 
 Status Policy::OperatorRefusal(std::string_view who, std::string_view full_name) const {
-  const std::string name(full_name);
   return Status::Policy(
-      std::string(who) + " is not among the operators of torch that any model may run, since it " +
-      "trusts its arguments or reaches beyond them; this host has not allowed it (allowed are: " +
-      Allowed() + "). To allow it, make the session with allow=[\"" + name +
-      "\"] (in C++ {.modules = {\"" + name + "\"}}, for the command --allow " + name +
-      "), or set OPGRAFT_ALLOW=" + name + " in the environment");
+      std::string(who) +
+      " is not among the operators of torch that any model may run, since it "
+      "trusts its arguments or reaches beyond them; this host has not allowed it " +
+      Advice(full_name));
+}
+
+Status Policy::HomelessRefusal(std::string_view who, std::string_view full_name) const {
+  return Status::Policy(
+      std::string(who) + " runs the operator " + std::string(full_name) +
+      " of torch and does not name the Python module that defines it; this host has not "
+      "allowed it " +
+      Advice(full_name));
+}
+
+std::string Policy::Advice(std::string_view entry) const {
+  const std::string name(entry);
+  return "(allowed are: " + Allowed() + "). To allow it, make the session with allow=[\"" + name +
+         "\"] (in C++ {.modules = {\"" + name + "\"}}, for the command --allow " + name +
+         "), or set OPGRAFT_ALLOW=" + name + " in the environment";
 }
 
 std::string Policy::Allowed() const {

@@ -41,9 +41,13 @@ class Policy {
   /// The same for an operator of torch, "aten::name" or "aten::name.overload".
   bool AllowsOperator(std::string_view full_name) const;
   Status OperatorRefusal(std::string_view who, std::string_view full_name) const;
+  /// Of one that is not torch's own, where no module is named that could be allowed.
+  Status HomelessRefusal(std::string_view who, std::string_view full_name) const;
 
  private:
   std::string Allowed() const;
+  /// What is allowed, and how to allow this too.
+  std::string Advice(std::string_view entry) const;
   Status Add(std::string_view list, std::string_view source);
 
   std::vector<std::string> entries_;

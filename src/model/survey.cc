@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/runtime_version.h"
+#include "model/aten_node.h"
 #include "model/declared_values.h"
 #include "model/fields.h"
 #include "model/graphs.h"
@@ -26,6 +27,33 @@ namespace {
 
 constexpr std::size_t kMostNodes = 5;
 constexpr std::int64_t kMixed = -1;  // while nodes are added: their types differ
+
+// The Python class that runs operators of torch (python/opgraft/torch/operators.py).
+constexpr std::string_view kTorchModule = "opgraft.torch.operators";
+constexpr std::string_view kTorchClass = "TorchOperator";
+
+/// What the attributes of a node that torch runs say of its operator.
+struct TorchName {
+  std::string full_name;
+  std::string_view defined_in;
+};
+
+TorchName ReadTorchName(std::string_view node, std::string_view name) {
+  TorchName read;
+  std::string_view overload;
+  for (FieldReader reader(node); reader.Next();) {
+    if (reader.field().tag() != tag::kNodeAttribute) continue;
+    const std::string_view attribute = ReadAttributeHead(reader.field().Bytes()).name;
+    const std::string_view text = ReadText(reader.field().Bytes(), tag::kAttributeString);
+    if (attribute == "operator" && name.empty()) name = text;
+    if (attribute == "overload_name") overload = text;
+    if (attribute == "defined_in") read.defined_in = text;
+  }
+  if (name.empty()) return read;
+  read.full_name = (name.find("::") == name.npos ? "aten::" : "") + std::string(name) +
+                   (overload.empty() ? "" : "." + std::string(overload));
+  return read;
+}
 
 using Versions = std::map<std::string_view, std::int64_t>;  // by domain
 
@@ -209,8 +237,13 @@ Status Surveyor::Note(std::string_view node, const NodeHead& head, std::int64_t 
                       const Place& place) {
   if (head.IsPyOp()) return NotePyOp(node, head, place);
   const std::string_view domain = Normalized(head.domain);
-  SurveyedOperator& noted = FindOrAdd({domain, head.op_type, head.overload});
+  // The legacy exporter may write the operator as the node's own type.
+  const TorchName torch = IsAten(head)
+                              ? ReadTorchName(node, head.op_type == kAtenOpType ? "" : head.op_type)
+                              : TorchName();
+  SurveyedOperator& noted = FindOrAdd({domain, head.op_type, head.overload, torch.full_name});
   NoteNode(node, head, place, &noted);
+  noted.torch_operator = torch.full_name;
   noted.is_function = functions_.contains({domain, head.op_type, head.overload});
   noted.version = std::max(noted.version, version);
   NoteAttributes(node, &noted);
@@ -243,8 +276,11 @@ Status Surveyor::NotePyOp(std::string_view node, const NodeHead& head, const Pla
       is_referring |= attribute.is_reference && attribute.name == name;
     }
   }
-  SurveyedOperator& noted = FindOrAdd({is_referring ? "a PyOp of its calls" : "a PyOp", spec.module,
-                                       spec.class_name, spec.compute, spec.operator_name});
+  const bool is_torchs = spec.module == kTorchModule && spec.class_name == kTorchClass;
+  const TorchName torch = is_torchs ? ReadTorchName(spec.arguments, "") : TorchName();
+  SurveyedOperator& noted =
+      FindOrAdd({is_referring ? "a PyOp of its calls" : "a PyOp", spec.module, spec.class_name,
+                 spec.compute, spec.operator_name, torch.full_name, torch.defined_in});
   NoteNode(node, head, place, &noted);
   noted.is_pyop = true;
   noted.is_referring = is_referring;
@@ -252,6 +288,8 @@ Status Surveyor::NotePyOp(std::string_view node, const NodeHead& head, const Pla
   noted.class_name = spec.class_name;
   noted.compute = spec.compute;
   noted.operator_name = spec.operator_name;
+  noted.torch_operator = torch.full_name;
+  noted.defined_in = torch.defined_in;
   NoteAttributes(spec.arguments, &noted);
   // The places that a prepared node names may be any numbers.
   const std::size_t arguments = spec.Places(read.inputs.size());

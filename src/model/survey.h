@@ -46,6 +46,10 @@ struct SurveyedOperator {
   std::string compute;
   std::string operator_name;  ///< "domain::Name" in the prepared node of a declared operator
 
+  // Of a node that torch runs, in libtorch or in Python.
+  std::string torch_operator;  ///< "aten::median.dim"; "" where it is not said, or by a call
+  std::string defined_in;      ///< the Python module that it names, or ""
+
   bool is_function = false;  ///< calls a function of the model
   std::size_t count = 0;
   std::vector<SurveyedNode> nodes;  ///< the first ones

@@ -92,6 +92,34 @@ TEST(Survey, NeverFailsWorseThanByAStatus) {
   EXPECT_FALSE(TakeSurvey(model, "m", "1.18.0", &survey).ok());
 }
 
+TEST(Survey, OperatorsOfTorchAreTold) {
+  const auto aten = [](const std::string& attributes) {
+    return Node("ATen", "org.pytorch.aten", {"x"}, {"y"}, attributes);
+  };
+  const auto in_python = [](const std::string& attributes) {
+    return Node("PyOp", "any", {"x"}, {"y"},
+                TextAttribute("module", "opgraft.torch.operators") +
+                    TextAttribute("class_name", "TorchOperator") +
+                    IntegersAttribute("output_types", {1}) + attributes);
+  };
+  const std::string clip = TextAttribute("operator", "acme::clip");
+  const std::string other = "of_a_class_that_is_not_ours";
+  const Survey survey = Take(Model(Graph(
+      {aten(TextAttribute("operator", "aten::median") + TextAttribute("overload_name", "dim")),
+       aten(TextAttribute("operator", "cdist")), aten(TextAttribute("operator", "cdist")),
+       Node("sort", "org.pytorch.aten", {"x"}, {"y"}), aten(""),
+       in_python(clip + TextAttribute("defined_in", "acme.operators")), in_python(clip),
+       Node("PyOp", "any", {"x"}, {"y"},
+            TextAttribute("module", other) + TextAttribute("class_name", "TorchOperator") +
+                IntegersAttribute("output_types", {1}) + clip)})));
+  std::vector<std::string> found;
+  for (const SurveyedOperator& one : survey.operators) {
+    found.push_back(one.torch_operator + " " + one.defined_in + " " + std::to_string(one.count));
+  }
+  EXPECT_EQ(found, (Texts{"aten::median.dim  1", "aten::cdist  2", "aten::sort  1", "  1",
+                          "acme::clip acme.operators 1", "acme::clip  1", "  1"}));
+}
+
 /// A prepared node may name any places, which are looked up among its inputs.
 TEST(Survey, PlacesThatAreNone) {
   const std::string attributes = Attribute("format", tag::kInt, Integer(tag::kAttributeInt, 1)) +

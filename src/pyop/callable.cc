@@ -55,14 +55,21 @@ Status FindClass(const Spec& spec, const Policy& policy, nb::object* found) {
 }
 
 /// A class may run what another module defines, and says so: its `module_argument` is the name of
-/// the argument that names the module.
+/// the argument that names the module, its `operator_argument` of the one that names the operator,
+/// which is what is allowed where no module is named.
 Status CheckOtherModule(const Spec& spec, const Policy& policy, const nb::object& type,
                         const nb::dict& arguments) {
-  const std::string argument = ToUtf8(nb::getattr(type, "module_argument", nb::none()));
-  if (argument.empty() || !arguments.contains(argument.c_str())) return Status();
-  const std::string module = ToUtf8(arguments[argument.c_str()]);
-  if (module.empty() || policy.Allows(module)) return Status();
-  return policy.Refusal(spec.Who(), module);
+  const auto argument = [&](const char* attribute) {
+    const std::string name = ToUtf8(nb::getattr(type, attribute, nb::none()));
+    const bool is_given = !name.empty() && arguments.contains(name.c_str());
+    return is_given ? ToUtf8(arguments[name.c_str()]) : std::string();
+  };
+  if (!nb::hasattr(type, "module_argument")) return Status();
+  if (const std::string module = argument("module_argument"); !module.empty()) {
+    return policy.Allows(module) ? Status() : policy.Refusal(spec.Who(), module);
+  }
+  const std::string name = argument("operator_argument");
+  return policy.AllowsOperator(name) ? Status() : policy.HomelessRefusal(spec.Who(), name);
 }
 
 /// A class may load types that the model names, and then asks for each: its `policy_argument` is

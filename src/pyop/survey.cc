@@ -66,6 +66,8 @@ nb::dict ToDictionary(const model::SurveyedOperator& surveyed) {
   result["class_name"] = Readable(surveyed.class_name);
   result["compute"] = Readable(surveyed.compute);
   result["operator_name"] = Readable(surveyed.operator_name);
+  result["torch_operator"] = Readable(surveyed.torch_operator);
+  result["defined_in"] = Readable(surveyed.defined_in);
   result["is_function"] = surveyed.is_function;
   result["count"] = surveyed.count;
   result["nodes"] = nodes;
@@ -104,10 +106,10 @@ nb::dict Survey(const nb::object& model, const std::string& origin, const std::s
   return result;
 }
 
-bool Allows(const std::string& module, const std::string& allow, const std::string& environment) {
+bool Allows(const std::string& name, const std::string& allow, const std::string& environment) {
   Policy policy;
   if (Status status = Policy::Parse(allow, environment, &policy); !status.ok()) Raise(status);
-  return policy.Allows(module);
+  return IsOperatorName(name) ? policy.AllowsOperator(name) : policy.Allows(name);
 }
 
 }  // namespace
@@ -115,8 +117,8 @@ bool Allows(const std::string& module, const std::string& allow, const std::stri
 void DefineSurvey(nb::module_& module) {
   module.def("survey", &Survey, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
              "What stands in a model, given as any buffer; see src/model/survey.h");
-  module.def("allows", &Allows, nb::arg("module"), nb::arg("allow"), nb::arg("environment"),
-             "Whether lists separated by commas allow a Python module");
+  module.def("allows", &Allows, nb::arg("name"), nb::arg("allow"), nb::arg("environment"),
+             "Whether lists separated by commas allow a Python module, or an operator of torch");
 }
 
 }  // namespace opgraft::pyop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -149,3 +150,46 @@ def test_prepare_refused(folder: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("opgraft: ModelError: 'mymodule.py' is no ONNX model")
     assert not (folder / "prepared.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["run", "model.onnx", "--input", "x=x.npy", "--allow", "mymodule"],
+        ["run", "model.onnx", "--input", "x=x.npy", "--allow", "mymodule", "--host", "cpp"],
+        ["prepare", "model.onnx", "prepared.onnx"],
+        ["doctor", "model.onnx"],
+        ["doctor", "model.onnx", "--json"],
+        ["new", "my.domain::Scale"],
+    ],
+)
+@pytest.mark.parametrize("is_buffered", [True, False])
+def test_nobody_reads(folder: Path, arguments: list[str], is_buffered: bool) -> None:
+    """As in `opgraft doctor model.onnx | head -3`: it ends without a word."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [Path(sys.executable).with_name("opgraft"), *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONUNBUFFERED": "" if is_buffered else "1"},
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert done.stderr == ""
+
+
+def test_nobody_reads_errors(folder: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [Path(sys.executable).with_name("opgraft"), "run", "none.onnx"]
+        done = subprocess.run(command, cwd=folder, stderr=writing, check=False)
+    finally:
+        os.close(writing)
+    assert done.returncode == 141

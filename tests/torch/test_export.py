@@ -379,3 +379,18 @@ def test_registries_are_copies() -> None:
     one = _private.new_registry(18)
     _private.keep_whole(one, torch.ops.aten.median.default)
     assert not _private.new_registry(18).is_registered(torch.ops.aten.median.default)
+
+
+def test_custom_opsets(tmp_path: Path) -> None:
+    """The model that is saved imports them, as torch.onnx.export's does."""
+    program = opgraft.torch.export(
+        torch.linalg.inv, (torch.eye(3),), tmp_path / "m.onnx", custom_opsets={"com.microsoft": 5}
+    )
+    imports = {one.domain: one.version for one in onnx.load(tmp_path / "m.onnx").opset_import}
+    assert imports["com.microsoft"] == 5
+    torch.testing.assert_close(program(2 * torch.eye(3))[0], torch.eye(3) / 2)
+    with pytest.raises(opgraft.Error, match="its version is opset_version"):
+        opgraft.torch.export(torch.relu, (X,), custom_opsets={"": 5})
+    with pytest.warns(UserWarning, match="no operator of the domain 'absent'") as warned:
+        opgraft.torch.export(torch.relu, (X,), custom_opsets={"absent": 5})
+    assert warned[-1].filename == __file__

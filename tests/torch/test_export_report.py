@@ -13,8 +13,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
+from eager_operators import pack_operators  # noqa: E402
+
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _progress  # noqa: E402
+from opgraft.torch import _nodes, _progress  # noqa: E402
 
 X = torch.rand(3, 3, generator=torch.Generator().manual_seed(0)) + torch.eye(3)
 
@@ -56,6 +58,7 @@ def test_for_programs(report: Any) -> None:
         "part_of": "",
         "advice": "",
         "because": "",
+        "foreign": [],
     }
     assert [row.kind for row in report.rows] == ["standard", "standard", "function", "aten"]
 
@@ -135,3 +138,21 @@ def test_nothing_is_printed() -> None:
     code = "import torch, opgraft.torch; opgraft.torch.export(torch.median, (torch.ones(3),))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "" and done.stderr == ""
+
+
+def test_operators_of_yours_are_not_portable() -> None:
+    """What plain ONNX Runtime has not is named, with who has it; it stands last."""
+    pack = opgraft.torch.export(lambda x: torch.relu(pack_operators.Copy(x)), (X,)).report
+    assert [row.foreign for row in pack.rows] == [(), ("eager.pack::Copy",)]
+    assert not pack.is_portable and len(pack.packs) == 1 and not pack.libraries
+    assert f"opgraft.load({pack.packs[0]!r})" in str(pack) and "any ONNX" not in str(pack)
+
+    def strange(x: Any) -> Any:
+        return _nodes.append("some.domain", "Strange", [x], {}, 1, version=1)[0]
+
+    table = {torch.ops.aten.relu.default: strange}
+    report = opgraft.torch.export(
+        torch.relu, (X,), custom_translation_table=table, verify=False
+    ).report
+    assert not report.is_portable and report.libraries == ["some.domain::Strange"]
+    assert "register the library that has some.domain::Strange" in str(report)

@@ -10,10 +10,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
+from onnxscript import opset18 as op  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _compare, _dispatch, _nodes, _private  # noqa: E402
+from opgraft.torch import _compare, _dispatch, _graph, _nodes, _private  # noqa: E402
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(4, 4, generator=GENERATOR)
@@ -135,8 +136,31 @@ def test_memory_that_nobody_wrote() -> None:
         warnings.simplefilter("error")
         assert not opgraft.torch.export(harmless, (X,)).report.notes
     with pytest.warns(UserWarning, match="memory that is not initialised"):
-        opgraft.torch.export(lambda x: torch.empty_like(x) + x, (X,))
+        report = opgraft.torch.export(lambda x: torch.empty_like(x) + x, (X,)).report
+    assert not report.verified and "verified: no" in str(report)  # it was compared, and differs
+    assert any("memory that is not initialised" in note for note in report.notes)
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_name_does_not_exempt_from_comparison() -> None:
+    """Of what is called something with "empty", and of what really gives memory as it is."""
+
+    @torch.library.custom_op("verification_test::nonempty_sum", mutates_args=())
+    def nonempty_sum(x: torch.Tensor) -> torch.Tensor:
+        return x.sum(0)
+
+    nonempty_sum.register_fake(lambda x: x.new_empty(x.shape[1:]))
+    target = torch.ops.verification_test.nonempty_sum.default
+
+    def wrong(x: Any) -> Any:
+        return op.ReduceMax(x, op.Constant(value_ints=[0]), keepdims=0)
+
+    with pytest.raises(opgraft.Error, match="nonempty_sum .*its result is wrong"):
+        opgraft.torch.export(nonempty_sum, (X,), custom_translation_table={target: wrong})
+    aten = torch.ops.aten
+    for one in (aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default):
+        assert _graph.is_uninitialised(one)
+    assert not _graph.is_uninitialised(aten.full.default)
 
 
 def test_a_translation_that_passes_its_argument_on() -> None:
@@ -148,7 +172,6 @@ def test_a_translation_that_passes_its_argument_on() -> None:
 
 def test_a_second_size_finds_what_the_first_hides() -> None:
     """A translation that is right for 3 rows alone."""
-    from onnxscript import opset18 as op
 
     def thrice(x: Any) -> Any:
         return op.Mul(x, op.Constant(value_float=3.0))

@@ -234,3 +234,54 @@ def test_transforms_of_functions() -> None:
     x = torch.rand(3, 2)
     assert torch.allclose(torch.func.vmap(pack_operators.Copy)(x), x)
     assert torch.allclose(torch.func.vmap(python_operators.Cube)(x), x**3)
+
+
+def test_gradients_by_torch_func() -> None:
+    cube, x = python_operators.Cube, torch.rand(3, dtype=torch.float64)
+
+    def total(x: Any) -> Any:
+        return cube(x).sum()
+
+    assert torch.allclose(torch.func.grad(total)(x), 3 * x**2)
+    assert torch.allclose(torch.func.grad(lambda x: torch.func.grad(total)(x).sum())(x), 6 * x)
+    assert torch.allclose(torch.func.jacrev(cube)(x), torch.diag(3 * x**2))
+    assert torch.allclose(torch.func.jacrev(torch.func.jacrev(total))(x), torch.diag(6 * x))
+    assert torch.allclose(torch.func.vjp(cube, x)[1](x)[0], 3 * x**3)
+    batch = torch.rand(4, 3, dtype=torch.float64)
+    assert torch.allclose(torch.func.vmap(torch.func.grad(total))(batch), 3 * batch**2)
+    sums = torch.func.grad(lambda x: torch.func.vmap(cube)(x).sum())(batch)
+    assert torch.allclose(sums, 3 * batch**2)
+    low = torch.func.grad(lambda x: python_operators.Extremes(x)[0].sum())(batch)
+    assert torch.equal(low, (batch == batch.amin(1, keepdim=True)).double())
+    joined = torch.func.grad(lambda x: (python_operators.Join([x, 2 * x]) ** 2).sum())(batch)
+    assert torch.allclose(joined, 10 * batch)
+    with pytest.raises(
+        opgraft.Error, match="eager.py::Affine: a gradient is wanted, but it has no"
+    ):
+        torch.func.grad(lambda x: python_operators.Affine(x).sum())(x)
+
+
+def test_batches_by_torch_func() -> None:
+    x = torch.rand(4, 2, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        joined = torch.func.vmap(lambda x: python_operators.Join([x, 2 * x], axis=1))(x)
+    assert torch.equal(joined, torch.cat([x, 2 * x], 2))
+    fixed = torch.rand(2, 1)
+    joined = torch.func.vmap(lambda x: python_operators.Join([x, fixed], axis=1))(x)
+    assert torch.equal(joined, torch.cat([x, fixed.expand(4, 2, 1)], 2))
+    low, high, _ = torch.func.vmap(python_operators.Extremes, in_dims=2, out_dims=(1, 0, 0))(x)
+    assert torch.equal(low, x.amin(1)) and torch.equal(high, x.amax(1).T)
+    twice = torch.func.vmap(torch.func.vmap(python_operators.Affine))(x, 2 * x)
+    assert torch.equal(twice, 2 * x * x)
+    with pytest.raises(opgraft.Error, match="Cube: torch.func.vmap over nothing"):
+        torch.func.vmap(python_operators.Cube)(torch.ones(0, 3))
+
+    @opgraft.op("gradient.test::Positive")
+    def positive(x: np.ndarray) -> np.ndarray:
+        return x[x > 0]
+
+    with pytest.raises(opgraft.Error, match="Positive: in torch.func.vmap, output 0 has several"):
+        torch.func.vmap(opgraft.torch.operator("gradient.test::Positive"))(
+            torch.tensor([[1.0, -1.0], [1.0, 1.0]])
+        )

@@ -160,3 +160,30 @@ def test_names_of_arguments() -> None:
     )
     (y,) = torch.ops.names_arguments.Op(X, outputs_=1, lambda_=3)
     assert y.tolist() == [6, 6]
+
+
+def test_operators_that_come_with_opgraft(tmp_path: Path) -> None:
+    """Loaded when they are asked for by name, and not before."""
+    printed = in_a_process(
+        """
+import opgraft.torch
+import torch
+from opgraft import _packs
+
+def refusal(name):
+    try:
+        opgraft.torch.operator(name)
+    except opgraft.Error as error:
+        return str(error)
+
+assert refusal("no.domain::Inverse").startswith("there is no operator 'no.domain::Inverse'")
+assert not _packs.operators()
+assert "Did you mean 'com.microsoft::Inverse'?" in refusal("com.microsoft::Invers")
+inverse = opgraft.torch.operator("com.microsoft::Inverse")
+assert inverse is torch.ops.com_microsoft.Inverse.default
+print(*sorted(one.full_name for one in _packs.operators()), inverse(2 * torch.eye(1)).item())
+""",
+        tmp_path,
+    )
+    names = ["com.microsoft::Gelu", "com.microsoft::Inverse", "com.microsoft::Trilu"]
+    assert printed.split() == [*names, "0.5"]

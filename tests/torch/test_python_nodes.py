@@ -155,14 +155,44 @@ def node(operator: str, defined_in: str = "") -> onnx.ModelProto:
 def test_what_a_model_may_not_run() -> None:
     """Neither torch's own operators, nor what a module defines that is not allowed."""
     with pytest.raises(opgraft.PyOpError, match="aten::neg is an operator of torch's own"):
-        opgraft.InferenceSession(node("aten::neg"), allow=[OURS])
+        opgraft.InferenceSession(node("aten::neg"), allow=[OURS, "aten::neg"])
     with pytest.raises(opgraft.PolicyError, match="'antigravity'"):
         opgraft.InferenceSession(node("some::operator", "antigravity"), allow=[OURS])
     assert "antigravity" not in sys.modules
+    with pytest.raises(opgraft.PolicyError, match=r'does not name .*allow=\["some::operator"\]'):
+        opgraft.InferenceSession(node("some::operator"), allow=[OURS, "some.operator", "some::o"])
     with pytest.raises(opgraft.PyOpError, match=r"no operator some::operator; .*imports="):
-        opgraft.InferenceSession(node("some::operator"), allow=[OURS])
+        opgraft.InferenceSession(node("some::operator"), allow=[OURS, "some::operator"])
     with pytest.raises(opgraft.PolicyError, match="opgraft.torch.operators"):
         opgraft.InferenceSession(node("some::operator"))
+
+
+def test_another_module_than_the_operators_own_is_no_way_in(module: str) -> None:
+    """A module that is allowed does not let a model run what others define."""
+    __import__(module)
+    for name in ("math", "torch"):
+        with pytest.raises(
+            opgraft.PyOpError, match=f"defined in the Python module '{module}', but"
+        ):
+            opgraft.InferenceSession(node(f"{module}::scaled", name), allow=[OURS, name])
+    with pytest.raises(opgraft.PolicyError, match=f'allow=."{module}::scaled"'):
+        opgraft.InferenceSession(node(f"{module}::scaled"), allow=[OURS, module])
+
+
+def test_an_operator_without_a_module_is_allowed_by_its_name() -> None:
+    # As with a library's operators: the source that defines it is no module's.
+    code = """library = torch.library.Library("homeless", "DEF")
+library.define("twice(Tensor x) -> Tensor")"""
+    scope: dict[str, Any] = {"torch": torch}
+    exec(compile(code, "<nowhere>", "exec"), scope)
+    library = scope["library"]
+    library.impl("twice", lambda x: x * 2, "CPU")
+    library.impl("twice", torch.empty_like, "Meta")
+    program = opgraft.torch.export(lambda x: torch.ops.homeless.twice(x), (X,))
+    assert program.report.allow == sorted([OURS, "homeless::twice"])
+    torch.testing.assert_close(program(X)[0], X * 2)
+    with pytest.raises(opgraft.PyOpError, match="defined in a library, but"):
+        opgraft.InferenceSession(node("homeless::twice", "math"), allow=[OURS, "math"])
 
 
 def test_torchs_own_namespaces_are_known() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from opgraft.torch import _operators
+from opgraft.torch import _needed
+
+_needed.need_torch()
+
+from opgraft.torch import _operators  # noqa: E402
 
 if TYPE_CHECKING:
     from opgraft.torch._dynamo_export import (
@@ -60,6 +64,9 @@ _LAZY = {
     "unregister_custom_op_symbolic": "_symbolic",
 }
 
+#: The modules that do without onnx and onnxscript.
+_EAGER = ("_gradient", "_operators")
+
 
 def __dir__() -> list[str]:
     return __all__
@@ -67,6 +74,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
+        if _LAZY[name] not in _EAGER:
+            _needed.need_to_export(f"opgraft.torch.{name}")
         value = getattr(importlib.import_module(f"opgraft.torch.{_LAZY[name]}"), name)
         globals()[name] = value
         return value

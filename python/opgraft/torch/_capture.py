@@ -8,16 +8,18 @@ import io
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch.export import Dim
 
 from opgraft._errors import ModelError
-from opgraft.torch import _private
+from opgraft.torch import _open_sizes, _private
 from opgraft.torch._fakes import fakes
+from opgraft.torch._open_sizes import Fixed, Size
 
 
 @dataclass
@@ -29,21 +31,49 @@ class Captured:
     way: str
     #: Where the program holds for the example alone.
     specialised: list[str] = field(default_factory=list)
+    #: Sizes that were asked to be open, but are constants.
+    fixed: list[Fixed] = field(default_factory=list)
 
 
 class Called(torch.nn.Module):
     """A plain function as a module, since torch.export takes no other."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], count: int, named: Mapping[str, Any] | None = None
+    ) -> None:
+        """`count` is the number of arguments that are given, apart from those by name."""
         super().__init__()
         self.eval()
-        self._function = function
-        with contextlib.suppress(ValueError, TypeError):  # of what is built in
-            inspect.signature(function)
-            setattr(self, "forward", function)  # noqa: B010 (inputs get the names of its parameters)
+        self.function = function
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        # What is built in has no parameters, or takes anything: torch.export would take all that is
+        # given for one argument.
+        try:
+            signature = inspect.signature(function)
+            is_known = not any(one.kind in _MANY for one in signature.parameters.values())
+        except (ValueError, TypeError):
+            is_known = False
+        if not is_known:
+            names = [f"x{index}" for index in range(count)] if count != 1 else ["x"]
+            parameters = [inspect.Parameter(one, _PLAIN) for one in names]
+            parameters += [inspect.Parameter(one, _NAMED) for one in named or ()]
+            setattr(forward, "__signature__", inspect.Signature(parameters))  # noqa: B010
+        # Inputs get the names of its parameters.
+        setattr(self, "forward", function if is_known else forward)  # noqa: B010
+
+
+_PLAIN, _NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+_MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def title(model: Any) -> str:
+    """What to call a model in messages."""
+    if not isinstance(model, Called):
+        return type(model).__name__
+    return str(getattr(model.function, "__name__", model.function))
 
 
 def capture(
@@ -52,23 +82,106 @@ def capture(
     """Tries torch.export as torch.onnx.export does, and draft_export last, which goes on where the
     others stop: it takes the branches that the example takes."""
     if isinstance(model, torch.export.ExportedProgram):
-        return Captured(model, "given")
-    errors: list[tuple[str, Exception]] = []
-    ways = dict(zip(("non-strict", "strict", "draft"), _private.capture_strategies(), strict=True))
-    for way, strategy in ways.items():
-        with _quiet() as printed, fakes():
-            result = strategy(verbose=False)(model, args, dict(kwargs), dynamic_shapes)
+        if not (args or kwargs):
+            args, kwargs = model.example_inputs or ((), {})
+        fixed = []
+        if args or kwargs:
+            fixed = _open_sizes.find_fixed(model, args, kwargs, dynamic_shapes, model)
+        return Captured(model, "given", [*map(str, fixed)], fixed)
+    work = _Capture(model, args, kwargs, dynamic_shapes)
+    captured = work.capture(dynamic_shapes)
+    asked = model, args, kwargs, dynamic_shapes
+    fixed = _open_sizes.find_fixed(*asked, captured.program)
+    if fixed:
+        reasons = work.reasons(captured, fixed)
+        # Where torch is told, it need neither keep symbols for them nor draft what it else refuses.
+        with contextlib.suppress(ModelError):
+            captured = work.capture(work.changed({one.size: None for one in fixed}))
+        fixed = _open_sizes.find_fixed(*asked, captured.program)
+        captured.fixed = [replace(one, because=reasons.get(one.size, "")) for one in fixed]
+    bounds = _open_sizes.find_bounds(*asked, captured.program)
+    captured.specialised = [*map(str, captured.fixed), *bounds, *captured.specialised]
+    return captured
+
+
+class _Capture:
+    """One model with its arguments, captured once or twice."""
+
+    def __init__(
+        self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], shapes: Any
+    ) -> None:
+        self._model = model
+        self._args = args
+        self._kwargs = kwargs
+        self._shapes = shapes
+        names = ("non-strict", "strict", "draft")
+        self._ways = dict(zip(names, _private.capture_strategies(), strict=True))
+
+    def capture(self, shapes: Any) -> Captured:
+        errors: list[tuple[str, Exception]] = []
+        for way in self._ways:
+            if way == "draft" and _open_sizes.has_dims(shapes):
+                _raise_refused_size(errors)  # a draft drops what the Dim says, without a word
+            program, error = self._by(way, shapes)
+            if program is not None:
+                return Captured(
+                    program, way, [one.text for one in _private.specialisations(program)]
+                )
+            errors.append((way, error))
+        _raise_refused_size(errors)
+        tried = "\n".join(f"{way}: {_first_lines(error)}" for way, error in errors)
+        raise ModelError(
+            f"torch.export cannot capture {title(self._model)}: "
+            f"{_first_line(errors[0][1])}\nWhat each way of it says:\n{tried}\n"
+            "To mend it: change the model so that torch.export.export takes it"
+        ) from errors[0][1]
+
+    def _by(self, way: str, shapes: Any) -> tuple[Any, Any]:
+        shapes, _ = _private.nameless_dimensions(shapes)
+        with _quiet() as printed, fakes(), _private.undoing_transforms():
+            strategy = self._ways[way](verbose=False)
+            result = strategy(self._model, self._args, dict(self._kwargs), shapes)
         if result.exported_program is not None:
             sys.stderr.write(printed.getvalue())
-            program = result.exported_program
-            return Captured(program, way, _private.specialisations(program))
-        errors.append((way, result.exception))
-    tried = "\n".join(f"{way}: {_first_lines(error)}" for way, error in errors)
-    raise ModelError(
-        f"torch.export cannot capture {type(model).__name__}: {_first_line(errors[0][1])}\n"
-        f"What each way of it says:\n{tried}\n"
-        "To mend it: change the model so that torch.export.export takes it"
-    ) from errors[0][1]
+        return result.exported_program, result.exception
+
+    def changed(self, new: Mapping[Size, Any]) -> Any:
+        """What was asked for, with other sizes in some places."""
+        return _open_sizes.changed(
+            self._model,
+            self._args,
+            self._kwargs,
+            self._shapes,
+            lambda size, dim: new.get(size, dim),
+        )
+
+    def reasons(self, captured: Captured, fixed: Sequence[Fixed]) -> dict[Size, str]:
+        """Which lines of the model fix sizes; a draft tells, and nothing else."""
+        program: Any = captured.program
+        if captured.way != "draft":
+            program, _ = self._by("draft", self.changed({one.size: Dim.DYNAMIC for one in fixed}))
+        found = _private.specialisations(program)
+        return {
+            one.size: "; ".join(
+                dict.fromkeys(
+                    each.text for each in found if each.fixes(one.size.parameter, one.size.axis)
+                )
+            )
+            for one in fixed
+        }
+
+
+def _raise_refused_size(errors: Sequence[tuple[str, Exception]]) -> None:
+    """Where torch refuses sizes, that is what is wrong, and its own advice is the best."""
+    for _, error in errors:
+        if _private.is_refused_size(error):
+            lines = [one for one in str(error).splitlines() if one.strip()]
+            said = "\n".join(one for one in lines if "draft_export()" not in one)
+            raise ModelError(
+                f"dynamic_shapes: torch.export refuses what it says of the sizes: {said}\n"
+                "To mend it: give sizes that hold for the example's arguments and for the model, "
+                'or a name alone, such as "batch", where torch may find out the rest'
+            ) from error
 
 
 def _first_line(error: Exception) -> str:
@@ -81,7 +194,7 @@ def _first_lines(error: Exception) -> str:
 
 
 #: Loggers that print in full what the report has in short.
-_LOGGERS = ("torch.export", "torch.fx.experimental.symbolic_shapes")
+_LOGGERS = ("torch.export", "torch.fx.experimental.symbolic_shapes", "torch._guards")
 
 
 @contextmanager

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-#: Of each type how far off an element may be: relative to itself; absolutely, near zero, but not
-#: more than relative to the largest one, unless that is tiny. And the size of a rounding.
+
+@dataclass(frozen=True)
+class _Tolerance:
+    """How far off an element of a type may be."""
+
+    #: Relative to itself.
+    relative: float
+    #: Absolutely, near zero, but not more than relative to the largest one, unless that is tiny.
+    absolute: float
+    least: float
+    #: The size of a rounding.
+    rounding: float
+    #: A result may differ by what this many roundings of the inputs would make of it.
+    of_inputs: float = 50
+    #: The roundings of a sum add up as this power of their number. Of coarse ones as they do at
+    #: random, since what is allowed for fine ones, that they all go the same way, would be all.
+    #: None where nobody computes sums in the type.
+    power: float | None = 1
+
+
 _TOLERANCES = {
-    torch.float64: (1e-6, 1e-8, 1e-10, 1e-14),
-    torch.float32: (1e-3, 1e-5, 1e-6, 1e-6),
-    torch.float16: (2e-2, 1e-3, 1e-4, 1e-3),
-    torch.bfloat16: (5e-2, 1e-2, 1e-3, 1e-2),
+    torch.float64: _Tolerance(1e-6, 1e-8, 1e-10, 1e-14),
+    torch.float32: _Tolerance(1e-3, 1e-5, 1e-6, 1e-6),
 }
-_COARSE = (0.25, 0.1, 0.1, 0.1)  # float8
-# A result may differ by what this many roundings of the inputs would make of it.
-_ROUNDINGS = 50
+
+
+@functools.cache
+def _tolerance(dtype: torch.dtype) -> _Tolerance:
+    """Of a coarse type an element may be a few steps off, and of one of 8 bits a single one."""
+    known = _TOLERANCES.get(dtype)
+    if known is not None:
+        return known
+    step = torch.finfo(dtype).eps
+    if dtype in (torch.float16, torch.bfloat16):
+        return _Tolerance(3 * step, step / 10, 1e-6, step, of_inputs=4, power=0.5)
+    least = 2 * torch.finfo(dtype).smallest_normal * step
+    return _Tolerance(step, least, least, step, of_inputs=1, power=None)
+
+
 _DRAWS = 3
 _SIGNS = torch.Generator()  # of our own: the process's random numbers are not ours to draw
 
@@ -77,24 +107,23 @@ def plain(value: Any) -> torch.Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
-def _tolerance(dtype: torch.dtype) -> tuple[float, float, float, float]:
-    return _TOLERANCES.get(dtype, _COARSE)
-
-
 def _far(wanted: torch.Tensor, found: torch.Tensor, roundings: int) -> torch.Tensor:
     """Which elements differ more than the type's tolerance."""
     if not wanted.is_floating_point():
         return wanted != found
-    relative, absolute, least, rounding = _tolerance(wanted.dtype)
+    allowed = _tolerance(wanted.dtype)
     exact, near = wanted.double(), found.double()
     size = exact.abs()
     finite = size[torch.isfinite(size)]
     largest = float(finite.max()) if finite.numel() else 0.0
     # Where all elements are small, so must be the difference.
-    absolute = max(least, min(absolute, relative * largest), roundings * rounding * largest)
+    summed = 0.0
+    if roundings and allowed.power is not None:
+        summed = roundings**allowed.power * allowed.rounding * largest
+    absolute = max(allowed.least, min(allowed.absolute, allowed.relative * largest), summed)
     same = (exact == near) | (exact.isnan() & near.isnan())
     close = torch.isfinite(exact) & torch.isfinite(near)
-    close &= (exact - near).abs() <= absolute + relative * size
+    close &= (exact - near).abs() <= absolute + allowed.relative * size
     return ~(same | close)
 
 
@@ -115,9 +144,13 @@ def _noise(expected: Sequence[Any], disturbed: Disturbed) -> list[Any]:
         for index, (wanted, other) in enumerate(zip(expected, others, strict=True)):
             one, two = plain(wanted), plain(other)
             if one.shape == two.shape:
-                moved = _ROUNDINGS * _gap(one, two)
+                moved = _of_inputs(one.dtype) * _gap(one, two)
                 noise[index] = moved if noise[index] is None else torch.maximum(noise[index], moved)
     return noise
+
+
+def _of_inputs(dtype: torch.dtype) -> float:
+    return _tolerance(dtype if dtype.is_floating_point else torch.float32).of_inputs
 
 
 def disturb(value: Any) -> Any:
@@ -126,7 +159,7 @@ def disturb(value: Any) -> Any:
         return value
     if value.layout != torch.strided:
         return value
-    *_, step = _tolerance(value.real.dtype if value.is_complex() else value.dtype)
+    step = _tolerance(value.real.dtype if value.is_complex() else value.dtype).rounding
     sign = torch.randint(0, 2, value.shape, generator=_SIGNS).to(value.device) * 2 - 1
     return (value.detach() * (1 + step * sign)).to(value.dtype)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _graph, _ladder, _private
+from opgraft.torch import _graph, _ladder, _private, _user_code
 from opgraft.torch._fakes import fakes, has_fake
 from opgraft.torch._graph import Place, operator_name
 from opgraft.torch._ladder import Graft
@@ -36,11 +36,20 @@ class Choice:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     outputs: Any = None
+    #: The translation, and what it raised.
+    translation: _private.Translate | None = None
+    raised: Exception | None = None
 
     def recording(self, translation: _private.Translate) -> _private.Translate:
+        self.translation = translation
+
         def translate(*args: Any, **kwargs: Any) -> Any:
             self.args, self.kwargs = args, kwargs
-            self.outputs = translation(*args, **kwargs)
+            try:
+                self.outputs = translation(*args, **kwargs)
+            except Exception as error:
+                self.raised = error
+                raise
             return self.outputs
 
         return translate
@@ -67,7 +76,10 @@ class Dispatcher:
         self._captured = captured
         self._registry = registry
         self._kinds = frozenset(kinds)
-        self._origins = {node.name: node.target for _, node in _graph.calls(captured)}
+        # By the module too: the bodies of control flow have nodes of the same names.
+        self._origins = {
+            (module, node.name): node.target for module, node in _graph.calls(captured)
+        }
         self._kept: dict[str, Any] = {
             operator_name(target): target for target in self._origins.values() if has_fake(target)
         }
@@ -85,6 +97,7 @@ class Dispatcher:
                 onnx = _private.translate(program, self._registry, attempt.choose)
             except Exception as error:
                 if not attempt.may_retry(error):
+                    attempt.raise_for_user(error)
                     ours = _ours(error)
                     raise (ours or attempt.failure(error)) from (None if ours else error)
                 continue
@@ -100,7 +113,7 @@ class Dispatcher:
         if _ladder.find(choice.node, left) is not None:
             return True
         # Not a part of what the user called, then, but all of it; or the parts of the part.
-        target = self._origins.get(choice.place.origin)
+        target = self._origins.get(choice.place.source)
         is_kept = operator_name(target) in self._kept
         if not is_kept and _is_whole(target) and _ladder.can_graft(target, left):
             self._keep(target)
@@ -112,7 +125,7 @@ class Dispatcher:
 
     def origin(self, node: torch.fx.Node, place: Place) -> str:
         """The name of the operator that the model calls, of which a node is a part."""
-        return operator_name(self._origins.get(place.origin, node.target))
+        return operator_name(self._origins.get(place.source, node.target))
 
     def why(self, place: Place) -> str:
         """Why a node does not stand on a better rung."""
@@ -259,7 +272,7 @@ class Dispatcher:
         """What the node could be a part of: best the operator that the model calls."""
         own = node.target
         of_torch = operator_name(own).startswith("prims::")
-        candidates = [self._origins.get(place.origin), _private.original(node)]
+        candidates = [self._origins.get(place.source), _private.original(node)]
         candidates.insert(2 if of_torch else 1, own)
         for target in candidates:
             if _is_whole(target) and _ladder.can_graft(target, self._kinds):
@@ -300,6 +313,23 @@ class _Attempt:
         if choice is None or isinstance(_ours(error), _private.Moved):
             return False
         return self._dispatcher.bar(choice, f"its translation raised {_innermost(error)}")
+
+    def raise_for_user(self, error: Exception) -> None:
+        """Raises where a function of the user's is to blame."""
+        choice = self.choices.get(self._now) if self._now is not None else None
+        if choice is None or choice.kind != USER or isinstance(_ours(error), _private.Moved):
+            return
+        written = _user_code.written(choice.translation)
+        if not written:
+            return
+        cause = error if choice.raised is None else choice.raised
+        did = "gave what torch cannot use" if choice.raised is None else "raised"
+        at = _user_code.line_raised(choice.translation, cause)
+        raise UnavailableError(
+            f"your translation of {operator_name(choice.node.target)}, {written}, {did}{at} for "
+            f"node '{choice.node.name}'{_where(choice.node)}: {_innermost(cause)}. To mend it: "
+            "change that function, or take it out of custom_translation_table (or unregister it)"
+        ) from cause
 
     def failure(self, error: Exception) -> Error:
         where = "" if self._now is None else f" at {self._now.format_node()}"

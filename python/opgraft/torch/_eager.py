@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from opgraft import _pyop
-from opgraft.torch import _fake, _gradient, _private
+from opgraft.torch import _batch, _fake, _gradient, _private
 
 if TYPE_CHECKING:
     from opgraft.torch._operators import TorchOperator
@@ -46,6 +46,7 @@ def install(operator: TorchOperator) -> None:
     # For every device: what is not the CPU's is refused by the kernel, which says what to do.
     library.impl(local, run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     library.impl(local, begin, "Autograd")  # type: ignore[no-untyped-call]
+    torch.library.register_vmap(operator.qualified, _batch.make(operator), lib=library)
     torch.library.register_fake(operator.qualified, _fake.make(operator), lib=library)
 
 

@@ -14,6 +14,9 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from opgraft.torch import _private
 from opgraft.torch._graph import calls, is_uninitialised
 
+#: What stands for no bound of a size.
+MANY = 2**31
+
 
 @dataclass
 class Example:
@@ -128,7 +131,13 @@ def examples(
     yield f"no second size that the model takes was found{f' ({refusal})' if refusal else ''}"
 
 
-def _symbolic(program: torch.export.ExportedProgram) -> Iterator[Any]:
+def input_names(program: torch.export.ExportedProgram) -> list[str]:
+    """Of each argument the name that it has in the program."""
+    specs = program.graph_signature.input_specs
+    return [str(one.arg.name) for one in specs if one.kind is InputKind.USER_INPUT]
+
+
+def traced_inputs(program: torch.export.ExportedProgram) -> Iterator[Any]:
     """Of each argument what it is while tracing: a tensor with symbols in its shape, a number."""
     by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     for spec in program.graph_signature.input_specs:
@@ -141,10 +150,29 @@ def _expression(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
+def constant_size(size: Any, program: torch.export.ExportedProgram) -> int | None:
+    """The size, where the program takes no other; torch may keep a symbol for it all the same."""
+    expression = _expression(size)
+    if not isinstance(size, torch.SymInt):
+        return size if isinstance(size, int) else None
+    ranges = program.range_constraints.items()
+    known = {symbol: range.lower for symbol, range in ranges if range.lower == range.upper}
+    expression = expression.subs(known)
+    return int(expression) if expression.is_Integer else None
+
+
+def size_bounds(size: Any, program: torch.export.ExportedProgram) -> tuple[int, int]:
+    """The least and the most that a program takes; 0 and MANY where it says nothing."""
+    bounds = None
+    if isinstance(size, torch.SymInt):
+        bounds = program.range_constraints.get(_expression(size))
+    return (0, MANY) if bounds is None else (_bound(bounds.lower), min(_bound(bounds.upper), MANY))
+
+
 def _sizes(program: torch.export.ExportedProgram) -> dict[Any, int]:
     """The symbols in the shapes of the arguments, and the size that each has in the example."""
     found: dict[Any, int] = {}
-    for example in _symbolic(program):
+    for example in traced_inputs(program):
         numbers = list(example.shape) if isinstance(example, torch.Tensor) else [example]
         for number in numbers:
             if isinstance(number, torch.SymInt):
@@ -171,7 +199,7 @@ def _other_sizes(
 
 
 def _bound(number: Any) -> int:
-    return int(number) if getattr(number, "is_Integer", isinstance(number, int)) else 2**31
+    return int(number) if getattr(number, "is_Integer", isinstance(number, int)) else MANY
 
 
 def _resized(
@@ -179,7 +207,7 @@ def _resized(
 ) -> list[Any]:
     return [
         _resize(leaf, example, changed)
-        for leaf, example in zip(leaves, _symbolic(program), strict=True)
+        for leaf, example in zip(leaves, traced_inputs(program), strict=True)
     ]
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
+from opgraft import _packs
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _ladder, _private
-from opgraft.torch._capture import Called, Captured, capture
-from opgraft.torch._dispatch import Dispatcher, Translated
+from opgraft.torch import _arguments, _open_sizes, _operators, _private
+from opgraft.torch._capture import Called, Captured, capture, title
+from opgraft.torch._dispatch import USER, Dispatcher, Translated
 from opgraft.torch._graph import (
     calls,
     is_in_training,
@@ -23,6 +24,7 @@ from opgraft.torch._graph import (
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, rows_of
+from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
 from opgraft.torch._translation import MODULE_ENTRY, own_translations
 from opgraft.torch._verify import Verdict, Verifier
@@ -39,6 +41,7 @@ def export(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     custom_translation_table: Mapping[Any, Callable[..., Any]] | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
     external_data: bool = True,
     optimize: bool = True,
     fallback: str | Collection[str] = "auto",
@@ -61,8 +64,8 @@ def export(
     >>> [(row.operator, row.became) for row in program.report.rows]
     [('aten::relu', 'Relu')]
     """
-    _refuse(others)
-    kinds = _kinds(fallback)
+    _arguments.refuse(others)
+    kinds = _arguments.kinds(fallback)
     given = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     exportable = getattr(torch.onnx, "ExportableModule", ())
     if isinstance(model, exportable) and not given and not kwargs:  # it says all that itself
@@ -73,7 +76,8 @@ def export(
     if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
         if not callable(model):
             raise TypeError(f"expected a torch.nn.Module, not {type(model).__name__}")
-        model = Called(model)
+        model = Called(model, len(given), kwargs or {})
+    _arguments.check(f, opset_version, input_names, output_names, custom_translation_table)
     work = _Export(
         model,
         given,
@@ -85,50 +89,12 @@ def export(
         optimize=optimize,
         kinds=kinds,
     )
-    with Progress(type(model).__name__, is_shown=progress) as bar, _private.exporting():
+    with Progress(title(model), is_shown=progress) as bar, _private.exporting():
         program = work.run(bar, verify=verify)
+    set_versions(program.model, custom_opsets or {})
     if f is not None:
         program.save(f, external_data=external_data)
     return program
-
-
-def _kinds(fallback: str | Collection[str]) -> tuple[str, ...]:
-    if fallback == "auto":
-        return _ladder.KINDS
-    if fallback == "none":
-        return ()
-    given = [fallback] if isinstance(fallback, str) else list(fallback)
-    wrong = [one for one in given if one not in _ladder.KINDS]
-    if wrong:
-        known = ", ".join(f'"{kind}"' for kind in _ladder.KINDS)
-        raise Error(f'fallback: {wrong[0]!r} is none of "auto", "none", {known}, or a list of them')
-    return tuple(given)
-
-
-#: Arguments of torch.onnx.export that have no meaning here, and what to do instead.
-_REFUSED = {
-    "dynamo": "this is the exporter of torch.export (dynamo=True)",
-    "dynamic_axes": "give dynamic_shapes, such as dynamic_shapes=({0: 'batch'},)",
-    "report": "program.report is always there",
-    "profile": "use a profiler",
-    "dump_exported_program": "program.exported_program is there to be saved",
-    "artifacts_dir": "nothing is written but the model",
-    "export_params": "program.save(path, include_initializers=False)",
-    "keep_initializers_as_inputs": "program.save(path, keep_initializers_as_inputs=True)",
-    "training": "model.eval() or model.train() before",
-    "custom_opsets": "the model imports what its nodes need",
-}
-
-
-def _refuse(others: Mapping[str, Any]) -> None:
-    others = {name: value for name, value in others.items() if name != "verbose"}
-    if others.get("dynamo") is True:
-        others.pop("dynamo")
-    for name in others:
-        instead = _REFUSED.get(name)
-        raise TypeError(
-            f"opgraft.torch.export has no argument '{name}'" + (f": {instead}" if instead else "")
-        )
 
 
 _TRAINING = (
@@ -154,7 +120,7 @@ class _Export:
         kinds: Collection[str],
     ) -> None:
         self._model = model
-        self._args, self._kwargs = _private.split_arguments(args, kwargs)
+        self._args, self._kwargs = _arguments.split(getattr(model, "forward", None), args, kwargs)
         self._shapes = dynamic_shapes
         self._opset = opset
         self._names = names
@@ -165,8 +131,16 @@ class _Export:
 
     def run(self, bar: Progress, *, verify: bool) -> Program:
         bar.step("capture")
-        shapes, self._is_named = _private.nameless_dimensions(self._shapes)
-        captured = capture(self._model, self._args, self._kwargs, shapes)
+        if isinstance(self._model, torch.nn.Module):
+            forward = self._model.forward
+            _arguments.check_call(
+                title(self._model), forward, self._args, self._kwargs, self._shapes
+            )
+        _, self._is_named = _private.nameless_dimensions(self._shapes)
+        captured = capture(self._model, self._args, self._kwargs, self._shapes)
+        _arguments.check_outputs(captured.program)
+        if captured.fixed:
+            warnings.warn(_open_sizes.warning(captured.fixed), stacklevel=3)
         if getattr(self._model, "training", False) and is_in_training(captured.program):
             warnings.warn(_TRAINING, stacklevel=4)
         bar.step("translate")
@@ -196,10 +170,18 @@ class _Export:
         model = translated.onnx.model if is_last else translated.onnx.model.clone()
         model.opset_imports.setdefault("", self._opset)
         model = _private.convert_version(model, self._opset)
+        if model.opset_imports[""] != self._opset:
+            report.notes.append(
+                f"opset {model.opset_imports['']} instead of {self._opset}: one of its operators "
+                "cannot be converted"
+            )
+        _arguments.check_counts(self._names, model.graph)
         program = Program(model, translated.decomposed, report)
         weights = list(captured.program.state_dict.values())
         if self._optimize and not is_plain and not _private.has_fakes(weights):
             program.optimize()
+        for fixed in captured.fixed:
+            fixed.write(model.graph.inputs)
         shapes = self._shapes if self._is_named else None
         self._sizes = _private.rename(program, *self._names, shapes)
         return program
@@ -212,7 +194,15 @@ class _Export:
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
         report.allow = sorted({module for graft in grafts for module in graft.allow})
         report.allow = sorted({*report.allow, *_declaring_modules(translated)})
-        report.packs = sorted({pack for graft in grafts for pack in graft.packs})
+        # Of operators that nobody knows only their names can be told.
+        packs = {one.full_name: one.pack for one in _packs.operators()}
+        known = {one.schema.full_name for one in _operators.known()}
+        foreign = {one for row in report.rows if row.kind == USER for one in row.foreign}
+        report.packs = sorted(
+            {packs[one] for one in foreign & packs.keys()}
+            | {pack for graft in grafts for pack in graft.packs}
+        )
+        report.libraries = sorted(foreign - packs.keys() - known)
         return report
 
     def _verified(
@@ -248,6 +238,7 @@ class _Export:
                     raise
                 raise _unmended(verdict.guilt.choice.node, verdict.guilt.reason) from error
             program = self._finish(captured, translated)
+        is_right = True
         if verdict.problem:
             # Each operator alone is right. It may be that what the optimiser made of them is not.
             plain = self._finish(captured, translated, is_plain=True)
@@ -260,10 +251,12 @@ class _Export:
             else:
                 note = f"{verdict.problem}; but each operator alone is right: {_why(translated)}"
                 program.report.notes.append(note)
+                is_right = False
                 warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
-        program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
-        program.report.notes += [*dispatcher.notes, *verifier.notes]
+        if is_right:
+            program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
+        program.report.notes += [*dispatcher.notes, *verifier.notes, *verifier.branch_notes()]
         return program
 
     def _is_mended(

@@ -55,8 +55,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
         tensors = _flatten(args)
         if torch.is_grad_enabled() and any(_requires_grad(one) for one in tensors):
             call = _Call(operator, args, kwargs)
-            given = function.apply(call, *tensors)  # type: ignore[no-untyped-call]
-            return call.arrange(given)
+            return call.arrange(_private.apply_function(function, call, *tensors))
         for one in tensors:
             if one is not None and _has_tangent(one):
                 raise Error(

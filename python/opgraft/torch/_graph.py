@@ -20,6 +20,11 @@ class Place(NamedTuple):
     target: str
     number: int  # among those with the same origin and target
 
+    @property
+    def source(self) -> tuple[str, str]:
+        """The captured node: its module, and its name there."""
+        return self.module, self.origin
+
 
 def graphs(program: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.fx.Graph]]:
     """The program's own graph, and the bodies of its control flow."""
@@ -72,9 +77,15 @@ def is_pointwise(target: Any) -> bool:
     return isinstance(target, _private.OpOverload) and torch.Tag.pointwise in target.tags
 
 
+_UNINITIALISED = frozenset(
+    """aten::empty aten::empty_like aten::empty_permuted aten::empty_strided aten::new_empty
+    aten::new_empty_strided prims::empty prims::empty_permuted prims::empty_strided""".split()
+)
+
+
 def is_uninitialised(target: Any) -> bool:
     """Whether an operator gives memory as it finds it."""
-    return "empty" in operator_name(target).partition("::")[2]
+    return operator_name(target).partition(".")[0] in _UNINITIALISED
 
 
 def all_inputs(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> list[Any]:

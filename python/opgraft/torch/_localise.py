@@ -13,6 +13,7 @@ import torch
 from torch.export.graph_signature import OutputKind
 
 from opgraft.torch import _compare, _graph, _private
+from opgraft.torch._bodies import Body, Branch, bodies
 from opgraft.torch._compare import plain
 from opgraft.torch._dispatch import Choice, Translated
 from opgraft.torch._examples import output_values, repeatable
@@ -38,16 +39,22 @@ def find_guilty(
     leaves: Sequence[Any],
     open_session: Open,
     progress: Callable[[float], None] = lambda share: None,
+    branches: dict[str, Branch] | None = None,
 ) -> Guilt | None:
     """Runs the program in torch, node by node, and the ONNX nodes of each with the same inputs.
 
     The first that differs, or that ONNX Runtime refuses, is guilty. Random operators are held to
-    types and shapes alone.
+    types and shapes alone. Bodies of control flow are gone through likewise, those too that are not
+    called with these inputs; `branches` gets what became of each.
     """
-    trial = _Trial(translated, open_session, progress)
-    with torch.no_grad(), torch.random.fork_rng():
-        trial.run(*_graph.all_inputs(translated.decomposed, leaves))
-    return trial.guilt
+    court = _Court(translated, open_session, progress, {} if branches is None else branches)
+    trial = _Trial(court, translated.decomposed.graph_module)
+    try:
+        with torch.no_grad(), torch.random.fork_rng():
+            trial.run(*_graph.all_inputs(translated.decomposed, leaves))
+    except _Found as found:
+        return found.guilt
+    return None
 
 
 def run_in_torch(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
@@ -66,39 +73,84 @@ def run_in_torch(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -
 class _Found(Exception):
     """Ends the run: what is guilty has been found."""
 
+    def __init__(self, guilt: Guilt) -> None:
+        super().__init__(guilt.reason)
+        self.guilt = guilt
+
+
+class _Court:
+    """What the trials of a program and of the bodies in it share."""
+
+    def __init__(
+        self,
+        translated: Translated,
+        open_session: Open,
+        progress: Callable[[float], None],
+        branches: dict[str, Branch],
+    ) -> None:
+        self.choices = translated.choices
+        self.model = translated.onnx.model
+        self.open = open_session
+        self.branches = branches
+        self.groups: dict[torch.fx.Node, list[ir.Node]] = {}
+        for graph in (self.model.graph, *self.model.functions.values()):
+            for node in graph:
+                if "node" in node.meta:
+                    self.groups.setdefault(node.meta["node"], []).append(node)
+        self._progress = progress
+        self._done = 0
+
+    def proceed(self) -> None:
+        self._done += 1
+        self._progress(min(self._done / len(self.choices), 1.0))
+
 
 class _Trial(torch.fx.Interpreter):
-    def __init__(
-        self, translated: Translated, open_session: Open, progress: Callable[[float], None]
-    ) -> None:
-        super().__init__(translated.decomposed.graph_module)
-        self._translated = translated
-        self._model = translated.onnx.model
-        self._open = open_session
-        self._progress = progress
-        self._groups: dict[torch.fx.Node, list[ir.Node]] = {}
-        for node in self._model.graph:
-            self._groups.setdefault(node.meta["node"], []).append(node)
-        self._done = 0
-        self.guilt: Guilt | None = None
+    """Goes through one graph: the program's own, or a body."""
 
-    def run(self, *args: Any, **named: Any) -> Any:
-        try:
-            return super().run(*args, **named)
-        except _Found:
-            return None
+    def __init__(self, court: _Court, module: torch.fx.GraphModule, path: str = "") -> None:
+        super().__init__(module)
+        self._court = court
+        self._path = path
 
     def run_node(self, n: torch.fx.Node) -> Any:
+        self._try_bodies(n, only_first=True)
         result = super().run_node(n)
-        choice = self._translated.choices.get(n)
+        choice = self._court.choices.get(n)
         if choice is not None:
-            self._done += 1
-            self._progress(min(self._done / len(self._translated.choices), 1.0))
+            self._court.proceed()
             reason = self._check(choice, result)
             if reason:
-                self.guilt = Guilt(choice, reason)
-                raise _Found
+                self._try_bodies(n, only_first=False)  # it may be one in a later step of a loop
+                raise _Found(Guilt(choice, reason))
         return result
+
+    def _try_bodies(self, node: torch.fx.Node, *, only_first: bool) -> None:
+        if node.op != "call_function":
+            return
+        seen: set[str] = set()
+        for body in bodies(node, self.fetch_args_kwargs_from_env(node)[0]):
+            if only_first and body.name in seen:
+                return
+            seen.add(body.name)
+            self._try_body(body)
+
+    def _try_body(self, body: Body) -> None:
+        path = f"{self._path}.{body.name}" if self._path else body.name
+        branch = self._court.branches.setdefault(path, Branch(body.node, path))
+        is_taken = body.is_taken and self._is_taken()
+        branch.is_taken = branch.is_taken or is_taken
+        try:
+            with torch.random.fork_rng():
+                _Trial(self._court, body.module, path).run(*body.inputs)
+        except _Found:
+            raise
+        except Exception as error:  # what is called raises in torch itself, where it shall
+            branch.error = f"{type(error).__name__}: {error}".splitlines()[0]
+
+    def _is_taken(self) -> bool:
+        """Whether the body that this is the trial of is called."""
+        return not self._path or self._court.branches[self._path].is_taken
 
     def _check(self, choice: Choice, result: Any) -> str:
         wanted, values = _pairs(result, choice.outputs)
@@ -118,7 +170,7 @@ class _Trial(torch.fx.Interpreter):
         feed, nodes = self._inputs(choice, sources, values)
         model = self._part(nodes, feed, values, wanted)
         try:
-            session = self._open(model.SerializeToString())
+            session = self._court.open(model.SerializeToString())
             arrays = session.run(None, {name: _array(value) for name, value in feed.items()})
         except Exception as error:
             lines = str(error).strip().splitlines()
@@ -158,7 +210,7 @@ class _Trial(torch.fx.Interpreter):
     ) -> tuple[dict[str, Any], list[ir.Node]]:
         """What the nodes of a choice take from others, by name; and the nodes, with those of
         constants that they share with others."""
-        own = self._groups.get(choice.node, [])
+        own = self._court.groups.get(choice.node, [])
         produced = {value for node in own for value in node.outputs}
         feed: dict[str, Any] = {}
         nodes: list[ir.Node] = []
@@ -185,9 +237,9 @@ class _Trial(torch.fx.Interpreter):
         wanted: Sequence[Any],
     ) -> onnx.ModelProto:
         """A model of these nodes alone."""
-        model = onnx.ModelProto(ir_version=self._model.ir_version)
+        model = onnx.ModelProto(ir_version=self._court.model.ir_version)
         model.graph.name = "part"
-        for domain, version in self._model.opset_imports.items():
+        for domain, version in self._court.model.opset_imports.items():
             model.opset_import.add(domain=domain, version=version)
         model.graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
         model.graph.input.extend(_info(name, value) for name, value in feed.items())
@@ -196,7 +248,7 @@ class _Trial(torch.fx.Interpreter):
             for value, example in zip(values, wanted, strict=True)
         )
         model.functions.extend(
-            ir.serde.serialize_function(one) for one in self._model.functions.values()
+            ir.serde.serialize_function(one) for one in self._court.model.functions.values()
         )
         return model
 

@@ -42,7 +42,8 @@ _refused: dict[str, tuple[Any, str]] = {}
 
 def operator(name: str) -> _private.OpOverload:
     """The operator `domain::Name`, declared by `@opgraft.op` or of a pack that is loaded, as one of
-    torch's: `torch.ops.<namespace>.<name>.default`.
+    torch's: `torch.ops.<namespace>.<name>.default`. The packs that come with Opgraft are loaded
+    where one of their operators is asked for.
 
     >>> opgraft.torch.operator("mylibrary::AddAndRound")(torch.tensor([0.3, 0.8]))
     tensor([1., 2.])
@@ -53,6 +54,9 @@ def operator(name: str) -> _private.OpOverload:
 def find(name: str) -> TorchOperator:
     full_name = name.removeprefix("ai.onnx") if name.startswith("ai.onnx::") else name
     register_all()
+    if full_name not in _known:
+        _packs.load_asked_for(full_name)
+        register_all()
     with _lock:
         if full_name in _known:
             return _known[full_name]

@@ -177,7 +177,19 @@ def decompose(program: Any, registry: Any) -> Any:
     forget_fresh_symbols(program)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of its own ways
-        return exporter("_core", "_prepare_exported_program_for_export")(program, registry=registry)
+        prepare = exporter("_core", "_prepare_exported_program_for_export")
+        prepared = prepare(program, registry=registry)
+    _name_outputs(prepared)
+    return prepared
+
+
+def _name_outputs(program: Any) -> None:
+    """Has the signature of a program name the nodes that it gives. Where torch adds a conversion of
+    a result, as for the absolute values of halves, it goes on naming what is converted."""
+    output = next(node for node in program.graph.nodes if node.op == "output")
+    for spec, node in zip(program.graph_signature.output_specs, output.args[0], strict=True):
+        if isinstance(node, torch.fx.Node) and spec.arg.name != node.name:
+            spec.arg = type(spec.arg)(name=node.name)
 
 
 def forget_fresh_symbols(program: Any) -> None:
@@ -407,6 +419,14 @@ def unflatten(leaves: Sequence[Any], shape: Any) -> Any:
     return private("torch.utils._pytree", "tree_unflatten")(list(leaves), shape)
 
 
+def flatten_once(tree: Any) -> tuple[list[Any], Any]:
+    """What a tree is made of, which may be trees; a leaf is made of itself."""
+    children, shape = private("torch.utils._pytree", "tree_flatten")(
+        tree, is_leaf=lambda one: one is not tree
+    )
+    return children, shape
+
+
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
     return private("torch.utils._pytree", "tree_map")(function, tree)
 
@@ -439,10 +459,17 @@ def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
     return shapes, bool(is_named)
 
 
+def is_open_hint(dim: Any) -> bool:
+    """Whether it is Dim.AUTO or Dim.DYNAMIC, with bounds or without."""
+    hint = private("torch.export.dynamic_shapes", "_DimHint")
+    return isinstance(dim, hint) and dim.type.name != "STATIC"
+
+
 def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> dict[str, str]:
     """Gives inputs, outputs and dimensions the names that the user wants; the dimensions' are
     returned, by torch's own names for them."""
     names: dict[str, str] = {}
+    _write_constants(program.model)
     if inputs:
         exporter("_ir_passes", "rename_inputs")(program.model, list(inputs))
     if outputs:
@@ -458,6 +485,14 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> dict
     return names
 
 
+def _write_constants(model: Any) -> None:
+    """Sizes that torch turned out to know are numbers, not symbols of that name."""
+    for value in exporter("_ir_passes", "_all_values")(model):
+        for axis, size in enumerate(value.shape or ()):
+            if str(getattr(size, "value", None)).isdecimal():
+                value.shape[axis] = int(size.value)
+
+
 # Capture
 
 
@@ -469,8 +504,24 @@ def _interned() -> dict[str, int]:
         return {}
 
 
-def specialisations(program: Any) -> list[str]:
-    """Where a draft of an export took the example's way: "file, line 3: code: x is True"."""
+@dataclass(frozen=True)
+class Specialisation:
+    """Where a draft of an export took the example's way."""
+
+    text: str  #: "file, line 3: code: x is True"
+    expression: str
+    sources: tuple[str, ...]  #: of the sizes in it, such as "L['x'].size()[0]"
+
+    def fixes(self, parameter: str, axis: int | None) -> bool:
+        """Whether it says what a size of that parameter is."""
+        size = "" if axis is None else f".size()[{axis}]"
+        return self.expression.startswith("Eq(") and any(
+            source.startswith(f"L['{parameter}']") and source.endswith(size)
+            for source in self.sources
+        )
+
+
+def specialisations(program: Any) -> list[Specialisation]:
     report: Any = getattr(program, "_report", None)
     files = {number: name for name, number in _interned().items()}
     found = []
@@ -483,8 +534,22 @@ def specialisations(program: Any) -> list[str]:
         what = data.get("expr") or data.get("op") or data.get("reason") or ""
         taken = f" is {data['result']}" if "result" in data else ""
         kind = str(getattr(failure.failure_type, "name", failure.failure_type))
-        found.append(f"{where}{kind.lower().replace('_', ' ')}: {what}{taken}")
+        text = f"{where}{kind.lower().replace('_', ' ')}: {what}{taken}"
+        sources = (data.get("symbol_to_sources") or {}).values()
+        found.append(Specialisation(text, str(what), tuple(map(str, sources))))
     return found
+
+
+def is_refused_size(error: BaseException | None) -> bool:
+    """Whether torch.export says that the sizes of the example, or what the model does with them,
+    contradict `dynamic_shapes`."""
+    if isinstance(
+        error, private("torch.fx.experimental.symbolic_shapes", "ConstraintViolationError")
+    ):
+        return True
+    kind = getattr(getattr(error, "error_type", None), "name", "")
+    is_about = kind == "INVALID_INPUT" and "dynamic_shapes" in str(error)
+    return kind == "CONSTRAINT_VIOLATION" or is_about
 
 
 @contextmanager
@@ -542,6 +607,17 @@ def below_autograd() -> Any:
     """A context in which operators run as if nothing wanted a gradient: their kernels, or what is
     on below autograd, such as the tensors and modes that trace a program."""
     return private("torch._C", "_AutoDispatchBelowAutograd")()
+
+
+def apply_function(function: type[torch.autograd.Function], *args: Any) -> Any:
+    """Calls an autograd function from a kernel for autograd. Inside of torch.func.grad and the like
+    torch is at the level of one of them there, as for kernels in C++; `apply`, which is for callers
+    outside, would begin with the outermost anew."""
+    if private("torch._C", "_are_functorch_transforms_active")():
+        base: Any = super(torch.autograd.Function, function)
+        with private("torch._functorch.utils", "enable_single_level_autograd_function")():
+            return base.apply(*args)
+    return function.apply(*args)  # type: ignore[no-untyped-call]
 
 
 def forward_mode() -> dict[str, Any]:
@@ -843,6 +919,7 @@ def whole_function(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     call.__name__ = function.name
+    call.__dict__["__wrapped__"] = function
     return call
 
 
@@ -898,6 +975,41 @@ def flat_arguments(
     in_order = {name: kwargs[name] for name in names or ()}
     leaves, structure = private("torch.utils._pytree", "tree_flatten")((args, in_order))
     return leaves if structure == expected else None
+
+
+def arguments_text(program: torch.export.ExportedProgram) -> str:
+    """How the arguments of a program are built, "*" for each tensor or number: "(*, {'a': *})"."""
+    structure = program.call_spec.in_spec
+    stars = [_Star() for _ in range(structure.num_leaves)]
+    args, kwargs = unflatten(stars, structure)
+    named = [f"{name}={value}" for name, value in kwargs.items()]
+    return f"({', '.join([*map(str, args), *named])})"
+
+
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+@contextmanager
+def undoing_transforms() -> Iterator[None]:
+    """Takes back the torch.func transforms (grad, vmap) that a capture which fails in the midst of
+    them leaves on, and that would spoil whatever comes after."""
+    functorch, hooks = private("torch._C", "_functorch"), private("torch._C", "_autograd")
+    try:
+        depth = functorch.get_dynamic_layer_stack_depth()
+        undo = functorch.pop_dynamic_layer_stack_and_undo_to_depth
+        hooked = hooks._saved_tensors_hooks_get_disabled_error_message()
+        enable, disable = hooks._saved_tensors_hooks_enable, hooks._saved_tensors_hooks_disable
+    except AttributeError as error:
+        raise moved("torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth") from error
+    try:
+        yield
+    finally:
+        if functorch.get_dynamic_layer_stack_depth() > depth:
+            undo(depth)
+        if hooked != hooks._saved_tensors_hooks_get_disabled_error_message():
+            enable() if hooked is None else disable(hooked)
 
 
 def fake_mode() -> Any:

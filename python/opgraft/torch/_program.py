@@ -38,8 +38,18 @@ class Program(torch.onnx.ONNXProgram):
         assert self.exported_program is not None
         leaves = _private.flat_arguments(self.exported_program, args, kwargs)
         if leaves is None:
-            raise TypeError("the arguments are not built as those that the model was exported with")
+            inputs = ", ".join(str(one.name) for one in self.model.graph.inputs)
+            raise TypeError(
+                "the arguments are not built as those that the model was exported with: expected "
+                f"{_private.arguments_text(self.exported_program)}, for the inputs {inputs}"
+            )
         values = input_values(self.exported_program, leaves)
+        for value in values:
+            if not isinstance(value, (torch.Tensor, bool, int, float)):
+                raise TypeError(
+                    f"expected tensors of torch, not {type(value).__name__}; torch.as_tensor makes "
+                    "one"
+                )
         names = [str(one.name) for one in self.model.graph.inputs]
         feed = dict(zip(names, map(to_array, values), strict=True))
         if self._session is None:

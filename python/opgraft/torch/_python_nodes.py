@@ -32,7 +32,7 @@ def graft(node: torch.fx.Node) -> Graft | None:
         written = _aten.aten_node(target, *_nodes.inputs_of(node, args, kwargs), example)
         return _nodes.arrange(_append(written, module), example)
 
-    return _made(build, module)
+    return _made(build, target, module)
 
 
 def _graft_changing(node: torch.fx.Node) -> Graft | None:
@@ -60,7 +60,7 @@ def _graft_changing(node: torch.fx.Node) -> Graft | None:
         values = _append(written, module, changed, example[len(example) - len(changed) :])
         return _nodes.arrange(values, example)
 
-    return _made(build, module)
+    return _made(build, called, module)
 
 
 def _append(
@@ -83,6 +83,6 @@ def _append(
     return _nodes.append(DOMAIN, "PyOp", written.inputs, attributes, len(outputs), version=1)
 
 
-def _made(build: Any, module: str) -> Graft:
-    allow = (MODULE, module) if module else (MODULE,)
+def _made(build: Any, target: _private.OpOverload, module: str) -> Graft:
+    allow = (MODULE, module or _private.name_of(target)[0])
     return Graft("python", build, f"Python ({module or 'unknown module'})", _ADVICE, allow)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from opgraft._diagnosis import RUNTIME_DOMAINS
 from opgraft.torch._dispatch import STANDARD, USER, Choice, Translated
 from opgraft.torch._graph import operator_name
 from opgraft.torch._ladder import KINDS
@@ -42,11 +43,13 @@ class Row:
     advice: str = ""
     #: Why it does not stand on a better rung: what it had there raised, or gave a wrong result.
     because: str = ""
+    #: The operators among these, "domain::Name", that ONNX Runtime itself has not.
+    foreign: tuple[str, ...] = ()
 
     @property
     def is_portable(self) -> bool:
         """Whether plain ONNX Runtime runs it, with nothing else installed."""
-        return self.kind in (STANDARD, USER, "function") or self.became.endswith("ONNX Runtime)")
+        return not self.foreign
 
 
 @dataclass
@@ -66,17 +69,20 @@ class Report:
     specialised: list[str] = field(default_factory=list)
     #: Whether operators of the model are random. What these give is compared by type and shape.
     is_random: bool = False
-    #: What was compared with torch; empty where verification was not asked for.
+    #: What was compared with torch, and agreed; empty where verification was not asked for, or
+    #: found a difference that it could not mend, of which a note tells.
     verified: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: What a session must allow to run the model, and the packs that must be loaded.
     allow: list[str] = field(default_factory=list)
     packs: list[str] = field(default_factory=list)
+    #: Operators, "domain::Name", that nobody here has: a translation of yours names them.
+    libraries: list[str] = field(default_factory=list)
 
     @property
     def is_portable(self) -> bool:
         """Whether plain ONNX Runtime runs the model, with nothing else installed."""
-        return not self.allow and not self.packs and all(row.is_portable for row in self.rows)
+        return all(row.is_portable for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "is_portable": self.is_portable}
@@ -98,8 +104,14 @@ class Report:
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
+        lines += [f"to run it: register the library that has {one}" for one in self.libraries]
         if self.allow:
             lines.append(f"to run it: opgraft.InferenceSession(model, allow={self.allow!r})")
+            if "__main__" in self.allow:
+                lines.append(
+                    "note: another process cannot import what a script declares: put it into a "
+                    "module, and import that"
+                )
         elif self.is_portable:
             lines.append("to run it: any ONNX Runtime")
         else:
@@ -110,17 +122,39 @@ class Report:
 def rows_of(translated: Translated) -> list[Row]:
     """One row for each operator and each thing it became; what is not portable comes last."""
     made: dict[Any, list[str]] = {}
-    for node in translated.onnx.model.graph.all_nodes():
-        made.setdefault(node.meta.get("node"), []).append(
-            f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-        )
+    foreign: dict[Any, set[str]] = {}
+    model = translated.onnx.model
+    graphs = [model.graph, *model.functions.values()]  # bodies of control flow are functions
+    for node in (node for graph in graphs for node in graph.all_nodes()):
+        source = node.meta.get("node")
+        made.setdefault(source, []).append(_name(node))
+        foreign.setdefault(source, set()).update(_foreign(node, model.functions))
     rows: dict[tuple[str, str, str], Row] = {}
     for choice in translated.choices.values():
-        row = _row(choice, made.get(choice.node, []))
+        nodes = made.get(choice.node, [])
+        row = _row(choice, nodes)
+        of_a_pack = choice.graft is not None and choice.graft.packs
+        row.foreign = tuple(sorted(nodes if of_a_pack else foreign.get(choice.node, ())))
         known = rows.setdefault((row.operator, row.kind, row.became), row)
         known.count += 1
         known.because = known.because or row.because
-    return sorted(rows.values(), key=lambda row: (_ORDER.index(row.kind), row.operator))
+    return sorted(
+        rows.values(),
+        key=lambda row: (not row.is_portable, _ORDER.index(row.kind), row.operator),
+    )
+
+
+def _name(node: Any) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else str(node.op_type)
+
+
+def _foreign(node: Any, functions: Mapping[Any, Any]) -> set[str]:
+    """The operators of a node, or of the model's function that it calls, that ONNX Runtime has
+    not."""
+    function = functions.get(node.op_identifier())
+    if function is None:
+        return set() if node.domain in RUNTIME_DOMAINS else {_name(node)}
+    return set().union(*(_foreign(one, functions) for one in function.all_nodes()))
 
 
 def _row(choice: Choice, made: Iterable[str]) -> Row:

@@ -202,6 +202,6 @@ def set_versions(model: Any, custom_opsets: Mapping[str, int]) -> None:
             )
         if domain not in model.opset_imports:
             warnings.warn(
-                f"custom_opsets: the model has no operator of the domain {domain!r}", stacklevel=4
+                f"custom_opsets: the model has no operator of the domain {domain!r}", stacklevel=3
             )
         model.opset_imports[domain] = version

@@ -56,6 +56,7 @@ def translation(symbolic: Callable[..., Any], overload: Any) -> Callable[..., An
         return values if is_list or len(values) > 1 else values[0]
 
     translate.__name__ = str(overload).replace(".", "_")
+    translate.__dict__["__wrapped__"] = symbolic
     return translate
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from opgraft.torch import _compare, _graph, _private
+from opgraft.torch._bodies import Branch
 from opgraft.torch._dispatch import Translated
 from opgraft.torch._examples import Example, Model, examples
 from opgraft.torch._localise import Guilt, find_guilty, run_in_torch
@@ -44,6 +45,7 @@ class Verifier:
     examples: list[Example] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._branches: dict[str, Branch] = {}
         self._reference = Model(self.model, self.captured)
         for one in examples(self._reference, self.captured, self.args, self.kwargs):
             if isinstance(one, str):
@@ -58,18 +60,27 @@ class Verifier:
         progress: Callable[[float], None] = lambda share: None,
     ) -> Verdict:
         is_random = any(_graph.is_random(node) for _, node in _graph.calls(translated.decomposed))
+        # What a run of the whole does not show: branches that it does not take.
+        has_bodies = len(list(_graph.graphs(translated.decomposed))) > 1
+        self._branches = {}
         for example in self.examples:
             problem, fails = self._problem(program, example, blind=is_random)
-            if not problem and not is_random:
+            if not problem and not is_random and not has_bodies:
                 continue
             # What is random agrees in no two runs; each operator alone can be compared.
-            guilt = find_guilty(translated, example.leaves, program.open_session, progress)
+            guilt = find_guilty(
+                translated, example.leaves, program.open_session, progress, self._branches
+            )
             if guilt is None and problem and not fails:
                 problem, fails = self._problem(program, example, blind=False, roundings=_ROUNDINGS)
             if guilt is not None or problem:
                 problem = problem and f"with {example.what}, {problem}"
                 return Verdict(problem, fails, guilt, example)
         return Verdict()
+
+    def branch_notes(self) -> list[str]:
+        """Which branches the examples do not take, and how far these were compared."""
+        return [note for one in self._branches.values() if (note := one.note())]
 
     def is_right(self, program: torch.export.ExportedProgram, example: Example) -> bool:
         """Whether a program of torch.export gives what the model gives."""

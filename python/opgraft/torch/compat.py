@@ -24,7 +24,11 @@ from typing import Any
 import torch
 import torch.onnx
 
-from opgraft.torch import _dynamo_export, _legacy_program, _registry, _symbolic
+from opgraft.torch import _needed
+
+_needed.need_to_export(__name__)
+
+from opgraft.torch import _dynamo_export, _legacy_program, _registry, _symbolic  # noqa: E402
 
 # These go together: torch's own take torch's own.
 _FAMILY: dict[str, Any] = {

@@ -1,7 +1,8 @@
 """What Python nodes of exported models run: operators that are registered with torch from Python,
 or from a library that Python loads.
 
-A session that runs such a model allows this module, and the one that defines the operator.
+A session that runs such a model allows this module, and the one that defines the operator, or the
+operator itself where no Python module defines it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ class TorchOperator:
     ATen nodes.
     """
 
-    #: Opgraft's bridge asks the host's policy for the module that this argument names.
+    #: Opgraft's bridge asks the host's policy for the module that this argument names, and where it
+    #: is empty for the operator.
     module_argument = "defined_in"
+    operator_argument = "operator"
     copy_inputs = True  # it may write to them
 
     def __init__(
@@ -64,6 +67,13 @@ class TorchOperator:
         if _private.is_torchs_own(self._operator):
             raise PolicyError(
                 f"{operator} is an operator of torch's own in C++, which a Python node does not run"
+            )
+        home = _private.defining_module(self._operator)
+        if defined_in and home != defined_in:  # what was allowed is not what would run
+            raise PolicyError(
+                f"{operator} is defined in "
+                + (f"the Python module '{home}'" if home else "a library")
+                + f", but the model says in '{defined_in}'; export the model again"
             )
         self._arguments = read_arguments(arguments)
         self._changes = list(changes)

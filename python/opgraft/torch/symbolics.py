@@ -17,8 +17,14 @@ import torch
 from torch.onnx import symbolic_helper, symbolic_opset9, symbolic_opset14, symbolic_opset20
 
 from opgraft._errors import Error
-from opgraft.torch import _private
-from opgraft.torch._symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
+from opgraft.torch import _needed, _private
+
+_needed.need_to_export(__name__)
+
+from opgraft.torch._symbolic import (  # noqa: E402
+    register_custom_op_symbolic,
+    unregister_custom_op_symbolic,
+)
 
 __all__ = ["SYMBOLICS", "register", "register_custom_op", "unregister", "unregister_custom_op"]
 

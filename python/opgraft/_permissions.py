@@ -1,0 +1,37 @@
+"""What a model makes a host allow by name: Python modules, and operators of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opgraft._survey import Operator, Survey
+
+
+def module_of(operator: Operator, survey: Survey) -> str | None:
+    """The Python module that the model says runs an operator."""
+    if operator.is_pyop:
+        return None if operator.is_referring else operator.module
+    return survey.modules.get(operator.full_name)
+
+
+def permissions_of(operator: Operator, survey: Survey) -> list[str]:
+    """What the host must allow by name: Python modules, and operators of torch."""
+    from opgraft import _pyop
+
+    name = operator.torch_operator
+    if operator.is_in_libtorch:
+        # Of one in the encoding of torch's legacy exporter, the overload is not known yet.
+        is_ours = any(one.name == "encoding" for one in operator.attributes)
+        return [name] if is_ours and name and _pyop.aten_is_listed(name) is False else []
+    module = module_of(operator, survey)
+    if module is None or not name:
+        return [] if module is None else [module]
+    domain, _, rest = name.partition("::")
+    return [module, operator.defined_in or f"{domain}::{rest.partition('.')[0]}"]
+
+
+def allowing(names: Sequence[str]) -> str:
+    """The options that allow these names, and the same in a program."""
+    options = " ".join(f"--allow {name}" for name in names)
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"{options} (in a program allow=[{listed}])"

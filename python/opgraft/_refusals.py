@@ -1,0 +1,85 @@
+"""What a compiler says is wrong with declarations, found in all that it says.
+
+The sentences of static_asserts, and of what is thrown while compiling, stand among pages of types;
+here they are with the lines of the author's own sources that led there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[mK]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_LINE = re.compile(r"(?P<file>[^\s:][^:]*):(?P<line>\d+)(?::\d+)?:\s+(?P<text>.*)")
+# g++; clang++ from version 16 on; clang++ before.
+_ASSERTIONS = (
+    re.compile(r"error: static assertion failed(?: due to requirement '.*?')?: (?P<text>.+)"),
+    re.compile(r"error: static_assert failed(?: due to requirement '.*?')? \"(?P<text>.+)\"$"),
+)
+_NOT_CONSTANT = re.compile(r"error: .*is not a constant expression")
+_THROWN = re.compile(r'throw "(?P<text>(?:[^"\\]|\\.)*)"')
+# What led to an error: before it in what g++ says, behind it in what clang++ says.
+_BEFORE = re.compile(r"required from here|in .constexpr. expansion of")
+_BEHIND = re.compile(r"note: (?:in instantiation of|while substituting|in call to)")
+_ANEW = re.compile(r": (?:In|At) [\w ]+|In file included from ")
+
+
+class Refusal(NamedTuple):
+    """What is wrong, and where in the author's sources: "scale.cc:7", or "" where none is told."""
+
+    place: str
+    text: str
+
+
+def find(said: str, package: str) -> list[Refusal]:
+    """Those in what a compiler said, each once. `package` is the folder of headers that are not the
+    author's."""
+    found: dict[Refusal, None] = {}
+    leading = ""  # the author's line that led to the error; a compiler tells it once for several
+    lines = _COLOURS.sub("", said).splitlines()
+    for number, line in enumerate(lines):
+        parts = _LINE.match(line)
+        if _ANEW.search(line):
+            leading = ""
+        if parts is None:
+            continue
+        place = _place(parts, package)
+        if place and _BEFORE.search(parts["text"]):
+            leading = place
+        if parts["text"].startswith("error: "):
+            stack = [one for one in _notes(lines[number + 1 :]) if _BEHIND.search(one["text"])]
+            if stack:
+                leading = next(filter(None, (_place(one, package) for one in stack[::-1])), "")
+            if text := _sentence(parts["text"], lines[number + 1 :]):
+                found[Refusal(place or leading, text)] = None
+    return list(found)
+
+
+def _place(parts: re.Match[str], package: str) -> str:
+    return "" if parts["file"].startswith(package) else f"{parts['file']}:{parts['line']}"
+
+
+def _notes(lines: list[str]) -> list[re.Match[str]]:
+    """The lines with places up to the next error."""
+    found = []
+    for line in lines:
+        parts = _LINE.match(line)
+        if parts is None:
+            continue
+        if not parts["text"].startswith("note: "):
+            break
+        found.append(parts)
+    return found
+
+
+def _sentence(text: str, behind: list[str]) -> str | None:
+    for pattern in _ASSERTIONS:
+        if found := pattern.match(text):
+            return re.sub(r"\\(.)", r"\1", found["text"])
+    if _NOT_CONSTANT.match(text):
+        for line in behind:
+            if ": error: " in line:
+                break
+            if thrown := _THROWN.search(line):
+                return re.sub(r"\\(.)", r"\1", thrown["text"])
+    return None

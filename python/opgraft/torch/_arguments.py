@@ -1,0 +1,158 @@
+"""Looks at what `opgraft.torch.export` is called with, before it begins."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+from torch.export.graph_signature import ConstantArgument, OutputKind
+
+from opgraft._errors import Error, ModelError
+from opgraft.torch import _ladder, _private
+
+#: Arguments of torch.onnx.export that have no meaning here, and what to do instead.
+_REFUSED = {
+    "dynamo": "this is the exporter of torch.export (dynamo=True)",
+    "dynamic_axes": "give dynamic_shapes, such as dynamic_shapes=({0: 'batch'},)",
+    "report": "program.report is always there",
+    "profile": "use a profiler",
+    "dump_exported_program": "program.exported_program is there to be saved",
+    "artifacts_dir": "nothing is written but the model",
+    "export_params": "program.save(path, include_initializers=False)",
+    "keep_initializers_as_inputs": "program.save(path, keep_initializers_as_inputs=True)",
+    "training": "model.eval() or model.train() before",
+}
+
+
+def refuse(others: Mapping[str, Any]) -> None:
+    """What torch.onnx.export has, or nobody."""
+    others = {name: value for name, value in others.items() if name != "verbose"}
+    if others.get("dynamo") is True:
+        others.pop("dynamo")
+    for name in others:
+        instead = _REFUSED.get(name)
+        raise TypeError(
+            f"opgraft.torch.export has no argument '{name}'" + (f": {instead}" if instead else "")
+        )
+
+
+def kinds(fallback: str | Collection[str]) -> tuple[str, ...]:
+    """The rungs that are allowed."""
+    if fallback == "auto":
+        return _ladder.KINDS
+    if fallback == "none":
+        return ()
+    known = ", ".join(f'"{kind}"' for kind in _ladder.KINDS)
+    expected = f'"auto", "none", {known}, or a list of them'
+    if not isinstance(fallback, Collection):
+        raise TypeError(f"fallback: expected {expected}, not {fallback!r}")
+    given = [fallback] if isinstance(fallback, str) else list(fallback)
+    wrong = [one for one in given if one not in _ladder.KINDS]
+    if wrong:
+        raise Error(f"fallback: {wrong[0]!r} is none of {expected}")
+    return tuple(given)
+
+
+def check(
+    f: Any,
+    opset_version: Any,
+    input_names: Any,
+    output_names: Any,
+    custom_translation_table: Any,
+) -> None:
+    """All that can be told without the model."""
+    if f is not None:
+        if not isinstance(f, (str, os.PathLike)):
+            raise TypeError(f"f: expected the name of a file, not {type(f).__name__}")
+        if not Path(f).absolute().parent.is_dir():
+            raise FileNotFoundError(f"f: there is no folder {Path(f).parent} to write {f} to")
+    if opset_version is not None:
+        newest = onnx.defs.onnx_opset_version()
+        if isinstance(opset_version, bool) or not isinstance(opset_version, int):
+            raise TypeError(f"opset_version: expected a number, not {opset_version!r}")
+        if not 1 <= opset_version <= newest:
+            raise Error(
+                f"opset_version: expected 1 to {newest}, the newest that onnx "
+                f"{onnx.__version__} knows, not {opset_version}"
+            )
+    for name, given in (("input_names", input_names), ("output_names", output_names)):
+        if isinstance(given, str) or not all(isinstance(one, str) for one in given or ()):
+            raise TypeError(f"{name}: expected a list of names, not {given!r}")
+    for target in custom_translation_table or {}:
+        if isinstance(target, str) or not callable(target):
+            raise TypeError(
+                f"custom_translation_table: expected operators such as torch.ops.aten.relu.default "
+                f"as keys, not {target!r}"
+            )
+
+
+def check_counts(names: Sequence[Sequence[str] | None], graph: Any) -> None:
+    """Whether there are no more names than inputs and outputs to have them."""
+    for name, given, values in zip(
+        ("input_names", "output_names"), names, (graph.inputs, graph.outputs), strict=True
+    ):
+        if given is not None and len(given) > len(values):
+            raise Error(f"{name}: {len(given)} names are given, but the model has {len(values)}")
+
+
+def check_call(
+    title: str,
+    forward: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic_shapes: Any,
+) -> None:
+    """Whether the model takes these arguments."""
+    if dynamic_shapes is not None and not (
+        isinstance(dynamic_shapes, (Mapping, tuple, list))
+        or hasattr(dynamic_shapes, "dynamic_shapes")
+    ):
+        raise TypeError(
+            "dynamic_shapes: expected one entry for each argument, such as ({0: 'batch'},) or "
+            f"{{'x': {{0: 'batch'}}}}, not {dynamic_shapes!r}"
+        )
+    try:
+        signature = inspect.signature(forward)
+        signature.bind(*args, **kwargs)
+    except ValueError:  # it has none
+        return
+    except TypeError as error:
+        raise TypeError(
+            f"args, kwargs: {title}{signature} does not take what is given: {error}"
+        ) from None
+
+
+def split(
+    forward: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """As in torch.onnx.export a dict at the end of the arguments is the named ones; but not where
+    the model takes it as it stands, and its entries not."""
+    by_name = _private.split_arguments(args, kwargs)
+    if len(by_name[0]) == len(args) or forward is None:
+        return by_name
+    if _takes(forward, args, kwargs) and not _takes(forward, *by_name):
+        return args, kwargs
+    return by_name
+
+
+def _takes(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(forward).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def check_outputs(program: torch.export.ExportedProgram) -> None:
+    outputs = [
+        one.arg
+        for one in program.graph_signature.output_specs
+        if one.kind is OutputKind.USER_OUTPUT
+    ]
+    if all(isinstance(one, ConstantArgument) for one in outputs):
+        raise ModelError("the model gives no tensor: there is nothing to export")

@@ -1,0 +1,53 @@
+// The checks by theme, for the table in guards.cc: each returns nothing, or what is wrong.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "aten/named_arguments.h"
+
+namespace opgraft::aten {
+
+/// Whether all integers of a tensor lie between the two, both included. Tensors of other types do:
+/// the operator itself refuses them.
+bool LieWithin(const InputTensor& tensor, std::int64_t least, std::int64_t most);
+
+/// As messages write it: 0.5, 1e-30, nan.
+std::string NumberText(double number);
+
+/// The product of sizes that are not negative; nullopt where it is beyond what sizes can be.
+std::optional<std::int64_t> Product(std::int64_t one, std::int64_t other);
+
+// guards_indices.cc: numbers that say where others lie, and integers that overflow.
+std::string CheckLabels(const NamedArguments& arguments);
+std::string CheckSegments(const NamedArguments& arguments);
+std::string CheckRepeats(const NamedArguments& arguments);
+std::string CheckNotSmallest(const NamedArguments& arguments);
+std::string CheckQuotient(const NamedArguments& arguments);
+
+// guards_matrices.cc: factors and numbers for LAPACK.
+std::string CheckFactorsOfUnpack(const NamedArguments& arguments);
+std::string CheckFactorsOfOldSolve(const NamedArguments& arguments);
+std::string CheckFactorsOfSolve(const NamedArguments& arguments);
+std::string CheckBlocks(const NamedArguments& arguments);
+std::string CheckFinite(const NamedArguments& arguments);
+std::string CheckPoints(const NamedArguments& arguments);
+
+// guards_images.cc: what is sampled in between.
+std::string CheckResampling(const NamedArguments& arguments);
+std::string CheckGrid(const NamedArguments& arguments);
+
+// guards_layers.cc: normalization and attention.
+std::string CheckStatistics(const NamedArguments& arguments);
+std::string CheckGroups(const NamedArguments& arguments);
+std::string CheckAttention(const NamedArguments& arguments);
+std::string CheckFlashAttention(const NamedArguments& arguments);
+std::string CheckMaskedSoftmax(const NamedArguments& arguments);
+
+// guards_recurrent.cc: cells of recurrent layers.
+std::string CheckLstm(const NamedArguments& arguments);
+std::string CheckGru(const NamedArguments& arguments);
+std::string CheckRnn(const NamedArguments& arguments);
+
+}  // namespace opgraft::aten

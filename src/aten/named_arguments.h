@@ -1,0 +1,63 @@
+// The arguments of a call in one run, as the checks before it want them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "aten/encoding.h"
+#include "aten/tensors.h"
+
+namespace opgraft::aten {
+
+/// A tensor as libtorch will see it: the shape of a complex one is without the pairs.
+struct TensorArgument : InputTensor {
+  bool is_complex = false;
+
+  std::size_t rank() const { return shape.size(); }
+  /// The size of a dimension, counted from the last as 1; 0 where there is none.
+  std::int64_t SizeFromEnd(std::size_t from_end) const;
+  /// "float32[2, 3]", for messages.
+  std::string Text() const;
+};
+
+/// By the names that the schema gives them. What cannot be known here (an input of another type
+/// than the argument) is not found: the call itself refuses it before libtorch is asked.
+class NamedArguments {
+ public:
+  NamedArguments(std::span<const std::string> names, std::span<const Written> written,
+                 std::span<const InputTensor> inputs)
+      : names_(names), written_(written), inputs_(inputs) {}
+
+  /// Whether there is something other than null.
+  bool Has(std::string_view name) const;
+  std::optional<TensorArgument> FindTensor(std::string_view name) const;
+  /// Those of a list; none for one that is absent.
+  std::vector<TensorArgument> FindTensors(std::string_view name) const;
+  std::optional<std::int64_t> FindInteger(std::string_view name) const;
+  std::optional<double> FindReal(std::string_view name) const;
+  /// The numbers of a list, in which one may stand for all.
+  std::optional<std::vector<std::int64_t>> FindIntegers(std::string_view name) const;
+  std::optional<std::vector<double>> FindReals(std::string_view name) const;
+  /// The number of elements of a list.
+  std::size_t CountOf(std::string_view name) const;
+
+ private:
+  const Written* Find(std::string_view name) const;
+  std::optional<TensorArgument> TensorOf(const Written& written) const;
+  std::optional<std::int64_t> IntegerOf(const Written& written) const;
+  std::optional<double> RealOf(const Written& written) const;
+  template <class Number, class Read, class ReadElement>
+  std::optional<std::vector<Number>> FindNumbers(std::string_view name, Read read,
+                                                 ReadElement read_element) const;
+
+  std::span<const std::string> names_;
+  std::span<const Written> written_;
+  std::span<const InputTensor> inputs_;
+};
+
+}  // namespace opgraft::aten

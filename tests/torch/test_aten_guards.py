@@ -1,0 +1,150 @@
+"""What libtorch runs on trust is checked first: good calls run, spoiled ones are errors."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opgraft
+
+torch = pytest.importorskip("torch", reason="ATen nodes need torch")
+
+from aten_calls import SMALLEST, SMALLEST_OF_32, good_calls  # noqa: E402
+from aten_models import of_call  # noqa: E402
+
+from opgraft.torch._aten import Output, is_listed  # noqa: E402
+
+A = torch.ops.aten
+FOLDER = Path(__file__).resolve().parents[1]
+GOOD = good_calls()
+NAN = float("nan")
+
+
+def overload_of(name: str) -> Any:
+    base, _, overload = name.partition(".")
+    return getattr(getattr(A, base), overload or "default")
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_calls_give_what_torch_gives(name: str) -> None:
+    overload = overload_of(name)
+    assert is_listed(overload)
+    for args, kwargs in GOOD[name]:
+        case = of_call(overload, args, kwargs)
+        got = opgraft.InferenceSession(case.model).run(None, case.feed)
+        for one, expected in zip(got, case.expected, strict=True):
+            np.testing.assert_allclose(one, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_spoiled_calls_do_not_end_the_process() -> None:
+    """A few of each; tests/aten_hostile.py tries more."""
+    done = subprocess.run(
+        [sys.executable, FOLDER / "aten_hostile.py", "--count", "3"],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(GOOD) + 1, done.stdout + done.stderr
+    assert all("0 failed" in line for line in lines)
+
+
+IMAGE = torch.ones(1, 2, 6, 7)
+PLACES = torch.zeros(1, 4, 5, 2)
+QUERY, KEY = torch.ones(1, 2, 4, 8), torch.ones(1, 2, 5, 8)
+STATES, WEIGHTS = [torch.ones(1, 2, 5)] * 2, [torch.ones(20, 3), torch.ones(20, 4)]
+NO_SIZES = torch.empty(0, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "says"),
+    [
+        ("scaled_dot_product_attention", [QUERY, QUERY, KEY], {}, "as many keys as values"),
+        ("scaled_dot_product_attention", [QUERY, KEY, KEY, torch.ones(5, 4)], {}, "4 rows of 5"),
+        (
+            "_scaled_dot_product_flash_attention_for_cpu",
+            [QUERY, KEY[:0], KEY[:0]],
+            {},
+            r"not empty, came query float32\[1, 2, 4, 8\], key float32\[0, 2, 5, 8\]",
+        ),
+        ("upsample_nearest2d", [IMAGE, [12, 14], 1e-30, 2.0], {}, "scales_h .*, came 1e-30"),
+        ("upsample_bilinear2d", [IMAGE, [12, 14], False, 2.0, NAN], {}, "scales_w .*, came nan"),
+        ("upsample_bicubic2d", [IMAGE, [12, 0], False], {}, "output_size above 0, came 0"),
+        ("grid_sampler_2d", [IMAGE, PLACES, 3, 0, False], {}, "_mode from 0 to 2, came 3"),
+        ("grid_sampler", [IMAGE, PLACES[..., :1], 0, 0, False], {}, r"\[1, 4, 5, 1\]"),
+        ("linalg_eigvals", [torch.full((3, 3), NAN)], {}, "finite numbers, came nan"),
+        (
+            "native_group_norm",
+            [torch.ones(2, 6, 5), None, None, 2**62 + 15, 4, 1, 1, 1e-5],
+            {},
+            "the input has 60 elements",
+        ),
+        ("repeat_interleave.Tensor", [torch.tensor([2**62] * 4)], {}, "whose sum can be had"),
+        ("repeat_interleave.Tensor", [torch.tensor([2, -1])], {}, "of 0 or more, came -1"),
+        (
+            "_native_batch_norm_legit_no_training",
+            [IMAGE, None, None, torch.ones(1), torch.ones(2), 0.1, 1e-5],
+            {},
+            "running_mean to have one number for each channel",
+        ),
+        (
+            "div.Tensor_mode",
+            [torch.tensor([SMALLEST]), torch.tensor([-1])],
+            {"rounding_mode": "trunc"},
+            "-1 among the divisors",
+        ),
+        (
+            "div.Scalar_mode",
+            [torch.tensor([SMALLEST_OF_32], dtype=torch.int32), -1],
+            {"rounding_mode": "trunc"},
+            "-1 among the divisors",
+        ),
+        ("_pdist_forward", [torch.ones(3), 2.0], {}, "2 dimensions, came float32"),
+        (
+            "lstm.input",
+            [torch.ones(4, 2, 3), STATES, WEIGHTS, False, 1, 0.0, False, False, False],
+            {},
+            r"params\[1\] float32\[20, 5\], came float32\[20, 4\]",
+        ),
+        (
+            "gru.data",
+            [torch.ones(6, 3), NO_SIZES, STATES[0], WEIGHTS, False, 1, 0.0, False, False],
+            {},
+            r"batch_sizes .*, came int64\[0\]",
+        ),
+        (
+            "_masked_softmax",
+            [torch.ones(2, 3), torch.ones(3, dtype=torch.bool), 1, 2],
+            {},
+            r"mask_type 2, float32\[2, 3\] and bool\[3\]",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(
+    name: str, args: list[Any], kwargs: dict[str, Any], says: str
+) -> None:
+    overload = overload_of(name)
+    results = [Output("float32") for _ in overload._schema.returns]
+    case = of_call(overload, args, kwargs, results=results if len(results) > 1 else results[0])
+    with pytest.raises(opgraft.Error) as caught:
+        opgraft.InferenceSession(case.model).run(None, case.feed)
+    full_name = name.replace(".", r"\.")
+    assert re.search(f"operator aten::{full_name}: expected .*{says}", str(caught.value)), caught
+
+
+def test_numbers_in_inputs_are_checked_too() -> None:
+    """Where a node takes its numbers from inputs, in each run."""
+    args = [IMAGE, PLACES, 0, 0, False]
+    case = of_call(A.grid_sampler_2d.default, args, numbers=[2])
+    session = opgraft.InferenceSession(case.model)
+    np.testing.assert_allclose(session.run(None, case.feed)[0], case.expected[0])
+    case.feed[next(name for name in case.feed if case.feed[name].ndim == 0)] = np.array(7)
+    with pytest.raises(opgraft.Error, match="interpolation_mode from 0 to 2, came 7"):
+        session.run(None, case.feed)

@@ -1,0 +1,128 @@
+"""What `opgraft.torch.export` is called with: what it makes of it, and what it says of mistakes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
+
+from eager_operators import cube  # noqa: E402, F401
+
+import opgraft.torch  # noqa: E402
+
+torch.set_num_threads(1)
+X = torch.rand(3, 4)
+
+
+def export(*args: Any, **kwargs: Any) -> Any:
+    return opgraft.torch.export(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.special.i0,
+        torch.ops.eager_py.Cube,
+        torch.ops.eager_py.Cube.default,
+        lambda *tensors: tensors[0] + 1,
+    ],
+)
+def test_callables_without_parameters(function: Callable[..., Any]) -> None:
+    """What is built in has none that Python knows of; shapes are given all the same."""
+    program = export(function, (X,), dynamic_shapes=({0: "n"},))
+    (given,) = program.model.graph.inputs
+    assert [str(size) for size in given.shape] == ["n", "4"] and given.name == "x"
+    other = torch.rand(5, 4)
+    torch.testing.assert_close(program(other)[0], function(other))
+
+
+def test_a_callable_with_named_arguments() -> None:
+    program = export(torch.pdist, (X,), kwargs={"p": 1.0})
+    torch.testing.assert_close(program(X, p=1.0)[0], torch.pdist(X, p=1.0))
+    both = export(torch.ops.aten.atan2, (X,), kwargs={"other": X})
+    torch.testing.assert_close(both(X, other=X)[0], torch.atan2(X, X))
+
+
+def two(a: Any, b: Any) -> Any:
+    return a + 1, b * 2
+
+
+class Model(torch.nn.Module):
+    def forward(self, batch: dict[str, Any]) -> Any:
+        return batch["x"] + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((two, (X,)), {}, TypeError, r"two\(a.*missing a required argument: 'b'"),
+        ((two, (X, X, X)), {}, TypeError, "two.*too many positional"),
+        ((two, (X, X)), {"dynamic_shapes": True}, TypeError, "one entry for each argument.*True"),
+        (
+            (two, (X, X.T)),
+            {"dynamic_shapes": ({0: "n"}, {0: "n"})},
+            opgraft.ModelError,
+            "'n' names sizes that differ: axis 0 of input 'a' is 3, axis 0 of input 'b' is 4",
+        ),
+        ((two, (X, X)), {"opset_version": 99}, opgraft.Error, "1 to .*not 99"),
+        ((two, (X, X)), {"opset_version": "18"}, TypeError, "a number, not '18'"),
+        ((two, (X, X)), {"fallback": None}, TypeError, '"auto", "none".*not None'),
+        ((two, (X, X)), {"input_names": "x"}, TypeError, "a list of names, not 'x'"),
+        ((two, (X, X)), {"input_names": list("abc")}, opgraft.Error, "3 names.*model has 2"),
+        ((two, (X, X)), {"output_names": list("abc")}, opgraft.Error, "3 names.*model has 2"),
+        (
+            (two, (X, X)),
+            {"custom_translation_table": {"aten::add": two}},
+            TypeError,
+            "operators such as .* as keys, not 'aten::add'",
+        ),
+        ((two, (X, X), 3), {}, TypeError, "the name of a file, not int"),
+        ((two, (X, X), "no_folder/m.onnx"), {}, FileNotFoundError, "no folder no_folder"),
+        ((lambda x: None, (X,)), {}, opgraft.ModelError, "gives no tensor"),
+    ],
+)
+def test_mistakes(arguments: Any, options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        export(*arguments, **options)
+
+
+def test_a_dict_at_the_end_of_the_arguments() -> None:
+    """It holds the named ones, unless the model takes it as it is."""
+    for args in [({"x": X},), ({"x": X}, {})]:
+        program = export(Model(), args)
+        torch.testing.assert_close(program({"x": X})[0], X + 1)
+    torch.testing.assert_close(export(two, (X, {"b": X}))(X, b=X)[1], X * 2)
+
+
+def test_an_opset_that_it_cannot_be_converted_to() -> None:
+    report = export(torch.nn.ReLU(), (X,), opset_version=5).report
+    assert any(re.search("opset 18 instead of 5", note) for note in report.notes)
+
+
+def test_calling_a_program_with_something_else() -> None:
+    program = export(two, (X, X))
+    for args in [(), (X,), (X, X, X)]:
+        with pytest.raises(TypeError, match=r"expected \(\*, \*\), for the inputs a, b"):
+            program(*args)
+    with pytest.raises(TypeError, match="not ndarray"):
+        program(np.ones((3, 4), np.float32), X)
+
+
+def test_a_capture_that_fails_spoils_nothing(tmp_path: Path) -> None:
+    """torch leaves its transforms on where it fails inside of them."""
+
+    def model(x: Any) -> Any:
+        return torch.func.vmap(torch.func.grad(lambda v: torch.special.i0(v).sum()))(x)
+
+    with pytest.raises(opgraft.Error, match="cannot capture model"):
+        export(model, (X,), dynamic_shapes=({0: "n"},))
+    torch.testing.assert_close(export(torch.relu, (X,))(X)[0], X)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        (X.clone().requires_grad_() ** 2).sum().backward()

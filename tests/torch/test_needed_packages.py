@@ -1,0 +1,77 @@
+"""What is said where a package that opgraft.torch needs is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+# Finds all modules but those of one package.
+HIDING = """
+from importlib.machinery import PathFinder
+
+find_spec = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *given: (
+    None if name.partition(".")[0] == PACKAGE else find_spec(name, *given)
+)
+import opgraft
+"""
+
+
+def without(package: str, code: str) -> str:
+    """What a program prints that has no such package."""
+    program = HIDING.replace("PACKAGE", repr(package)) + code
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def refusal(statement: str) -> str:
+    return f"""
+try:
+    {statement}
+except ImportError as error:
+    assert isinstance(error, opgraft.UnavailableError)
+    print(error.name, error, sep="; ")
+"""
+
+
+def test_without_torch() -> None:
+    for module in ("opgraft.torch", "opgraft.torch.compat", "opgraft.torch.operators"):
+        assert without("torch", refusal(f"import {module}")) == (
+            "torch; opgraft.torch needs torch, 2.10 or newer, which is not installed: "
+            'pip install "opgraft[torch]"'
+        )
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnx_ir", "onnxscript"])
+def test_without_what_exports_need(package: str) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    names = [
+        ("import opgraft.torch.compat", "opgraft.torch.compat"),
+        ("import opgraft.torch.symbolics", "opgraft.torch.symbolics"),
+        ("from opgraft.torch import export", "opgraft.torch.export"),
+        ("opgraft.torch.translation_table()", "opgraft.torch.translation_table"),
+    ]
+    # What needs none of them works as ever.
+    eager = """
+import opgraft.torch, torch
+print(opgraft.torch.operator("com.microsoft::Inverse")(torch.eye(1)).item())
+opgraft.torch.register_backward("com.microsoft::Inverse", lambda gradient: gradient)
+"""
+    printed = without(package, eager + "".join(refusal(statement) for statement, _ in names))
+    wanted = "onnxscript" if package == "onnx_ir" else package
+    told = f'needs {wanted}, which is not installed: pip install "opgraft[torch]"'
+    assert printed.splitlines() == ["1.0", *(f"{package}; {name} {told}" for _, name in names)]
+
+
+def test_the_documentation_says_what_to_install() -> None:
+    for page in ("README.md", "docs/torch.md"):
+        assert 'pip install "opgraft[torch]"' in (REPOSITORY / page).read_text(), page
