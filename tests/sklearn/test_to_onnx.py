@@ -14,17 +14,24 @@ pytest.importorskip("skops", reason="skops is not installed: pip install opgraft
 
 import skl2onnx
 from skl2onnx.common.data_types import FloatTensorType
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import DBSCAN, KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
 from sklearn.decomposition import NMF, PCA, KernelPCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
@@ -128,6 +135,11 @@ def test_in_a_union() -> None:
     assert "MatMul" in native_nodes(model) or "Gemm" in native_nodes(model)
 
 
+def test_words_in_a_union() -> None:
+    union = FeatureUnion([("s", SplineTransformer()), ("d", "drop"), ("p", "passthrough")])
+    check(make_pipeline(union, Ridge()).fit(X, y), "SplineTransformer")
+
+
 @pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV])
 def test_in_a_search(search: Any) -> None:
     pipeline = make_pipeline(SplineTransformer(), LogisticRegression(**LOGISTIC))
@@ -146,6 +158,36 @@ def test_in_a_stack() -> None:
     regressors = [("kernel", KernelRidge()), ("ridge", Ridge())]
     model = check(StackingRegressor(regressors, Ridge(), cv=2).fit(X, y), "KernelRidge")
     assert native_nodes(model).count("LinearRegressor") == 2
+
+
+def test_at_the_end_of_a_stack() -> None:
+    inner = [("logistic", LogisticRegression(**LOGISTIC))]
+    model = check(StackingClassifier(inner, NearestCentroid(), cv=2).fit(X, y), "NearestCentroid")
+    assert "LinearClassifier" in native_nodes(model)
+
+
+@pytest.mark.parametrize(
+    "ensemble, copies",
+    [
+        (BaggingClassifier(NearestCentroid(), 2, random_state=0), 2),
+        (CalibratedClassifierCV(NearestCentroid(), cv=2), 2),
+        (OneVsRestClassifier(NearestCentroid()), 3),
+    ],
+)
+def test_in_an_ensemble(ensemble: Any, copies: int) -> None:
+    check(ensemble.fit(X, y), *["NearestCentroid"] * copies)
+
+
+def test_deep_inside() -> None:
+    inner = make_pipeline(
+        ColumnTransformer(
+            [("pair", make_pipeline(SplineTransformer(), PCA(2)), [0, 1])], remainder="passthrough"
+        ),
+        LogisticRegression(**LOGISTIC),
+    )
+    stack = StackingClassifier([("inner", inner), ("centroid", NearestCentroid())], cv=2)
+    fitted = GridSearchCV(stack, {"passthrough": [True]}, cv=2).fit(X, y)
+    check(fitted, "SplineTransformer", "NearestCentroid")
 
 
 def test_in_a_vote() -> None:

@@ -126,7 +126,8 @@ class Conversion:
             return self._parse_pipeline(scope, model, inputs, custom_parsers)
         if isinstance(model, (ColumnTransformer, FeatureUnion)):
             with self.asked(INNER):
-                return _private.parse_natively(scope, model, inputs, custom_parsers)
+                given = _glue.without_words(model) if isinstance(model, FeatureUnion) else model
+                return _private.parse_natively(scope, given, inputs, custom_parsers)
         return self.parse_natively(scope, model, inputs, custom_parsers)
 
     def parse_natively(self, scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:

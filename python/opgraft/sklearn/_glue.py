@@ -12,7 +12,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import KBinsDiscretizer
+from sklearn.pipeline import FeatureUnion
+from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 from sklearn.semi_supervised import SelfTrainingClassifier
 
 from opgraft.sklearn import _chains, _private
@@ -49,6 +50,19 @@ def _parse_variant(
     if options:
         scope.add_options(id(variant), options)
     return conversion.parse_natively(scope, variant, inputs, custom_parsers)
+
+
+def without_words(union: FeatureUnion) -> FeatureUnion:
+    """The union with transformers in place of the words that stand for some."""
+    words = {"passthrough": FunctionTransformer(), "drop": None}
+    parts = [
+        (name, words[one] if isinstance(one, str) else one) for name, one in union.transformer_list
+    ]
+    if not any(isinstance(one, str) for _, one in union.transformer_list):
+        return union
+    union = copy.copy(union)
+    union.transformer_list = [(name, one) for name, one in parts if one is not None]
+    return union
 
 
 #: Parameters that skl2onnx refuses, and others by which a model, all of whose tensors are dense,

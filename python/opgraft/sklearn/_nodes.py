@@ -85,10 +85,9 @@ def add(
         columns=columns or [""],
         casts=_cast_to(X, floats(operator.inputs)),
         copies=int(_may_write(estimator)),
+        title=f"{type(estimator).__module__}.{type(estimator).__name__}",
+        because=because,
         format=FORMAT,
-    )
-    container.nodes[-1].doc_string = f"{type(estimator).__module__}.{type(estimator).__name__}" + (
-        f": {because}" if because else ""
     )
 
 

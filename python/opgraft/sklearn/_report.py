@@ -39,13 +39,12 @@ def python_steps(model: onnx.ModelProto) -> list[PythonStep]:
             one.name: onnx.helper.get_attribute_value(one) for one in node.attribute
         }
         data = numpy_helper.to_array(values["estimator"]).tobytes()
-        estimator, _, because = node.doc_string.partition(": ")
         steps.append(
             PythonStep(
                 node=node.name,
-                estimator=estimator,
+                estimator=values["title"].decode(),
                 methods=tuple(one.decode() for one in values["methods"]),
-                because=because,
+                because=values["because"].decode(),
                 allow=tuple(_store.untrusted(data)),
                 scikit_learn=values["scikit_learn"].decode(),
                 size=len(data),

@@ -44,9 +44,12 @@ class Estimator:
         columns: Sequence[str] = (),
         casts: str = "",
         copies: int = 0,
+        title: str = "",
+        because: str = "",
         format: int = _FORMAT,
         allows: Callable[[list[str]], None] = _nothing_is_allowed,
     ) -> None:
+        del title, because  # for readers of the model
         if format != _FORMAT:
             raise UnavailableError(
                 f"the estimator is stored in format {format}; this opgraft reads format {_FORMAT}. "
