@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import pickle
@@ -23,7 +24,7 @@ skops_io = pytest.importorskip(
 )
 
 import sklearn  # noqa: E402
-from sklearn.cluster import Birch  # noqa: E402
+from sklearn.cluster import Birch, BisectingKMeans, KMeans, MiniBatchKMeans  # noqa: E402
 from sklearn.datasets import load_iris  # noqa: E402
 from sklearn.decomposition import NMF  # noqa: E402
 from sklearn.ensemble import (  # noqa: E402
@@ -36,12 +37,14 @@ from sklearn.feature_extraction.text import CountVectorizer  # noqa: E402
 from sklearn.neighbors import KernelDensity, NearestNeighbors  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer, SplineTransformer  # noqa: E402
+from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 import opgraft  # noqa: E402
 import opgraft.sklearn  # noqa: E402
 from conftest import Write  # noqa: E402
 from opgraft.sklearn import _store, _stored, _trusted  # noqa: E402
+from opgraft.sklearn._walk import walk  # noqa: E402
 from opgraft.sklearn.operators import Estimator  # noqa: E402
 
 X, y = load_iris(return_X_y=True)
@@ -276,13 +279,11 @@ def test_files_are_not_read() -> None:
 
 def poison(estimator: Any, damage: Any) -> bytes:
     """The estimator with damaged holders in it."""
-    copy = _store._without_compiled(estimator)
-    from opgraft.sklearn._walk import walk
-
-    holders = [p.value for p in walk(copy) if isinstance(p.value, _stored.Stored)]
+    stored = _store._without_compiled(estimator)
+    holders = [one.value for one in walk(stored) if isinstance(one.value, _stored.Stored)]
     assert holders
-    damage(copy, holders[0])
-    return bytes(skops_io.dumps(copy))
+    damage(stored, holders[0])
+    return bytes(skops_io.dumps(stored))
 
 
 def set_node(name: str, value: Any, index: int = 0) -> Any:
@@ -336,6 +337,47 @@ def test_damaged_memory_is_found(estimator: Any, damage: Any) -> None:
     data = poison(estimator.fit(X, y), damage)
     with pytest.raises(opgraft.ModelError, match="damaged"):
         _store.load(data, anybody)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SVC(),
+        SVC(kernel="linear", decision_function_shape="ovo"),
+        SVC(kernel="precomputed"),
+        NuSVC(),
+        SVR(),
+        OneClassSVM(),
+        KMeans(3),
+        MiniBatchKMeans(3),
+        BisectingKMeans(3),
+    ],
+)
+def test_sizes_that_compiled_code_does_not_look_at(estimator: Any) -> None:
+    """skops trusts these types: what they hold is looked through all the same."""
+    is_kernel = getattr(estimator, "kernel", "") == "precomputed"
+    given = X @ X.T if is_kernel else X
+    fitted = estimator.fit(given, y)
+    loaded = _store.load(_store.dump(fitted), nobody)
+    assert (loaded.predict(given) == fitted.predict(given)).all()
+    damages = {"n_features_in_": fitted.n_features_in_ + 1000}
+    if hasattr(fitted, "cluster_centers_"):
+        damages["cluster_centers_"] = fitted.cluster_centers_[:, :1].copy()
+    else:
+        damages["_dual_coef_"] = fitted._dual_coef_[:, :2].copy()
+        damages["_intercept_"] = fitted._intercept_[:0].copy()
+        damages["_n_support"] = np.repeat(fitted._n_support, 100)
+        damages["support_"] = fitted.support_[:1].copy()
+        damages["_probA"] = np.zeros(1000)
+        if is_kernel:
+            damages["support_"] = fitted.support_ + 10**6
+        else:
+            damages["support_vectors_"] = fitted.support_vectors_[:, :1].copy()
+    for name, value in damages.items():
+        damaged = copy.copy(fitted)
+        setattr(damaged, name, value)
+        with pytest.raises(opgraft.ModelError, match="do not agree"):
+            _store.load(skops_io.dumps(damaged), nobody)
 
 
 def test_another_version_warns(nmf: onnx.ModelProto) -> None:
