@@ -45,6 +45,7 @@ def test_the_example_of_the_document(
         example = example.replace(there, here)
     module_folder.joinpath("mymodule.py").write_text(document()[3])
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mymodule", raising=False)  # that of the examples
     names: dict[str, Any] = {"NMF": NMF}
     exec(example, names)
     model = onnx.load("model.onnx")

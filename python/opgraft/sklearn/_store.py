@@ -7,7 +7,7 @@ import importlib
 import warnings
 import zipfile
 from collections.abc import Callable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ def dump(estimator: Any, without: str = "") -> bytes:
         if hasattr(estimator, without):
             estimator = copy.copy(estimator)
             vars(estimator).pop(without, None)
+        _check_names(estimator)
         data: bytes = skops.io.dumps(_without_compiled(estimator), compression=zipfile.ZIP_DEFLATED)
         load(data, lambda names: None)
     except Exception as error:
@@ -39,6 +40,25 @@ def dump(estimator: Any, without: str = "") -> bytes:
             f"{title} cannot be stored in a model: {type(error).__name__}: {error}"
         ) from error
     return data
+
+
+def _check_names(estimator: Any) -> None:
+    """What is stored of a function, or a class, is its name: it must lead to just that."""
+    for place in walk(estimator):
+        value = place.value if isinstance(place.value, FunctionType) else type(place.value)
+        name = f"{value.__module__}.{value.__qualname__}"
+        if "<" in name:
+            raise NotImplementedError(
+                f"{name} has no name by which others could find it; define it in a module, outside "
+                "of functions"
+            )
+        if value.__module__ == "__main__":
+            warnings.warn(
+                f"{name} is found by this program alone; put it into a module, for models that "
+                "others run",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def _without_compiled(estimator: Any) -> Any:
@@ -116,6 +136,11 @@ def _check_home(name: str, allows: Allows) -> None:
             "put its folder into sys.path, or into PYTHONPATH"
         )
     for part in parts[length:]:
+        if not hasattr(found, part):
+            raise UnavailableError(
+                f"the stored estimator needs '{name}', but '{module}' has no '{part}'"
+                + ("; it is that of the program that made the model" * (module == "__main__"))
+            )
         found = getattr(found, part)
         if isinstance(found, ModuleType):
             raise PolicyError(f"the stored estimator names '{name}', but that is a module")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-_ENDS = (str, bytes, int, float, complex, type, FunctionType, MethodType, BuiltinFunctionType)
+_ENDS = (str, bytes, int, float, complex, type, MethodType, BuiltinFunctionType)
 
 
 class Place(NamedTuple):
@@ -20,12 +20,18 @@ class Place(NamedTuple):
 
 
 def walk(root: Any) -> Iterator[Place]:
-    """Each thing that can be reached from `root`, once, what is held before its holder."""
+    """Each thing that can be reached from `root`, once, what is held before its holder.
+
+    Numbers, texts and types are left out; functions are ends.
+    """
     yield from _walk(Place(None, root, None), set(), [])
 
 
 def _walk(place: Place, seen: set[int], kept: list[Any]) -> Iterator[Place]:
     value = place.value
+    if isinstance(value, FunctionType):
+        yield place
+        return
     if value is None or isinstance(value, (*_ENDS, ModuleType)) or id(value) in seen:
         return
     seen.add(id(value))
