@@ -34,7 +34,7 @@ import opgraft
 from opgraft.torch._aten import Output
 
 IS_FENCED = "fence" in os.environ.get("LD_PRELOAD", "")
-SECONDS = 20  # for one call; what takes longer is no danger
+SECONDS = 5  # for one call; what takes longer is no danger
 MEMORY = 3 << 30  # an operator that wants more is refused it
 INTEGERS = [-1, 0, 1, 2, 3, 7, 100, 1000003, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, -2]
 INTEGERS += [-(2**31), -(2**63)]
@@ -45,6 +45,7 @@ TYPES = [torch.int64, torch.int32, torch.uint8, torch.float64, torch.float16, to
 TYPES += [torch.float32, torch.complex64]
 
 Arguments = dict[str, Any]
+Spoiled = tuple[Arguments, list[str]]  # with the types of the results
 
 
 def spoiled_tensors(tensor: torch.Tensor) -> Iterator[Any]:
@@ -159,13 +160,13 @@ def run(overload: Any, arguments: Arguments, dtypes: list[str]) -> str:
     return "ran" if all(one == came[0] for one in came) else "uninitialized"
 
 
-def attempt(overload: Any, calls: list[Arguments], dtypes: list[str], log: IO[str]) -> None:
+def attempt(overload: Any, calls: list[Spoiled], log: IO[str]) -> None:
     """Runs in a process of its own. The log says which call is running, and what came of others."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     came = []
-    for arguments in calls:
+    for arguments, dtypes in calls:
         signal.alarm(SECONDS)
         came.append(run(overload, arguments, dtypes))
         log.seek(0)
@@ -182,7 +183,7 @@ def describe(value: Any) -> str:
     return str(tree_map(short, value))[:500]
 
 
-def try_calls(overload: Any, calls: list[Arguments], dtypes: list[str]) -> tuple[list[str], int]:
+def try_calls(overload: Any, calls: list[Spoiled]) -> tuple[list[str], int]:
     """What is wrong, and how many calls ran."""
     wrong, ran = [], 0
     while calls:
@@ -191,7 +192,7 @@ def try_calls(overload: Any, calls: list[Arguments], dtypes: list[str]) -> tuple
             process = os.fork()
             if process == 0:
                 try:
-                    attempt(overload, calls, dtypes, log)
+                    attempt(overload, calls, log)
                 finally:
                     os._exit(3)
             code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -199,13 +200,13 @@ def try_calls(overload: Any, calls: list[Arguments], dtypes: list[str]) -> tuple
             came = log.read().split()
         ran += came.count("ran")
         wrong += [
-            f"uninitialized: {describe(call)}"
+            f"uninitialized: {describe(call[0])}"
             for call, what in zip(calls, came, strict=False)
             if what == "uninitialized"
         ]
         if code not in (0, -signal.SIGALRM):
             end = signal.Signals(-code).name if code < 0 else f"exit {code}"
-            wrong.append(f"{end}: {describe(calls[len(came)])}")
+            wrong.append(f"{end}: {describe(calls[len(came)][0])}")
         calls = calls[len(came) + 1 :] if code else []
     return wrong, ran
 
@@ -232,17 +233,15 @@ def main() -> int:
             continue
         base, _, overload_name = name.partition(".")
         overload = getattr(getattr(torch.ops.aten, base), overload_name or "default")
-        tried, ran, wrong = 0, 0, []
+        calls: list[Spoiled] = []
         for seed, call in enumerate(good):
             given = overload(*call[0], **call[1])
-            dtypes = [
-                str(one.dtype).removeprefix("torch.")
-                for one in (given if isinstance(given, (tuple, list)) else [given])
-            ]
-            calls = spoiled_calls(overload, call, max(1, options.count), seed)
-            found, good_ones = try_calls(overload, calls, dtypes)
-            tried, ran, wrong = tried + len(calls), ran + good_ones, wrong + found
-        print(f"{name}: {tried} calls, {ran} ran, {len(wrong)} failed", flush=True)
+            results = given if isinstance(given, (tuple, list)) else [given]
+            dtypes = [str(one.dtype).removeprefix("torch.") for one in results]
+            made = spoiled_calls(overload, call, options.count, seed)
+            calls += [(arguments, dtypes) for arguments in made]
+        wrong, ran = try_calls(overload, calls)
+        print(f"{name}: {len(calls)} calls, {ran} ran, {len(wrong)} failed", flush=True)
         print("".join(f"    {one}\n" for one in wrong), end="", flush=True)
         failures += len(wrong)
     print(f"{failures} failed")

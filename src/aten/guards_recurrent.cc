@@ -41,6 +41,7 @@ std::string CheckSteps(const TensorArgument& steps, const TensorArgument& data) 
   for (std::size_t i = 0; is_good && i < Count(steps.shape); ++i) {
     const std::int64_t size = ReadInteger(steps, i).value_or(0);
     is_good = size >= 1 && size <= last && size <= left;
+    if (!is_good) break;
     last = size;
     left -= size;
   }

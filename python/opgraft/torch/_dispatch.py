@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _graph, _ladder, _private, _user_code
+from opgraft.torch import _functions, _graph, _ladder, _private, _user_code
 from opgraft.torch._fakes import fakes, has_fake
 from opgraft.torch._graph import Place, operator_name
 from opgraft.torch._ladder import Graft
@@ -136,6 +136,13 @@ class Dispatcher:
 
     def graft(self, node: torch.fx.Node, place: Place) -> Graft | None:
         return _ladder.find(node, self._kinds - self.barred(place).keys())
+
+    def better(self, node: torch.fx.Node, place: Place) -> Graft | None:
+        """A function of ours that goes before torch's own translation."""
+        kinds = self._kinds.intersection({"function"}) - self.barred(place).keys()
+        if not _functions.replaces_torchs(node.target) or self.is_users(node):
+            return None
+        return _ladder.find(node, kinds)
 
     def translation(self, node: torch.fx.Node, place: Place) -> _private.Translate | None:
         if STANDARD in self.barred(place):
@@ -293,11 +300,12 @@ class _Attempt:
         place = self._places[node]
         because = self._dispatcher.why(place)
         origin = self._dispatcher.origin(node, place)
-        translation = self._dispatcher.translation(node, place)
+        better = self._dispatcher.better(node, place)
+        translation = None if better else self._dispatcher.translation(node, place)
         if translation is not None:
             kind = USER if self._dispatcher.is_users(node) else STANDARD
             return self._chosen(Choice(node, place, kind, None, origin, because), translation)
-        graft = self._dispatcher.graft(node, place)
+        graft = better or self._dispatcher.graft(node, place)
         if graft is None:
             self.choices.pop(node, None)
             raise self._dispatcher.missing(node, place)

@@ -24,22 +24,27 @@ from opgraft.torch._functions._call import Call, Value
 from opgraft.torch._graph import operator_name
 from opgraft.torch._ladder import Graft
 
-__all__ = ["Call", "Value", "function", "graft", "takes"]
+__all__ = ["Call", "Value", "function", "graft", "replaces_torchs", "takes"]
 
 _Function = Callable[..., Any]
 _functions: dict[str, tuple[_Function, Callable[[Call], bool]]] = {}
+_better: set[str] = set()
 
 
 def function(
-    *names: str, when: Callable[[Call], bool] = lambda call: True
+    *names: str,
+    when: Callable[[Call], bool] = lambda call: True,
+    replaces_torchs: bool = False,
 ) -> Callable[[_Function], _Function]:
     """Declares the function for torch operators of these names, "aten::median.dim" where it is an
     overload. `when` says of a call whether the function is for it; types that ONNX lacks, complex
-    numbers above all, are not."""
+    numbers above all, are not. `replaces_torchs`: also where torch has a translation, since that is
+    wrong for arguments that an example need not have."""
 
     def declare(one: _Function) -> _Function:
         for name in names:
             _functions[name] = one, when
+        _better.update(names if replaces_torchs else ())
         return one
 
     return declare
@@ -47,6 +52,10 @@ def function(
 
 def takes(target: Any) -> bool:
     return isinstance(target, _private.OpOverload) and operator_name(target) in _known()
+
+
+def replaces_torchs(target: Any) -> bool:
+    return takes(target) and operator_name(target) in _better
 
 
 def graft(node: torch.fx.Node) -> Graft | None:

@@ -57,6 +57,17 @@ class Call:
     def double(self, value: Value) -> Value:
         return self.cast(value, torch.float64)
 
+    def working(self, value: Value) -> Value:
+        """In the type to compute in: that of the result, at least float32."""
+        return self.cast(value, self._working)
+
+    def working_constant(self, value: float) -> Value:
+        return self.constant(value, np.float64 if self._working is torch.float64 else np.float32)
+
+    @property
+    def _working(self) -> torch.dtype:
+        return torch.float64 if self.result.dtype == torch.float64 else torch.float32
+
     def as_result(self, value: Value) -> Value:
         """In the type of the result."""
         return self.cast(value, self.result.dtype)
