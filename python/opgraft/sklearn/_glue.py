@@ -11,7 +11,6 @@ from sklearn.ensemble import RandomTreesEmbedding, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
 from sklearn.semi_supervised import SelfTrainingClassifier
@@ -71,7 +70,6 @@ _VARIANTS: dict[type, Callable[[Any], dict[str, Any]]] = {
     KBinsDiscretizer: lambda one: {"encode": "onehot-dense"} if one.encode == "onehot" else {},
     RandomTreesEmbedding: lambda one: {"sparse_output": False} if one.sparse_output else {},
     VotingClassifier: lambda one: {"flatten_transform": False} if one.flatten_transform else {},
-    NearestNeighbors: lambda one: {} if one.radius is None else {"radius": None},
 }
 
 
