@@ -7,6 +7,7 @@ BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
 TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions ml_dtypes pytest
 # The build of torch that needs no CUDA.
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
+SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas
 LINT_PACKAGES := ruff mypy clang-format clang-tidy
 
 SOURCES := $(shell find include ops src python cmake -type f -not -name '*.pyc') \
@@ -23,29 +24,29 @@ endif
 demo: $(VENV)/.installed
 	@$(BIN)/python examples/pyop/demo.py
 
-test: $(VENV)/.installed $(VENV)/.torch
+test: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@echo "== C++ tests"
 	@ctest --test-dir build --output-on-failure --progress
 	@echo "== Python tests"
 	@$(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-test-matrix: $(VENV)/.installed $(VENV)/.torch
+test-matrix: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@$(BIN)/python tests/matrix.py
 
 # Both in builds of their own, build/asan and build/tsan.
-test-asan: $(VENV)/.installed $(VENV)/.torch
+test-asan: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@$(BIN)/python tests/sanitize.py address $(PYTEST_OPTIONS)
 
-test-tsan: $(VENV)/.installed $(VENV)/.torch
+test-tsan: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@$(BIN)/python tests/sanitize.py thread $(PYTEST_OPTIONS)
 
 fuzz: $(VENV)/.clang
 	@$(BIN)/python tests/fuzz.py
 
-bench: $(VENV)/.installed $(VENV)/.torch
+bench: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
-lint: $(VENV)/.lint $(VENV)/.installed $(VENV)/.torch
+lint: $(VENV)/.lint $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
@@ -113,6 +114,10 @@ $(VENV)/.clang: $(VENV)/.packages
 
 $(VENV)/.torch: $(VENV)/.packages
 	@$(BIN)/python -m pip install -q $(TORCH_PACKAGES)
+	@touch $@
+
+$(VENV)/.sklearn: $(VENV)/.packages
+	@$(BIN)/python -m pip install -q $(SKLEARN_PACKAGES)
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.packages

@@ -33,7 +33,8 @@ namespace opgraft {
 /// What a model may run, beside what the variable OPGRAFT_ALLOW lists.
 struct Allowed {
   /// Python modules: exact names, or "package.*" for all modules below a package. And operators of
-  /// torch beyond those that any model may run: "aten::name", or "aten::name.overload".
+  /// torch beyond those that any model may run: "aten::name", or "aten::name.overload". And types
+  /// and functions that stored estimators of scikit-learn hold: "module.Name".
   std::vector<std::string> modules = {};
   /// Modules to be imported first: the operators that they declare by @opgraft.op may be run.
   std::vector<std::string> imports = {};

@@ -46,7 +46,8 @@ def register(
     """Registers Opgraft's operators, so that plain sessions with these options run prepared models.
 
     `allow` names the Python modules that a model may run: exactly, or `"package.*"` for all modules
-    below a package; and operators of torch beyond those that any model may, `"aten::name"`.
+    below a package; operators of torch beyond those that any model may, `"aten::name"`; and types
+    and functions that stored estimators of scikit-learn hold, `"module.Name"`.
     Registering again with the same list, or with none, changes nothing; with another it is an
     error, since the runtime cannot take a registration back. Packs that have been loaded since are
     added. `imports` names modules to be imported first, for the operators that they declare.

@@ -6,6 +6,9 @@
 namespace opgraft {
 namespace {
 
+/// A gate itself: it loads nothing but types that are reviewed, or that AllowsType allows.
+constexpr std::string_view kOurModule = "opgraft.sklearn.operators";
+
 bool IsNamePart(std::string_view part) {
   const auto is_letter = [](unsigned char sign) {
     return (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') || sign == '_' ||
@@ -68,6 +71,7 @@ Status Policy::Add(std::string_view list, std::string_view source) {
 }
 
 bool Policy::Allows(std::string_view module) const {
+  if (module == kOurModule) return true;
   // "package.*" is for modules, not for the command that a package may have.
   const bool is_special = module.find(".__") != module.npos;
   return std::any_of(entries_.begin(), entries_.end(), [&](std::string_view entry) {
@@ -80,6 +84,26 @@ bool Policy::Allows(std::string_view module) const {
 Status Policy::Refusal(std::string_view who, std::string_view module) const {
   return Status::Policy(std::string(who) + " is of the Python module '" + std::string(module) +
                         "', which this host has not allowed " + Advice(module));
+}
+
+bool Policy::AllowsType(std::string_view name) const {
+  if (!IsDottedName(name) || name.find(".__") != name.npos) return false;
+  const std::string_view home = name.substr(0, std::min(name.rfind('.'), name.size()));
+  return home != name && home != kOurModule && (Allows(name) || Allows(home));
+}
+
+Status Policy::TypesRefusal(std::string_view who, const std::vector<std::string>& names) const {
+  std::string quoted;
+  std::string plain;
+  for (const std::string& name : names) {
+    quoted += (quoted.empty() ? "\"" : ", \"") + name + "\"";
+    plain += (plain.empty() ? "" : ",") + name;
+  }
+  return Status::Policy(
+      std::string(who) + " holds what this host has not allowed: " + quoted + " (allowed are: " +
+      Allowed() + "). If you trust where the model comes from, make the session with allow=[" +
+      quoted + "] (in C++ {.modules = {" + quoted + "}}), or set OPGRAFT_ALLOW=" + plain +
+      " in the environment");
 }
 
 bool Policy::AllowsOperator(std::string_view full_name) const {

@@ -20,6 +20,9 @@ bool IsOperatorName(std::string_view name);
 /// A list of module names, each exact ("package.module") or all below a package ("package.*"), and
 /// of operators of torch ("aten::name" for all its overloads, or "aten::name.overload"). Immutable
 /// once made, so that it may be read from any thread.
+///
+/// Besides, any model may run "opgraft.sklearn.operators", which is ours: what it loads is asked
+/// for by AllowsType.
 class Policy {
  public:
   /// Reads two lists of entries separated by commas: the host's, and that of OPGRAFT_ALLOW.
@@ -29,6 +32,11 @@ class Policy {
 
   /// The refusal of `module`, which `who` would have run, with the lines that would allow it.
   Status Refusal(std::string_view who, std::string_view module) const;
+
+  /// Whether a stored type or function, "module.Name", may be loaded: by its own name, or by that
+  /// of the module or class that it is of.
+  bool AllowsType(std::string_view name) const;
+  Status TypesRefusal(std::string_view who, const std::vector<std::string>& names) const;
 
   /// The same for an operator of torch, "aten::name" or "aten::name.overload".
   bool AllowsOperator(std::string_view full_name) const;

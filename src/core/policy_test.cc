@@ -49,6 +49,34 @@ TEST(PolicyTest, ThePatternIsNotForTheCommandOfAPackage) {
   EXPECT_TRUE(Parsed("package.__main__").Allows("package.__main__"));
 }
 
+TEST(PolicyTest, ATypeIsAllowedByItsNameOrItsModule) {
+  const Policy policy = Parsed("mymodule, other.Scaler, package.*");
+  EXPECT_TRUE(policy.AllowsType("mymodule.Scaler"));
+  EXPECT_TRUE(policy.AllowsType("other.Scaler"));
+  EXPECT_TRUE(policy.AllowsType("other.Scaler.method"));
+  EXPECT_TRUE(policy.AllowsType("package.module.Scaler"));
+  EXPECT_FALSE(policy.AllowsType("other.Imputer"));
+  EXPECT_FALSE(policy.AllowsType("mymodule"));
+  EXPECT_FALSE(policy.AllowsType("mymodule.part.Scaler"));
+  EXPECT_FALSE(policy.AllowsType("mymodule.__class__"));
+  EXPECT_FALSE(policy.AllowsType("mymodule..Scaler"));
+  EXPECT_FALSE(policy.AllowsType(""));
+}
+
+TEST(PolicyTest, OurOwnModuleRunsWithoutAskingButAllowsNoTypes) {
+  EXPECT_TRUE(Parsed("").Allows("opgraft.sklearn.operators"));
+  EXPECT_FALSE(Parsed("").Allows("opgraft.sklearn"));
+  EXPECT_FALSE(Parsed("").Allows("opgraft.sklearn.operators.more"));
+  EXPECT_FALSE(Parsed("").AllowsType("opgraft.sklearn.operators.importlib"));
+}
+
+TEST(PolicyTest, ARefusalOfTypesNamesThem) {
+  const Status status = Parsed("other").TypesRefusal("node 'n'", {"m.A", "m.B"});
+  EXPECT_EQ(status.kind(), ErrorKind::kPolicy);
+  EXPECT_NE(status.message().find("allow=[\"m.A\", \"m.B\"]"), std::string::npos);
+  EXPECT_NE(status.message().find("OPGRAFT_ALLOW=m.A,m.B"), std::string::npos);
+}
+
 TEST(PolicyTest, TheEnvironmentAdds) {
   const Policy policy = Parsed("mymodule", "fromenvironment,other");
   EXPECT_TRUE(policy.Allows("fromenvironment"));

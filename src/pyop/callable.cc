@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/element_type.h"
 #include "pyop/arguments.h"
@@ -70,14 +72,47 @@ Status CheckOtherModule(const Spec& spec, const Policy& policy, const nb::object
   return policy.AllowsOperator(name) ? Status() : policy.HomelessRefusal(spec.Who(), name);
 }
 
+/// A class may load types that the model names, and then asks for each: its `policy_argument` is
+/// the name of the argument that takes a function of a list of names, "module.Name" each. It raises
+/// where one is not allowed; `refusal` is what the host gets then, whatever the class makes of it.
+Status GivePolicy(const Spec& spec, const Policy& policy, const nb::object& type,
+                  nb::dict* arguments, const std::shared_ptr<Status>& refusal) {
+  const std::string argument = ToUtf8(nb::getattr(type, "policy_argument", nb::none()));
+  if (argument.empty()) return Status();
+  if (arguments->contains(argument.c_str())) {
+    return Status::Model(spec.Who() + ": expected no attribute '" + argument +
+                         "', which is the host's to give");
+  }
+  (*arguments)[argument.c_str()] =
+      nb::cpp_function([policy, refusal, who = spec.Who()](const nb::list& names) {
+        std::vector<std::string> refused;
+        for (const nb::handle name : names) {
+          const std::string text = ToUtf8(nb::borrow(name));
+          if (!policy.AllowsType(text)) refused.push_back(text);
+        }
+        if (refused.empty()) return;
+        *refusal = policy.TypesRefusal(who, refused);
+        Raise(*refusal);
+      });
+  return Status();
+}
+
 Status MakeFromClass(const Spec& spec, const Policy& policy, PythonCallable* made) {
   nb::object type;
   nb::dict arguments;
   if (Status status = FindClass(spec, policy, &type); !status.ok()) return status;
   if (Status status = ReadArguments(spec, &arguments); !status.ok()) return status;
   if (Status status = CheckOtherModule(spec, policy, type, arguments); !status.ok()) return status;
+  const auto refusal = std::make_shared<Status>();
+  if (Status status = GivePolicy(spec, policy, type, &arguments, refusal); !status.ok()) {
+    return status;
+  }
   const nb::tuple nothing;
   const nb::object object = nb::steal(PyObject_Call(type.ptr(), nothing.ptr(), arguments.ptr()));
+  if (!refusal->ok()) {
+    PyErr_Clear();
+    return *refusal;
+  }
   if (!object.is_valid()) {
     return Failure(/*keep_frames=*/true).ToStatus(spec.Who() + ": its __init__", true, arguments);
   }

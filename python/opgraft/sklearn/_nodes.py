@@ -1,0 +1,123 @@
+"""The Python node of a step: what it holds, and how it is added to a conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sklearn
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import FunctionTransformer
+
+from opgraft._errors import Error
+from opgraft.sklearn import _private, _store
+from opgraft.sklearn._convert_sklearn import as_attribute, element_type
+from opgraft.sklearn._methods import Output, floats, takes_list
+from opgraft.sklearn._walk import walk
+
+DOMAIN = "ai.opgraft.sklearn"
+MODULE, CLASS = "opgraft.sklearn.operators", "Estimator"
+FORMAT = 1
+
+
+def is_ours(estimator: Any) -> bool:
+    """Whether it is of scikit-learn's own, whose manners with its input are known."""
+    return (type(estimator).__module__ + ".").startswith("sklearn.")
+
+
+def layout_of(estimator: Any, X: Any) -> tuple[str, list[str]]:
+    """How it wants its input, and the names of columns where that is a DataFrame."""
+    if hasattr(X, "columns") and _wants_names(estimator):
+        return "frame", [str(name) for name in X.columns]
+    is_list = X is not None and not hasattr(X, "columns") and np.ndim(X) == 1
+    return ("list" if is_list or (X is None and takes_list(estimator)) else "rows"), []
+
+
+def _wants_names(estimator: Any) -> bool:
+    for place in walk(estimator):
+        value = place.value
+        if isinstance(value, (FunctionTransformer, ColumnTransformer)):
+            return True
+        if hasattr(value, "fit") and not is_ours(value):
+            return True
+    return False
+
+
+def add(
+    scope: Any,
+    operator: Any,
+    container: Any,
+    outputs: Sequence[Output],
+    X: Any,
+    because: str,
+) -> None:
+    """Adds the node. Where its outputs come as one sequence, that is made of them."""
+    estimator = operator.raw_operator
+    layout, columns = layout_of(estimator, X)
+    wants_names = layout == "frame"
+    data = _store.dump(estimator, without="" if wants_names else "feature_names_in_")
+    names = [one.full_name for one in operator.outputs]
+    is_sequence = len(outputs) > len(names)
+    if is_sequence:
+        parts = [scope.get_unique_variable_name("probabilities") for _ in outputs[len(names) - 1 :]]
+        _private.add_nodes_of(container, "SequenceConstruct", parts, names[-1:])
+        names = [*names[:-1], *parts]
+    elif len(outputs) < len(names):
+        raise Error(f"{type(estimator).__name__}: {len(names)} outputs are asked for")
+    container.add_node(
+        "PyOp",
+        [one.full_name for one in operator.inputs],
+        names,
+        name=scope.get_unique_operator_name(f"{type(estimator).__name__}_in_Python"),
+        op_domain=DOMAIN,
+        op_version=1,
+        module=MODULE,
+        class_name=CLASS,
+        input_types=[element_type(one) for one in operator.inputs],
+        output_types=[_element(one.dtype) for one in outputs],
+        estimator=as_attribute(_store.as_tensor(data)),
+        methods=[one.method for one in outputs],
+        dtypes=[one.dtype for one in outputs],
+        ranks=[len(one.shape) for one in outputs],
+        scikit_learn=sklearn.__version__,
+        layout=layout,
+        columns=columns or [""],
+        casts=_cast_to(X, floats(operator.inputs)),
+        copies=int(_may_write(estimator)),
+        title=f"{type(estimator).__module__}.{type(estimator).__name__}",
+        because=because,
+        format=FORMAT,
+    )
+
+
+def _may_write(estimator: Any) -> bool:
+    """Whether it, or a step in it, may write to its input, which is the runtime's memory."""
+    for place in walk(estimator):
+        value = place.value
+        if isinstance(value, FunctionTransformer):
+            if not (value.func is None or isinstance(value.func, np.ufunc)):
+                return True
+        elif hasattr(value, "fit") and not is_ours(value):
+            return True
+    return False
+
+
+def _cast_to(X: Any, real: str) -> str:
+    """The type of real numbers that the step is used to, where that is not the model's."""
+    kind = "" if hasattr(X, "columns") else str(np.asarray(X).dtype)
+    return kind if kind in ("float32", "float64") and kind != real else ""
+
+
+def _element(dtype: str) -> int:
+    from onnx import TensorProto
+
+    return int(
+        {
+            "float32": TensorProto.FLOAT,
+            "float64": TensorProto.DOUBLE,
+            "int64": TensorProto.INT64,
+            "bool": TensorProto.BOOL,
+            "str": TensorProto.STRING,
+        }[dtype]
+    )

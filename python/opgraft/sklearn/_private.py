@@ -1,0 +1,239 @@
+"""All names of skl2onnx that are not public and that Opgraft uses, each guarded."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import skl2onnx
+
+from opgraft._errors import UnavailableError
+
+# Conversions change tables of skl2onnx's for a while: one at a time.
+_lock = threading.RLock()
+
+_STANDARD_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
+
+
+def find(module: str, name: str) -> Any:
+    """`name` of a module of skl2onnx's, or an error that names what moved."""
+    try:
+        return getattr(importlib.import_module(f"skl2onnx.{module}"), name)
+    except (ImportError, AttributeError):
+        raise UnavailableError(
+            f"skl2onnx {skl2onnx.__version__} has no skl2onnx.{module}.{name}, which "
+            "opgraft.sklearn needs; use skl2onnx 1.20, with which it is tested, or a newer Opgraft"
+        ) from None
+
+
+@contextmanager
+def any_version_of_other_domains() -> Iterator[dict[str, int]]:
+    """Converters may add nodes of domains that onnx does not know, in any version.
+
+    skl2onnx takes their version for 1. Gives the versions that nodes were added with, by domain.
+    Lists of bools, which protobuf refuses as attributes today, become lists of ints.
+    """
+    container = find("common._container", "ModelComponentContainer")
+    versions: dict[str, int] = {}
+    with _lock:
+        add_node: Callable[..., None] = container.add_node
+
+        def add(
+            self: Any,
+            op_type: str,
+            inputs: Any,
+            outputs: Any,
+            op_domain: str = "",
+            op_version: int | None = None,
+            name: str | None = None,
+            **attrs: Any,
+        ) -> None:
+            if op_domain is not None and op_domain not in _STANDARD_DOMAINS:
+                is_targeted = op_domain in (getattr(self, "target_opset_all", None) or {})
+                if op_version is not None and not is_targeted:
+                    versions[op_domain] = max(versions.get(op_domain, 1), op_version)
+                    op_version = 1
+            attrs = {key: _without_bools(value) for key, value in attrs.items()}
+            add_node(self, op_type, inputs, outputs, op_domain, op_version, name, **attrs)
+
+        container.add_node = add
+        try:
+            yield versions
+        finally:
+            container.add_node = add_node
+
+
+def _without_bools(value: Any) -> Any:
+    import numpy as np
+
+    if isinstance(value, np.ndarray) and value.dtype == np.bool_:
+        return value.astype(np.int64)
+    if isinstance(value, list) and any(isinstance(one, (bool, np.bool_)) for one in value):
+        return [int(one) if isinstance(one, (bool, np.bool_)) else one for one in value]
+    return value
+
+
+class Unseen(UnavailableError):
+    """What a step gives cannot be found out with data that is made up."""
+
+    def __init__(self, step: Any, error: Exception) -> None:
+        super().__init__(
+            f"what {type(step).__name__} gives is not known, and it refuses data that is made up "
+            f"({type(error).__name__}: {error}). To mend it: give some rows, to_onnx(model, X)"
+        )
+
+
+# Tables of skl2onnx's
+
+_OPTIONS = {
+    "zipmap": [True, False, "columns"],
+    "output_class_labels": [False, True],
+    "nocl": [True, False],
+    "raw_scores": [True, False],
+}
+
+
+def _aliases() -> dict[type, str]:
+    return find("_supported_operators", "sklearn_operator_name_map")  # type: ignore[no-any-return]
+
+
+def _parsers() -> dict[type, Any]:
+    return find("_parse", "sklearn_parsers_map")  # type: ignore[no-any-return]
+
+
+_ours: set[type] = set()  # types that are registered for the time of a conversion
+
+
+def is_known(of_type: type) -> bool:
+    """Whether skl2onnx itself converts this type."""
+    return of_type not in _ours and (of_type in _aliases() or of_type in _parsers())
+
+
+def alias_of(of_type: type) -> str:
+    return _aliases()[of_type]
+
+
+def options_of(of_type: type) -> Any:
+    alias = _aliases().get(of_type)
+    pool = find("common._registration", "_converter_pool")
+    if alias is None or alias not in pool:
+        return {}
+    return pool[alias].get_allowed_options() or {}
+
+
+@contextmanager
+def registered(types: set[type], convert: Any, shapes: Any) -> Iterator[None]:
+    """Makes types that skl2onnx does not know known to it for a while."""
+    aliases, parsers = _aliases(), _parsers()
+    converters = find("common._registration", "_converter_pool")
+    calculators = find("common._registration", "_shape_calculator_pool")
+    registered_converter = find("common._registration", "RegisteredConverter")
+    with _lock:
+        unknown = [one for one in types if one not in aliases]
+        added = []
+        for one in unknown:
+            alias = f"Opgraft{one.__module__}.{one.__name__}".replace(".", "_")
+            aliases[one] = alias
+            converters[alias] = registered_converter(convert, _OPTIONS)
+            calculators[alias] = shapes
+            added.append((one, alias))
+            if one not in parsers:
+                _ours.add(one)
+        try:
+            yield
+        finally:
+            for one, alias in added:
+                aliases.pop(one, None)
+                converters.pop(alias, None)
+                calculators.pop(alias, None)
+                _ours.discard(one)
+
+
+class _Kind(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return bool(cls.is_one(instance))  # type: ignore[attr-defined]
+
+
+@contextmanager
+def unmerged(is_python: Callable[[Any], bool]) -> Iterator[None]:
+    """Columns that a column transformer hands to a Python node stay apart: types may differ."""
+    module: Any = importlib.import_module("skl2onnx._parse")
+    before = find("_parse", "do_not_merge_columns")
+    kind = _Kind("kind", (), {"is_one": staticmethod(is_python)})
+    with _lock:
+        module.do_not_merge_columns = (*before, kind)
+        try:
+            yield
+        finally:
+            module.do_not_merge_columns = before
+
+
+# Parts of a conversion
+
+
+def parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:
+    return find("_parse", "_parse_sklearn")(scope, model, inputs, custom_parsers=custom_parsers)
+
+
+def parse_natively(scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:
+    """As skl2onnx does without a custom parser for this type."""
+    parsers = _parsers()
+    parser = parsers.get(type(model)) or find("_parse", "_parse_sklearn_simple_model")
+    return parser(scope, model, inputs, custom_parsers=custom_parsers)
+
+
+def hand_down_options(scope: Any, model: Any, step: Any) -> None:
+    """A pipeline's options are those of its last step, a classifier."""
+    from sklearn.base import is_classifier
+
+    options = scope.options or {}
+    if is_classifier(step) and id(step) not in options and type(step) not in options:
+        scope.add_options(id(step), scope.get_options(model, {"zipmap": True}))
+
+
+def convert_natively(scope: Any, operator: Any, container: Any) -> None:
+    if hasattr(operator.raw_operator, "onnx_converter"):
+        operator.raw_operator.onnx_converter()(scope, operator, container)
+    else:
+        find("common._registration", "get_converter")(operator.type)(scope, operator, container)
+
+
+def shapes_natively(operator: Any) -> None:
+    if hasattr(operator.raw_operator, "onnx_shape_calculator"):
+        operator.raw_operator.onnx_shape_calculator()(operator)
+    else:
+        operator.infer_types()
+
+
+def declare_sequence(scope: Any, of_type: Any) -> Any:
+    sequence = find("common.data_types", "SequenceType")
+    return scope.declare_local_variable("probabilities", sequence(of_type))
+
+
+def zip_probabilities(scope: Any, model: Any, inputs: Any, outputs: Any) -> Any:
+    """Label and probabilities as the option 'zipmap' wants them."""
+    is_simple = len(outputs) == 2 and len(outputs[0].type.shape) == 1
+    if "zipmap" not in options_of(type(model)) or not is_simple or not hasattr(model, "classes_"):
+        return outputs
+    zipmap = scope.get_options(model, {"zipmap": True}, fail=False).get("zipmap", True)
+    if zipmap is False:
+        return outputs
+    return find("_parse", "_apply_zipmap")(zipmap, scope, model, inputs[0].type, outputs)
+
+
+def add_nodes_of(container: Any, op_type: str, inputs: list[str], outputs: list[str]) -> None:
+    container.add_node(op_type, inputs, outputs, name=f"{op_type}_{outputs[0]}", op_version=11)
+
+
+def numpy_type(of_type: Any) -> Any:
+    """NumPy's type for one of skl2onnx's; object for strings."""
+    import numpy as np
+    import onnx
+
+    number = of_type.to_onnx_type().tensor_type.elem_type
+    if number == onnx.TensorProto.STRING:
+        return object
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))

@@ -1,0 +1,179 @@
+"""A fitted estimator as bytes, by skops and never by pickle, and back, where its types may load."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import warnings
+import zipfile
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import sklearn
+import skops.io
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+from opgraft._errors import ModelError, PolicyError, UnavailableError
+from opgraft.sklearn import _owners, _stored, _trusted
+from opgraft.sklearn._walk import walk
+
+Allows = Callable[[list[str]], None]
+
+
+def dump(estimator: Any, without: str = "") -> bytes:
+    """The estimator as a skops file, `without` an attribute. UnavailableError where skops cannot
+    store it."""
+    title = type(estimator).__name__
+    try:
+        if hasattr(estimator, without):
+            estimator = copy.copy(estimator)
+            vars(estimator).pop(without, None)
+        _check_names(estimator)
+        data: bytes = skops.io.dumps(_without_compiled(estimator), compression=zipfile.ZIP_DEFLATED)
+        load(data, lambda names: None)
+    except Exception as error:
+        raise UnavailableError(
+            f"{title} cannot be stored in a model: {type(error).__name__}: {error}"
+        ) from error
+    return data
+
+
+def _check_names(estimator: Any) -> None:
+    """What is stored of a function, or a class, is its name: it must lead to just that."""
+    for place in walk(estimator):
+        value = place.value if isinstance(place.value, FunctionType) else type(place.value)
+        name = f"{value.__module__}.{value.__qualname__}"
+        if "<" in name:
+            raise NotImplementedError(
+                f"{name} has no name by which others could find it; define it in a module, outside "
+                "of functions"
+            )
+        if value.__module__ == "__main__":
+            warnings.warn(
+                f"{name} is found by this program alone; put it into a module, for models that "
+                "others run",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+def _without_compiled(estimator: Any) -> Any:
+    """A copy in which holders stand for objects of compiled code."""
+    memo: dict[int, Any] = {}
+    for place in walk(estimator):
+        for is_held, holder in _stored.HOLDERS:
+            if is_held(place.value):
+                memo[id(place.value)] = holder(place.value)
+    return copy.deepcopy(estimator, memo)
+
+
+def untrusted(data: bytes) -> list[str]:
+    """The types and functions in it that a host must allow by name."""
+    return sorted(set(skops.io.get_untrusted_types(data=data)) - _trusted.NAMES)
+
+
+def load(data: bytes, allows: Allows, version: str = "") -> Any:
+    """The estimator. `allows` raises where the host has not allowed one of the names it is given;
+    nothing of the file is imported or made before it has returned.
+
+    `version` is scikit-learn's when it was stored: another one is worth a warning.
+    """
+    try:
+        names = untrusted(data)
+    except Exception as error:
+        raise _unreadable(error, version) from error
+    if names:
+        allows(names)
+        for name in names:
+            _check_home(name, allows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentVersionWarning)
+        try:
+            loaded = skops.io.loads(data, trusted=[*names, *_trusted.NAMES])
+        except Exception as error:
+            raise _unreadable(error, version) from error
+    loaded = _with_compiled(loaded)
+    if version and version != sklearn.__version__:
+        warnings.warn(
+            f"{type(loaded).__name__} was fitted with scikit-learn {version}, and runs with "
+            f"{sklearn.__version__}: its results may differ. To be safe: pip install "
+            f"scikit-learn=={version}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return loaded
+
+
+def _unreadable(error: Exception, version: str) -> Exception:
+    if version and version != sklearn.__version__:
+        return UnavailableError(
+            f"an estimator of scikit-learn {version} cannot be read with {sklearn.__version__} and "
+            f"skops {skops.__version__} ({type(error).__name__}: {error}). To mend it: pip install "
+            f"scikit-learn=={version}"
+        )
+    return ModelError(f"the stored estimator is damaged: {type(error).__name__}: {error}")
+
+
+def _check_home(name: str, allows: Allows) -> None:
+    """An allowed module holds what it imports too, and allowing it does not allow those."""
+    parts = name.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        module = ".".join(parts[:length])
+        try:
+            found: Any = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (module + ".").startswith(error.name + "."):
+                continue
+            raise
+        break
+    else:
+        raise UnavailableError(
+            f"'{name}', which the stored estimator needs, is in no module that can be imported: "
+            "put its folder into sys.path, or into PYTHONPATH"
+        )
+    for part in parts[length:]:
+        if not hasattr(found, part):
+            raise UnavailableError(
+                f"the stored estimator needs '{name}', but '{module}' has no '{part}'"
+                + ("; it is that of the program that made the model" * (module == "__main__"))
+            )
+        found = getattr(found, part)
+        if isinstance(found, ModuleType):
+            raise PolicyError(f"the stored estimator names '{name}', but that is a module")
+    home = getattr(found, "__module__", None)
+    if isinstance(home, str) and home != module:
+        allows([f"{home}.{getattr(found, '__name__', parts[-1])}"])
+
+
+def _with_compiled(loaded: Any) -> Any:
+    if isinstance(loaded, _stored.Stored):
+        loaded = loaded.restore()
+    for place in walk(loaded):
+        value = place.value
+        if isinstance(value, _stored.Stored):
+            if place.replace is None:
+                raise ModelError("the stored estimator is damaged: a tree stands in a tuple")
+            place.replace(value.restore())
+        elif scipy.sparse.issparse(value) and hasattr(value, "check_format"):
+            value.check_format(full_check=True)
+    for place in walk(loaded):
+        _owners.check(place.value)
+        _check_input(place.value)
+    return loaded
+
+
+def _check_input(value: Any) -> None:
+    is_vectorizer = isinstance(value, (CountVectorizer, HashingVectorizer))
+    if is_vectorizer and value.input != "content":
+        raise PolicyError(
+            f"{type(value).__name__}(input={value.input!r}) would read files that the model names; "
+            "only input='content' is run"
+        )
+
+
+def as_tensor(data: bytes) -> Any:
+    return np.frombuffer(data, dtype=np.uint8)

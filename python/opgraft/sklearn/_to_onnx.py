@@ -1,0 +1,257 @@
+"""`to_onnx`: converts, looks whether it is right, and lets Python run the steps that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import skl2onnx
+from skl2onnx.common.data_types import DoubleTensorType
+from sklearn.utils.validation import check_is_fitted
+
+from opgraft._errors import Error
+from opgraft.sklearn import _conversion, _feed, _merge, _methods, _verify
+from opgraft.sklearn._recording import Call, record
+
+
+def to_onnx(
+    model: Any,
+    X: Any = None,
+    name: str | None = None,
+    initial_types: Sequence[tuple[str, Any]] | None = None,
+    target_opset: Any = None,
+    options: dict[Any, Any] | None = None,
+    white_op: set[str] | None = None,
+    black_op: set[str] | None = None,
+    final_types: Sequence[tuple[str, Any]] | None = None,
+    dtype: Any = None,
+    naming: Any = None,
+    model_optim: bool = True,
+    verbose: int = 0,
+    *,
+    methods: Sequence[str] | str | None = None,
+    verify: bool = True,
+) -> Any:
+    """Converts a fitted estimator to ONNX, with the arguments of `skl2onnx.to_onnx`.
+
+    What skl2onnx converts stays native. A step that it does not know, or that it converts wrongly,
+    becomes a node that runs the step in Python; `opgraft.sklearn.python_steps` lists these.
+    `verify` compares the model with the estimator on X, and tells which step is wrong; without X,
+    or where it is False, only what cannot be converted or loaded is found.
+
+    `methods` names the methods whose results the model shall give, each an output of that name:
+    "predict", "predict_proba", "decision_function", "transform", "score_samples"... Without it the
+    outputs are those of skl2onnx.
+
+    >>> model = opgraft.sklearn.to_onnx(NMF(2).fit(X), X)
+    >>> opgraft.InferenceSession(model).run(None, {"X": X})[0].shape
+    (6, 2)
+    """
+    check_is_fitted(model)
+    _methods.refuse_lists(model)
+    types = _feed.initial_types_of(model, X, initial_types)
+    arguments = {
+        "name": f"ONNX({type(model).__name__})" if name is None else name,
+        "target_opset": target_opset,
+        "options": options,
+        "white_op": white_op,
+        "black_op": black_op,
+        "final_types": final_types,
+        "dtype": dtype,
+        "naming": naming,
+        "model_optim": model_optim,
+        "verbose": verbose,
+    }
+    if methods is None:
+        return _Export(model, X, types, arguments, None, verify).run()
+    return _export_methods(model, X, types, arguments, methods, verify)
+
+
+def _export_methods(
+    model: Any,
+    X: Any,
+    types: list[tuple[str, Any]],
+    arguments: dict[str, Any],
+    methods: Sequence[str] | str,
+    verify: bool,
+) -> Any:
+    asked = [methods] if isinstance(methods, str) else list(methods)
+    for method in asked:
+        there = [one for one in _methods.ASKED if _methods.has(model, one)]
+        if method not in there:
+            raise Error(
+                f"{type(model).__name__} has no method '{method}' that a model can have as an "
+                f"output; it has: {', '.join(there) or 'none'}"
+            )
+    if not asked or len(set(asked)) != len(asked):
+        raise Error(f"methods: expected names of methods, each once, not {methods!r}")
+    if arguments["final_types"] is not None:
+        raise Error("give methods or final_types, not both: methods name the outputs")
+    groups = [[one for one in asked if one in ("predict", "predict_proba")]]
+    groups += [[one] for one in asked if one not in groups[0]]
+    made = []
+    for group in filter(None, groups):
+        export = _Export(model, X, types, arguments, tuple(group), verify)
+        made.append((export.run(), group))
+    merged = _merge.merge(model, made, asked)
+    fed = _feed.feed(X, types) if X is not None and verify else None
+    if fed is not None:
+        outputs = _verify.open_session(merged).run(None, fed)
+        wrong = _verify.difference(model, asked, X, outputs)
+        if wrong:
+            raise Error(f"{type(model).__name__}: the model of all methods is wrong: {wrong}")
+    return merged
+
+
+class _Export:
+    """One export: the steps that are in Python grow until the model is right."""
+
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        types: list[tuple[str, Any]],
+        arguments: dict[str, Any],
+        methods: tuple[str, ...] | None,
+        verify: bool,
+    ) -> None:
+        self.model, self.X, self.types = model, X, types
+        self.arguments = dict(arguments)
+        self.methods = methods
+        self.verify = verify
+        self.in_python: dict[int, str] = {}
+        self.calls: dict[int, Call] = {}
+        self.wanted = list(methods or _methods.default_methods(model))
+        if X is not None:
+            self.calls = record(model, X, self.wanted)
+        if methods is not None:
+            self.arguments["options"] = _merge.options_for(model, methods, arguments["options"])
+
+    def run(self) -> Any:
+        while True:
+            step, why = self.model, ""
+            try:
+                converted = self._convert(self.model, self.types, self.methods, self.arguments)
+            except _conversion.StepError as error:
+                self._put(error.step, _reason(error))
+                continue
+            except Error:
+                raise
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+            else:
+                why = self._problem(self.model, converted, self.X, self.types, self.wanted)
+                if not why:
+                    return converted
+                step, why = self._localise(why)
+            self._put(step, why)
+
+    def _put(self, step: Any, why: str) -> None:
+        if id(step) in self.in_python or self._is_unknown(step):
+            raise Error(
+                f"{type(self.model).__name__} cannot be converted: {type(step).__name__} is wrong "
+                f"in Python too: {why}"
+            )
+        self.in_python[id(step)] = why
+
+    def _is_unknown(self, step: Any) -> bool:
+        return _conversion.Conversion(self.model, {}, {}).why_python(step) is not None
+
+    def _convert(
+        self,
+        model: Any,
+        types: list[tuple[str, Any]],
+        methods: tuple[str, ...] | None,
+        arguments: dict[str, Any],
+    ) -> Any:
+        conversion = _conversion.Conversion(model, self.in_python, self.calls, methods)
+        try:
+            return conversion.run(types, **arguments)
+        except _conversion.StepError as error:
+            cause = error.__cause__
+            if isinstance(cause, Error):
+                raise cause from cause.__cause__  # a step that has to run in Python, and cannot
+            raise
+        except RuntimeError as error:
+            if "ai.onnx.ml" not in str(error) or arguments.get("target_opset") is not None:
+                raise
+        # The newest version of ai.onnx.ml is more than skl2onnx itself writes into a model.
+        opset = {"": skl2onnx.__max_supported_opset__, "ai.onnx.ml": 3}
+        conversion = _conversion.Conversion(model, self.in_python, self.calls, methods)
+        return conversion.run(types, **{**arguments, "target_opset": opset})
+
+    def _problem(
+        self, model: Any, converted: Any, X: Any, types: list[tuple[str, Any]], wanted: list[str]
+    ) -> str:
+        """Why the model is not right; empty where it is."""
+        try:
+            session = _verify.open_session(converted)
+        except Exception as error:
+            return f"the runtime refuses it: {_line(error)}"
+        if X is None or not self.verify:
+            return ""
+        fed = _feed.feed(X, types)
+        if fed is None:
+            return ""
+        try:
+            outputs = session.run(None, fed)
+        except Exception as error:
+            return f"the runtime fails: {_line(error)}"
+        held = self._held_to(wanted)
+        if self.methods is not None:
+            outputs = [outputs[_merge.place_of(model, one, len(outputs))] for one in held]
+        return _verify.difference(model, held, X, outputs)
+
+    def _held_to(self, wanted: list[str]) -> list[str]:
+        """Scores that come beside a prediction are skl2onnx's own unless they are asked for."""
+        if self.methods is not None:
+            return wanted
+        return [one for one in wanted if one == wanted[0] or one == "predict_proba"]
+
+    def _localise(self, why: str) -> tuple[Any, str]:
+        """The innermost step that is wrong by itself, else the whole."""
+        for call in self.calls.values():
+            if id(call.step) in self.in_python or call.step is self.model:
+                continue
+            found = self._alone(call)
+            if found:
+                return call.step, found
+        return self.model, why
+
+    def _alone(self, call: Call) -> str:
+        """Why a step is wrong by itself, on what it gets in the whole; empty where it is right."""
+        X = self._as_here(call.X)
+        is_inner = call.method == "transform"
+        methods = _conversion.INNER if is_inner else None
+        try:
+            types = _feed.initial_types_of(call.step, X, None)
+            wanted = list(methods or _methods.default_methods(call.step))
+            converted = self._convert(call.step, types, methods, {})
+        except Error:
+            raise
+        except _conversion.StepError as error:
+            return _reason(error) if error.step is call.step else ""
+        except Exception:
+            return ""  # nothing is known of it
+        return self._problem(call.step, converted, X, types, wanted)
+
+    def _as_here(self, X: Any) -> Any:
+        """In the real numbers that the model computes with."""
+        if hasattr(X, "columns") or np.asarray(X).dtype.kind != "f":
+            return X
+        is_double = any(isinstance(one, DoubleTensorType) for _, one in self.types)
+        return np.asarray(X, np.float64 if is_double else np.float32)
+
+
+def _reason(error: _conversion.StepError) -> str:
+    cause = error.__cause__
+    name = type(cause).__name__
+    if name in ("MissingShapeCalculator", "MissingConverter"):
+        return f"skl2onnx {skl2onnx.__version__} has no converter for it"
+    return f"skl2onnx {skl2onnx.__version__} raised {name}: {_line(cause)}"
+
+
+def _line(error: Any) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else text[:297] + "..."

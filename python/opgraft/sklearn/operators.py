@@ -1,0 +1,145 @@
+"""What Python nodes of converted scikit-learn models run: a fitted estimator that the node holds.
+
+Any model may run this module: it loads types that are reviewed, and asks the host for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from opgraft._errors import ModelError, PolicyError, UnavailableError
+from opgraft.sklearn import _store
+
+_FORMAT = 1
+#: What a model may call.
+_METHODS = frozenset(
+    "predict predict_proba predict_log_proba decision_function transform score_samples kneighbors "
+    "mahalanobis".split()
+)
+_LAYOUTS = ("rows", "list", "frame", "array")
+
+
+def _nothing_is_allowed(names: list[str]) -> None:
+    raise PolicyError(f"the stored estimator holds what is not allowed: {', '.join(names)}")
+
+
+class Estimator:
+    """Calls methods of an estimator that is stored by skops; docs/sklearn.md has the attributes."""
+
+    #: Opgraft's bridge gives this argument: a function that raises unless the host allows names.
+    policy_argument = "allows"
+
+    def __init__(
+        self,
+        estimator: Any,
+        methods: Sequence[str],
+        dtypes: Sequence[str],
+        ranks: Sequence[int],
+        scikit_learn: str,
+        layout: str = "rows",
+        columns: Sequence[str] = (),
+        casts: str = "",
+        copies: int = 0,
+        title: str = "",
+        because: str = "",
+        format: int = _FORMAT,
+        allows: Callable[[list[str]], None] = _nothing_is_allowed,
+    ) -> None:
+        del title, because  # for readers of the model
+        if format != _FORMAT:
+            raise UnavailableError(
+                f"the estimator is stored in format {format}; this opgraft reads format {_FORMAT}. "
+                "Install a newer one"
+            )
+        if layout not in _LAYOUTS or not len(dtypes) == len(methods) == len(ranks) > 0:
+            raise ModelError("'methods', 'dtypes', 'ranks' and 'layout' do not agree")
+        data = np.ascontiguousarray(estimator)
+        if data.dtype != np.uint8:
+            raise ModelError(f"the attribute 'estimator' must be of uint8, not {data.dtype}")
+        parts = [one.partition(".") for one in methods]
+        for method, _, place in parts:
+            if method not in _METHODS or not (place.isdecimal() or not place):
+                raise ModelError(
+                    f"'{method}' is no method that a model may call; these are: "
+                    f"{', '.join(sorted(_METHODS))}"
+                )
+        loaded = _store.load(data.tobytes(), allows, scikit_learn)
+        # The method, which of its results (None for the one it has), its type and rank.
+        self._calls = [
+            (getattr(loaded, method), int(place) if place else None, _dtype(name), rank)
+            for (method, _, place), name, rank in zip(parts, dtypes, ranks, strict=True)
+        ]
+        self._layout, self._columns, self._copies = layout, list(columns), bool(copies)
+        self._casts = _dtype(casts) if casts else None
+
+    def compute(self, *inputs: Any) -> Any:
+        X = self._arrange(inputs)
+        if len(self._calls) == 1:
+            method, place, dtype, rank = self._calls[0]
+            result = method(X)
+            return _as_output(result if place is None else result[place], dtype, rank)
+        results: dict[str, Any] = {}
+        outputs = []
+        for method, place, dtype, rank in self._calls:
+            name = method.__name__
+            if name not in results:
+                if results and self._copies:
+                    X = self._arrange(inputs)  # the method before may have written to it
+                results[name] = method(X)
+            result = results[name] if place is None else results[name][place]
+            outputs.append(_as_output(result, dtype, rank))
+        return tuple(outputs)
+
+    def _arrange(self, inputs: tuple[Any, ...]) -> Any:
+        if self._copies:
+            inputs = tuple(one.copy() for one in inputs)
+        if self._layout == "frame":
+            return _frame(inputs, self._columns)
+        if self._layout == "list":
+            return inputs[0].reshape(-1)
+        if self._casts is not None:
+            inputs = tuple(one.astype(self._casts) if one.dtype.kind == "f" else one
+                           for one in inputs)  # fmt: skip
+        if len(inputs) == 1:
+            return inputs[0]
+        if any(one.dtype == object for one in inputs):
+            inputs = tuple(one.astype(object) for one in inputs)
+        return np.concatenate(inputs, axis=1)
+
+
+def _frame(inputs: tuple[Any, ...], columns: list[str]) -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise UnavailableError(
+            "the estimator takes a DataFrame, which needs pandas: pip install pandas"
+        ) from None
+    values = [one[:, place] for one in inputs for place in range(one.shape[1])]
+    if len(values) != len(columns):
+        raise ModelError(f"expected {len(columns)} columns, got {len(values)}")
+    return pandas.DataFrame(dict(zip(columns, values, strict=True)), copy=True)
+
+
+def _dtype(name: str) -> Any:
+    if name == "str":
+        return None
+    if name not in ("float32", "float64", "int64", "bool"):
+        raise ModelError(
+            f"'{name}' is no type of a result; these are: float32 float64 int64 bool str"
+        )
+    return np.dtype(name)
+
+
+def _as_output(result: Any, dtype: Any, rank: int) -> Any:
+    if scipy.sparse.issparse(result):
+        result = result.toarray()
+    array = result if isinstance(result, np.ndarray) else np.asarray(result)
+    if array.ndim == 1 and rank == 2:
+        array = array.reshape(-1, 1)
+    if dtype is None:
+        return array.astype(str)
+    return array if array.dtype == dtype else array.astype(dtype)

@@ -1,0 +1,342 @@
+"""What is stored in a model and what loads of it: without asking, when asked, and never."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import subprocess
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install opgraft[sklearn]")
+skops_io = pytest.importorskip(
+    "skops.io", reason="skops is not installed: pip install opgraft[sklearn]"
+)
+
+import sklearn  # noqa: E402
+from sklearn.cluster import Birch  # noqa: E402
+from sklearn.datasets import load_iris  # noqa: E402
+from sklearn.decomposition import NMF  # noqa: E402
+from sklearn.ensemble import (  # noqa: E402
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+)
+from sklearn.feature_extraction.text import CountVectorizer  # noqa: E402
+from sklearn.neighbors import KernelDensity, NearestNeighbors  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import FunctionTransformer, SplineTransformer  # noqa: E402
+from sklearn.tree import DecisionTreeClassifier  # noqa: E402
+
+import opgraft  # noqa: E402
+import opgraft.sklearn  # noqa: E402
+from conftest import Write  # noqa: E402
+from opgraft.sklearn import _store, _trusted  # noqa: E402
+from opgraft.sklearn.operators import Estimator  # noqa: E402
+
+X, y = load_iris(return_X_y=True)
+X = X.astype(np.float32)
+
+
+def nobody(names: list[str]) -> None:
+    raise opgraft.PolicyError(f"asked for {names}")
+
+
+def anybody(names: list[str]) -> None:
+    pass
+
+
+def node_of(model: onnx.ModelProto) -> onnx.NodeProto:
+    (node,) = (one for one in model.graph.node if one.op_type == "PyOp")
+    return node
+
+
+def change(model: onnx.ModelProto, **attributes: Any) -> onnx.ModelProto:
+    """The model with other attributes in its Python node."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    node = node_of(changed)
+    kept = [one for one in node.attribute if one.name not in attributes]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    for name, value in attributes.items():
+        if isinstance(value, bytes):
+            value = numpy_helper.from_array(np.frombuffer(value, np.uint8))
+        node.attribute.append(onnx.helper.make_attribute(name, value))
+    return changed
+
+
+@pytest.fixture(scope="module")
+def nmf() -> onnx.ModelProto:
+    return opgraft.sklearn.to_onnx(NMF(2, max_iter=900).fit(X), X)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DecisionTreeClassifier(),
+        RandomForestClassifier(3),
+        GradientBoostingRegressor(n_estimators=3),
+        HistGradientBoostingRegressor(max_iter=3),
+        IsolationForest(n_estimators=3),
+        IsolationForest(n_estimators=3, max_features=2),
+        NearestNeighbors(algorithm="kd_tree"),
+        NearestNeighbors(algorithm="ball_tree", metric="minkowski", p=3),
+        KernelDensity(),
+        SplineTransformer(),
+        Birch(),
+    ],
+)
+def test_compiled_types_load_without_asking(estimator: Any) -> None:
+    fitted = estimator.fit(X, y)
+    data = _store.dump(fitted)
+    assert _store.untrusted(data) == []
+    loaded = _store.load(data, nobody)
+    for method in ("predict", "transform", "score_samples", "kneighbors"):
+        if hasattr(fitted, method):
+            for got, wanted in zip(
+                getattr(loaded, method)(X), getattr(fitted, method)(X), strict=True
+            ):
+                np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_bare_tree_is_not_trusted() -> None:
+    """skops does not trust it, and we do not either: it would be made of unchecked memory."""
+    data = skops_io.dumps(DecisionTreeClassifier().fit(X, y))
+    with pytest.raises(opgraft.PolicyError, match="sklearn.tree._tree.Tree"):
+        _store.load(data, nobody)
+    assert not [name for name in _trusted.NAMES if name.endswith((".Tree", "KDTree", "BallTree"))]
+
+
+def test_it_is_never_a_pickle(nmf: onnx.ModelProto, tmp_path: Path) -> None:
+    (tensor,) = (one.t for one in node_of(nmf).attribute if one.name == "estimator")
+    data = numpy_helper.to_array(tensor).tobytes()
+    assert zipfile.is_zipfile(io.BytesIO(data))
+    mark = tmp_path / "was_here"
+
+    class Attack:
+        def __reduce__(self) -> Any:
+            return (mark.write_text, ("x",))
+
+    for attack in (pickle.dumps(Attack()), b"", b"PK\x03\x04", data[:-40]):
+        with pytest.raises(opgraft.PyOpError, match="damaged"):
+            opgraft.InferenceSession(change(nmf, estimator=attack), allow=["builtins.*"])
+    assert not mark.exists()
+    # In an array too.
+    array = np.array([Attack()], dtype=object)
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    names = zipfile.ZipFile(io.BytesIO(data)).namelist()
+    poisoned = rewrite(data, {next(n for n in names if n.endswith(".npy")): buffer.getvalue()})
+    with pytest.raises(opgraft.PyOpError, match="allow_pickle"):
+        opgraft.InferenceSession(change(nmf, estimator=poisoned))
+    assert not mark.exists()
+
+
+def rewrite(data: bytes, replaced: dict[str, bytes]) -> bytes:
+    """A skops file with other contents."""
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(result, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, replaced.get(name, old.read(name)))
+    return result.getvalue()
+
+
+def schema(data: bytes) -> Any:
+    return json.loads(zipfile.ZipFile(io.BytesIO(data)).read("schema.json"))
+
+
+USERS = """
+    from os import system
+    import pathlib
+    from sklearn.base import BaseEstimator, TransformerMixin
+
+    pathlib.Path(__file__).with_name("imported").touch()
+
+    def half(X):
+        return X / 2
+
+    class Half(TransformerMixin, BaseEstimator):
+        def fit(self, X, y=None):
+            self.fitted_ = True
+            return self
+        def transform(self, X):
+            return X / 2
+"""
+
+
+def test_what_is_a_users_is_asked_for_by_name(write_module: Write, module_folder: Path) -> None:
+    import importlib
+
+    module = write_module(USERS)
+    users = importlib.import_module(module)
+    for step, name in ((FunctionTransformer(users.half), "half"), (users.Half(), "Half")):
+        model = opgraft.sklearn.to_onnx(make_pipeline(step, NMF(2, max_iter=900)).fit(X), X)
+        for allow in ([], ["other"], [f"{module}.Other"], ["sklearn"]):
+            with pytest.raises(opgraft.PolicyError, match=rf'allow=\["{module}.{name}"\]'):
+                opgraft.InferenceSession(model, allow=allow)
+        for allow in ([module], [f"{module}.{name}"], [f"{module}.*"]):
+            opgraft.InferenceSession(model, allow=allow)
+
+
+def test_a_refusal_comes_before_any_import(
+    write_module: Write, module_folder: Path, tmp_path: Path
+) -> None:
+    import importlib
+
+    module = write_module(USERS)
+    users = importlib.import_module(module)
+    model = opgraft.sklearn.to_onnx(FunctionTransformer(users.half).fit(X), X)
+    onnx.save(model, tmp_path / "model.onnx")
+    (module_folder / "imported").unlink()
+    code = f"""
+import opgraft, sys
+sys.path.insert(0, {str(module_folder)!r})
+try:
+    opgraft.InferenceSession({str(tmp_path / "model.onnx")!r})
+except opgraft.PolicyError as error:
+    print("refused", {module!r} in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "refused False"
+    assert not (module_folder / "imported").exists()
+
+
+def test_an_allowed_module_does_not_lend_what_it_imports(write_module: Write) -> None:
+    import importlib
+
+    module = write_module(USERS)
+    users = importlib.import_module(module)
+    model = opgraft.sklearn.to_onnx(FunctionTransformer(users.half).fit(X), X)
+    (tensor,) = (one.t for one in node_of(model).attribute if one.name == "estimator")
+    data = numpy_helper.to_array(tensor).tobytes()
+    text = json.dumps(schema(data)).replace('"half"', '"system"')
+    poisoned = rewrite(data, {"schema.json": text.encode()})
+    with pytest.raises(opgraft.PolicyError, match="posix.system|nt.system"):
+        opgraft.InferenceSession(change(model, estimator=poisoned), allow=[module])
+    text = json.dumps(schema(data)).replace('"half"', '"pathlib"')
+    poisoned = rewrite(data, {"schema.json": text.encode()})
+    with pytest.raises(opgraft.PyOpError, match="is a module"):
+        opgraft.InferenceSession(change(model, estimator=poisoned), allow=[module])
+
+
+def test_a_model_cannot_answer_for_the_host(nmf: onnx.ModelProto) -> None:
+    with pytest.raises(opgraft.ModelError, match="'allows', which is the host's to give"):
+        opgraft.InferenceSession(change(nmf, allows="yes"))
+    with pytest.raises(opgraft.PolicyError, match="not allowed"):
+        Estimator(
+            np.frombuffer(skops_io.dumps(FunctionTransformer(print)), np.uint8),
+            ["transform"], ["float32"], [2], sklearn.__version__,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "attributes, message",
+    [
+        ({"methods": ["__init__"]}, "no method that a model may call"),
+        ({"methods": ["fit"]}, "no method that a model may call"),
+        ({"methods": ["transform", "transform"]}, "do not agree"),
+        ({"dtypes": ["complex64"]}, "no type of a result"),
+        ({"layout": "pickle"}, "do not agree"),
+        ({"format": 2}, "format 2"),
+    ],
+)
+def test_other_attributes(nmf: onnx.ModelProto, attributes: Any, message: str) -> None:
+    with pytest.raises(opgraft.PyOpError, match=message):
+        opgraft.InferenceSession(change(nmf, **attributes))
+
+
+def test_our_module_runs_nothing_but_its_class(nmf: onnx.ModelProto) -> None:
+    """It needs no allowance, so it must not lend one."""
+    for name in ("ModelError", "Sequence", "Any", "np.load"):
+        with pytest.raises((opgraft.PolicyError, opgraft.PyOpError, opgraft.ModelError)) as caught:
+            opgraft.InferenceSession(change(nmf, class_name=name))
+        assert "not allowed" in str(caught.value) or "expected" in str(caught.value)
+    with pytest.raises(opgraft.PolicyError):
+        opgraft.InferenceSession(change(nmf, module="opgraft.sklearn._store"))
+
+
+def test_files_are_not_read() -> None:
+    vectorizer = CountVectorizer(input="filename", vocabulary={"root": 0})
+    data = _store.dump(CountVectorizer(vocabulary={"root": 0}))
+    assert _store.load(data, nobody).input == "content"
+    with pytest.raises(opgraft.PolicyError, match="would read files"):
+        _store.load(skops_io.dumps(vectorizer), nobody)
+
+
+def test_another_version_warns(nmf: onnx.ModelProto) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        opgraft.InferenceSession(nmf)
+    with pytest.warns(RuntimeWarning, match=r"fitted with scikit-learn 1\.2\.0.*==1\.2\.0"):
+        opgraft.InferenceSession(change(nmf, scikit_learn="1.2.0"))
+
+
+def test_another_version_that_cannot_be_read(nmf: onnx.ModelProto) -> None:
+    (tensor,) = (one.t for one in node_of(nmf).attribute if one.name == "estimator")
+    data = numpy_helper.to_array(tensor).tobytes()
+    text = json.dumps({**schema(data), "protocol": 99}).encode()
+    newer = change(nmf, estimator=rewrite(data, {"schema.json": text}), scikit_learn="9.9")
+    with pytest.raises(opgraft.PyOpError, match=r"pip install scikit-learn==9\.9") as caught:
+        opgraft.InferenceSession(newer)
+    assert isinstance(caught.value.__cause__, opgraft.UnavailableError)
+
+
+def test_what_skops_cannot_store_is_refused() -> None:
+    for function in (lambda X: X, _local()):
+        fitted = FunctionTransformer(function).fit(X)
+        with pytest.raises(opgraft.UnavailableError, match="cannot be stored.*define it in a mod"):
+            opgraft.sklearn.to_onnx(fitted, X)
+    held = FunctionTransformer(np.log1p).fit(X)
+    held.generator_ = (one for one in ())
+    with pytest.raises(opgraft.UnavailableError, match="FunctionTransformer cannot be stored"):
+        opgraft.sklearn.to_onnx(held, X)
+
+
+def _local() -> Any:
+    def half(X: Any) -> Any:
+        return X
+
+    return half
+
+
+def half(X: Any) -> Any:
+    """Not the one that is local to a function, although of the same name."""
+    return X / 2
+
+
+def test_what_is_of_the_main_program(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        """
+import warnings
+import numpy as np, onnx, opgraft, opgraft.sklearn
+from sklearn.preprocessing import FunctionTransformer
+
+def half(X):
+    return X / 2
+
+X = np.ones((3, 2), np.float32)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    model = opgraft.sklearn.to_onnx(FunctionTransformer(half).fit(X), X)
+assert any("put it into a module" in str(one.message) for one in caught)
+onnx.save(model, "model.onnx")
+print(opgraft.InferenceSession(model, allow=["__main__.half"]).run(None, {"X": X})[0][0, 0])
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "0.5", done.stderr
+    with pytest.raises(opgraft.PyOpError, match="that of the program that made the model"):
+        opgraft.InferenceSession(tmp_path / "model.onnx", allow=["__main__.half"])
