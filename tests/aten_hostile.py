@@ -42,7 +42,7 @@ REALS = [0.0, -0.0, -1.0, 1.0, 0.5, 2.0, 1e-6, 1e-30, 5e-324, 1e30, 1e300, -1e30
 REALS += [float("inf"), float("-inf"), float("nan")]
 ELEMENTS = [float("nan"), float("inf"), float("-inf"), 1e30, -1e30, 0.0, -1.0, 2.0**31, -(2.0**63)]
 TYPES = [torch.int64, torch.int32, torch.uint8, torch.float64, torch.float16, torch.bool]
-TYPES += [torch.float32, torch.complex64]
+TYPES += [torch.float32, torch.complex64, torch.uint16, torch.uint32, torch.uint64]
 
 Arguments = dict[str, Any]
 Spoiled = tuple[Arguments, list[str]]  # with the types of the results

@@ -9,15 +9,20 @@ namespace opgraft::aten {
 namespace {
 
 constexpr int kBool = 9;
+constexpr int kInt64 = 7;
+constexpr int kUint64 = 13;
 
-/// Of integers that have a sign, or are too short for it to matter; 0 for other types.
+/// Of integers; 0 for other types. One without a sign gets one where the other operand has it.
 int BitsOf(int element_type) {
   switch (element_type) {
     case 2:
     case 3: return 8;
+    case 4:
     case 5: return 16;
-    case 6: return 32;
-    case 7: return 64;
+    case 6:
+    case 12: return 32;
+    case kInt64:
+    case kUint64: return 64;
     default: return 0;
   }
 }
@@ -63,9 +68,11 @@ std::int64_t Truncate(std::int64_t number, int bits) {
 /// Whether a number is among those of the operand, when they have these bits.
 bool Holds(const Operand& operand, std::int64_t number, int bits) {
   if (operand.number) return Truncate(*operand.number, bits) == number;
-  const std::size_t count = Count(operand.tensor.shape);
+  TensorArgument tensor = operand.tensor;
+  if (tensor.element_type == kUint64) tensor.element_type = kInt64;  // the same bits
+  const std::size_t count = Count(tensor.shape);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::optional<std::int64_t> one = ReadInteger(operand.tensor, i);
+    const std::optional<std::int64_t> one = ReadInteger(tensor, i);
     if (one && Truncate(*one, bits) == number) return true;
   }
   return false;

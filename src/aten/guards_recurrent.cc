@@ -106,6 +106,11 @@ std::string CheckCells(const NamedArguments& arguments, std::int64_t gates, bool
   }
   const std::int64_t hidden = states.back().shape[2];
   const std::int64_t given = layers.have_projections ? states.front().shape[2] : hidden;
+  if (layers.have_projections && (!is_lstm || given == hidden)) {
+    // By this libtorch tells whether there are projections; if not, it takes them for weights.
+    return "expected a first state smaller than the last one where params have projections, came " +
+           states.front().Text();
+  }
   std::int64_t taken = input->shape.back();
   for (const std::int64_t size : {hidden, given, taken, batch + 1}) {
     if (size < 1 || size >= kLargestSize) {

@@ -29,7 +29,8 @@ std::optional<TensorArgument> NamedArguments::TensorOf(const Written& written) c
   TensorArgument tensor;
   static_cast<InputTensor&>(tensor) = inputs_[static_cast<std::size_t>(written.integer)];
   tensor.is_complex = is_complex;
-  if (is_complex && !tensor.shape.empty()) {
+  if (is_complex) {
+    if (tensor.shape.empty() || tensor.shape.back() != 2) return std::nullopt;  // there is no pair
     tensor.shape = tensor.shape.first(tensor.shape.size() - 1);
   }
   return tensor;

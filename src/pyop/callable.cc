@@ -69,6 +69,10 @@ Status CheckOtherModule(const Spec& spec, const Policy& policy, const nb::object
     return policy.Allows(module) ? Status() : policy.Refusal(spec.Who(), module);
   }
   const std::string name = argument("operator_argument");
+  if (name.empty()) {
+    return Status::Model(spec.Who() +
+                         ": expected the name of the module that defines what it runs");
+  }
   return policy.AllowsOperator(name) ? Status() : policy.HomelessRefusal(spec.Who(), name);
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
 from eager_operators import cube  # noqa: E402, F401
+from torch.export import Dim  # noqa: E402
 
 import opgraft.torch  # noqa: E402
 
@@ -48,6 +49,31 @@ def test_a_callable_with_named_arguments() -> None:
     torch.testing.assert_close(program(X, p=1.0)[0], torch.pdist(X, p=1.0))
     both = export(torch.ops.aten.atan2, (X,), kwargs={"other": X})
     torch.testing.assert_close(both(X, other=X)[0], torch.atan2(X, X))
+
+
+def test_named_arguments_in_any_order() -> None:
+    """They are inputs in the order of the parameters, and each has the sizes it was asked to."""
+    shapes = {"a": {0: "n"}, "b": None}
+    program = export(two, (), kwargs={"b": torch.rand(5), "a": X}, dynamic_shapes=shapes)
+    inputs = {one.name: [str(size) for size in one.shape] for one in program.model.graph.inputs}
+    assert inputs == {"a": ["n", "4"], "b": ["5"]} and list(inputs) == ["a", "b"]
+    assert not program.report.specialised
+    got = program(b=torch.ones(5), a=torch.rand(7, 4))
+    assert [tuple(one.shape) for one in got] == [(7, 4), (5,)] and got[1].tolist() == [2] * 5
+
+
+class Pair(NamedTuple):
+    u: Any
+    v: Any
+
+
+def test_a_namedtuple_with_a_size_that_is_fixed() -> None:
+    def model(pair: Any) -> Any:
+        return pair.u.reshape(3, 4) + pair.v.sum()
+
+    with pytest.warns(UserWarning, match="'pair_u', axis 0 .*always 3"):
+        program = export(model, (Pair(X, X),), dynamic_shapes=(Pair({0: Dim.AUTO}, {0: Dim.AUTO}),))
+    assert program.report.captured == "non-strict"
 
 
 def two(a: Any, b: Any) -> Any:

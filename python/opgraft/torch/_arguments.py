@@ -118,9 +118,10 @@ def check_call(
         )
     try:
         signature = inspect.signature(forward)
-        signature.bind(*args, **kwargs)
-    except ValueError:  # it has none
+    except (TypeError, ValueError):  # it has none
         return
+    try:
+        signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(
             f"args, kwargs: {title}{signature} does not take what is given: {error}"
@@ -131,13 +132,23 @@ def split(
     forward: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """As in torch.onnx.export a dict at the end of the arguments is the named ones; but not where
-    the model takes it as it stands, and its entries not."""
+    the model takes it as it stands, and its entries not. The named ones come in the order of the
+    parameters, as torch.export takes sizes to be given."""
     by_name = _private.split_arguments(args, kwargs)
-    if len(by_name[0]) == len(args) or forward is None:
+    if forward is None:
         return by_name
-    if _takes(forward, args, kwargs) and not _takes(forward, *by_name):
+    is_split = len(by_name[0]) < len(args)
+    if is_split and _takes(forward, args, kwargs) and not _takes(forward, *by_name):
         return args, kwargs
-    return by_name
+    return by_name[0], _in_order(forward, by_name[1])
+
+
+def _in_order(forward: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        names = [name for name in inspect.signature(forward).parameters if name in kwargs]
+    except (TypeError, ValueError):
+        return kwargs
+    return {name: kwargs[name] for name in [*names, *kwargs]}
 
 
 def _takes(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

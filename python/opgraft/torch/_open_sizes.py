@@ -214,6 +214,8 @@ class _Walk:
 
 
 def _like(shape: Any, new: list[Any]) -> Any:
+    if hasattr(shape, "_fields"):  # of a namedtuple
+        return type(shape)(*new)
     return tuple(new) if isinstance(shape, tuple) else new
 
 

@@ -68,8 +68,9 @@ class TorchOperator:
             raise PolicyError(
                 f"{operator} is an operator of torch's own in C++, which a Python node does not run"
             )
-        home = _private.defining_module(self._operator)
-        if defined_in and home != defined_in:  # what was allowed is not what would run
+        if defined_in and not _private.is_defined_in(self._operator, defined_in):
+            # What was allowed is not what would run.
+            home = _private.defining_module(self._operator)
             raise PolicyError(
                 f"{operator} is defined in "
                 + (f"the Python module '{home}'" if home else "a library")

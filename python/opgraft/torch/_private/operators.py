@@ -111,8 +111,17 @@ def defining_module(overload: OpOverload) -> str:
     if definition is not None:
         return str(getattr(getattr(definition, "_init_fn", None), "__module__", ""))
     file = definition_file(overload)
-    found = (name for name, one in sys.modules.items() if getattr(one, "__file__", None) == file)
+    modules = list(sys.modules.items())  # asking one for its file may import others
+    found = (name for name, one in modules if getattr(one, "__file__", None) == file)
     return next(found, "")
+
+
+def is_defined_in(overload: OpOverload, module: str) -> bool:
+    """Whether it is that module, which may have other names too, that defines an operator."""
+    if defining_module(overload) == module:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return bool(file) and definition_file(overload) == file
 
 
 def functional_overloads(name: str) -> list[Any]:
