@@ -160,14 +160,14 @@ BY_HAND = """if True:
         inputs = ", ".join(
             f"{types[str(v.dtype)]}" + (f"[{','.join(map(str, v.shape))}]" if v.ndim else "")
             + f" {k}" for k, v in given.items())
-        outputs = ", ".join(f"{results.partition('[')[0].replace('32', '')}[o{i}] y{i}"
+        outputs = ", ".join(f"{types[results.partition('[')[0]]}[o{i}] y{i}"
                             for i in range(results.count("[")))
         names = ", ".join(f"y{i}" for i in range(results.count("[")))
         model = onnx.parser.parse_model(
             '<ir_version: 10, opset_import: ["": 18, "org.pytorch.aten": 1]> '
             f'g ({inputs}) => ({outputs}) {{ {names} = org.pytorch.aten.ATen '
-            f'<operator="{operator}", overload_name="{overload}", encoding=1, arguments="{arguments}", '
-            f'results="{results}"> ({", ".join(given)}) }}')
+            f'<operator="{operator}", overload_name="{overload}", encoding=1, '
+            f'arguments="{arguments}", results="{results}"> ({", ".join(given)}) }}')
         try:
             opgraft.InferenceSession(model).run(None, given)
         except opgraft.Error as error:
