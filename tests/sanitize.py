@@ -21,12 +21,18 @@ from shutil import copytree, rmtree
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SUPPRESSIONS = REPOSITORY / "tests" / "thread_sanitizer.txt"
+LEAKS = REPOSITORY / "tests" / "leak_sanitizer.txt"
 
 FINDING = re.compile(r"ERROR: |WARNING: ThreadSanitizer")
 
 KINDS = {
     # What is freed is kept for a while: memory grows.
-    "address": ("asan", "address,undefined", "libasan.so", "not take_memory"),
+    "address": (
+        "asan",
+        "address,undefined",
+        "libasan.so",
+        "not take_memory and not takes_more_memory and not memory_does_not_grow",
+    ),
     # That a run on a thread of ONNX Runtime's own follows the making of its session is its order,
     # which is not seen; and a process with threads cannot fork.
     "thread": (
@@ -97,6 +103,7 @@ def main() -> int:
     logged = f"log_path={findings}/report:exitcode=99"
     options = {
         "ASAN_OPTIONS": f"{logged}:allocator_may_return_null=1:handle_sigill=1",
+        "LSAN_OPTIONS": f"suppressions={LEAKS}:print_suppressions=0",
         # A mutex that ONNX Runtime locks and libstdc++ unlocks, waiting, is half seen only.
         "TSAN_OPTIONS": f"{logged}:suppressions={SUPPRESSIONS}:report_mutex_bugs=0",
     }
