@@ -398,9 +398,9 @@ class Judge:
             return False
         _, operator, who, finding = min(found, key=lambda one: one[0])
         finding.miss(text[who.end() :].strip(), f"mend {finding.file or finding.pack or 'it'}")
-        wanted = re.search(r"--allow ([\w.:]+)", text)
+        wanted = re.findall(r"--allow ([\w.:]+)", text)
         if kind == "PolicyError" and wanted:
-            finding.permissions = [wanted[1]]
+            finding.permissions = wanted
             finding.remedy = allowing(finding.permissions)
         elif "TypeError" in text and "__init__" in text:
             finding.stub = self._stub(operator, finding.module or "", finding.file)

@@ -27,6 +27,12 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
+std::string Quoted(const std::vector<std::string>& names) {
+  std::string quoted;
+  for (const std::string& name : names) quoted += (quoted.empty() ? "\"" : ", \"") + name + "\"";
+  return quoted;
+}
+
 }  // namespace
 
 bool IsDottedName(std::string_view name) {
@@ -83,7 +89,7 @@ bool Policy::Allows(std::string_view module) const {
 
 Status Policy::Refusal(std::string_view who, std::string_view module) const {
   return Status::Policy(std::string(who) + " is of the Python module '" + std::string(module) +
-                        "', which this host has not allowed " + Advice(module));
+                        "', which this host has not allowed " + Advice({std::string(module)}));
 }
 
 bool Policy::AllowsType(std::string_view name) const {
@@ -93,17 +99,9 @@ bool Policy::AllowsType(std::string_view name) const {
 }
 
 Status Policy::TypesRefusal(std::string_view who, const std::vector<std::string>& names) const {
-  std::string quoted;
-  std::string plain;
-  for (const std::string& name : names) {
-    quoted += (quoted.empty() ? "\"" : ", \"") + name + "\"";
-    plain += (plain.empty() ? "" : ",") + name;
-  }
-  return Status::Policy(
-      std::string(who) + " holds what this host has not allowed: " + quoted + " (allowed are: " +
-      Allowed() + "). If you trust where the model comes from, make the session with allow=[" +
-      quoted + "] (in C++ {.modules = {" + quoted + "}}), or set OPGRAFT_ALLOW=" + plain +
-      " in the environment");
+  return Status::Policy(std::string(who) +
+                        " holds what this host has not allowed: " + Quoted(names) + " " +
+                        Advice(names, "If you trust where the model comes from, make"));
 }
 
 bool Policy::AllowsOperator(std::string_view full_name) const {
@@ -118,7 +116,7 @@ Status Policy::OperatorRefusal(std::string_view who, std::string_view full_name)
       std::string(who) +
       " is not among the operators of torch that any model may run, since it "
       "trusts its arguments or reaches beyond them; this host has not allowed it " +
-      Advice(full_name));
+      Advice({std::string(full_name)}));
 }
 
 Status Policy::HomelessRefusal(std::string_view who, std::string_view full_name) const {
@@ -126,14 +124,20 @@ Status Policy::HomelessRefusal(std::string_view who, std::string_view full_name)
       std::string(who) + " runs the operator " + std::string(full_name) +
       " of torch and does not name the Python module that defines it; this host has not "
       "allowed it " +
-      Advice(full_name));
+      Advice({std::string(full_name)}));
 }
 
-std::string Policy::Advice(std::string_view entry) const {
-  const std::string name(entry);
-  return "(allowed are: " + Allowed() + "). To allow it, make the session with allow=[\"" + name +
-         "\"] (in C++ {.modules = {\"" + name + "\"}}, for the command --allow " + name +
-         "), or set OPGRAFT_ALLOW=" + name + " in the environment";
+std::string Policy::Advice(const std::vector<std::string>& names, std::string_view start) const {
+  const std::string quoted = Quoted(names);
+  std::string options;
+  std::string listed;
+  for (const std::string& name : names) {
+    options += " --allow " + name;
+    listed += (listed.empty() ? "" : ",") + name;
+  }
+  return "(allowed are: " + Allowed() + "). " + std::string(start) + " the session with allow=[" +
+         quoted + "] (in C++ {.modules = {" + quoted + "}}, for the command" + options +
+         "), or set OPGRAFT_ALLOW=" + listed + " in the environment";
 }
 
 std::string Policy::Allowed() const {

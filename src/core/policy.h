@@ -47,7 +47,8 @@ class Policy {
  private:
   std::string Allowed() const;
   /// What is allowed, and how to allow this too.
-  std::string Advice(std::string_view entry) const;
+  std::string Advice(const std::vector<std::string>& names,
+                     std::string_view start = "To allow it, make") const;
   Status Add(std::string_view list, std::string_view source);
 
   std::vector<std::string> entries_;

@@ -13,8 +13,8 @@ skops_io = pytest.importorskip(
     "skops.io", reason="skops is not installed: pip install opgraft[sklearn]"
 )
 
+from iris_data import X, anybody, nobody, y  # noqa: E402
 from sklearn.cluster import BisectingKMeans, KMeans, MiniBatchKMeans  # noqa: E402
-from sklearn.datasets import load_iris  # noqa: E402
 from sklearn.ensemble import (  # noqa: E402
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
@@ -30,17 +30,6 @@ import opgraft  # noqa: E402
 import opgraft.sklearn  # noqa: E402
 from opgraft.sklearn import _store, _stored  # noqa: E402
 from opgraft.sklearn._walk import walk  # noqa: E402
-
-X, y = load_iris(return_X_y=True)
-X = X.astype(np.float32)
-
-
-def nobody(names: list[str]) -> None:
-    raise opgraft.PolicyError(f"asked for {names}")
-
-
-def anybody(names: list[str]) -> None:
-    pass
 
 
 def poison(estimator: Any, damage: Any) -> bytes:

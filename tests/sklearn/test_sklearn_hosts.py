@@ -16,7 +16,7 @@ pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install o
 pytest.importorskip("skops", reason="skops is not installed: pip install opgraft[sklearn]")
 
 import onnxruntime
-from sklearn.datasets import load_iris
+from iris_data import X, y
 from sklearn.decomposition import NMF
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -26,9 +26,6 @@ import opgraft
 import opgraft.sklearn
 from conftest import HOST_PYTHON, Write
 from opgraft._library import runner_path, runtime_library
-
-X, y = load_iris(return_X_y=True)
-X = X.astype(np.float32)
 
 
 def fitted(*first: Any) -> Any:

@@ -12,10 +12,10 @@ pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install o
 pytest.importorskip("skops", reason="skops is not installed: pip install opgraft[sklearn]")
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
 
+from iris_data import LOGISTIC, X, y  # noqa: E402
 from sklearn.cluster import KMeans, MeanShift  # noqa: E402
 from sklearn.compose import ColumnTransformer, make_column_transformer  # noqa: E402
 from sklearn.covariance import EllipticEnvelope  # noqa: E402
-from sklearn.datasets import load_iris  # noqa: E402
 from sklearn.decomposition import NMF, PCA  # noqa: E402
 from sklearn.dummy import DummyClassifier, DummyRegressor  # noqa: E402
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier  # noqa: E402
@@ -44,10 +44,7 @@ import opgraft  # noqa: E402
 import opgraft.sklearn  # noqa: E402
 from conftest import Write  # noqa: E402
 
-X, y = load_iris(return_X_y=True)
-X = X.astype(np.float32)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
-LOGISTIC = {"max_iter": 300}
 
 
 def python_steps(model: onnx.ModelProto) -> list[str]:

@@ -23,8 +23,8 @@ skops_io = pytest.importorskip(
 )
 
 import sklearn  # noqa: E402
+from iris_data import X, nobody, y  # noqa: E402
 from sklearn.cluster import Birch  # noqa: E402
-from sklearn.datasets import load_iris  # noqa: E402
 from sklearn.decomposition import NMF  # noqa: E402
 from sklearn.ensemble import (  # noqa: E402
     GradientBoostingRegressor,
@@ -43,17 +43,6 @@ import opgraft.sklearn  # noqa: E402
 from conftest import Write  # noqa: E402
 from opgraft.sklearn import _store, _trusted  # noqa: E402
 from opgraft.sklearn.operators import Estimator  # noqa: E402
-
-X, y = load_iris(return_X_y=True)
-X = X.astype(np.float32)
-
-
-def nobody(names: list[str]) -> None:
-    raise opgraft.PolicyError(f"asked for {names}")
-
-
-def anybody(names: list[str]) -> None:
-    pass
 
 
 def node_of(model: onnx.ModelProto) -> onnx.NodeProto:

@@ -13,11 +13,11 @@ pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install o
 pytest.importorskip("skops", reason="skops is not installed: pip install opgraft[sklearn]")
 
 import skl2onnx
+from iris_data import LOGISTIC, X, y
 from skl2onnx.common.data_types import FloatTensorType
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import DBSCAN, KMeans
 from sklearn.compose import ColumnTransformer
-from sklearn.datasets import load_iris
 from sklearn.decomposition import NMF, PCA, KernelPCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
@@ -43,10 +43,6 @@ from sklearn.preprocessing import (
 
 import opgraft
 import opgraft.sklearn
-
-X, y = load_iris(return_X_y=True)
-X = X.astype(np.float32)
-LOGISTIC = {"max_iter": 300}
 
 
 def python_steps(model: onnx.ModelProto) -> list[str]:

@@ -82,7 +82,7 @@ class Conversion:
     # Which steps
 
     def _is_python(self, step: Any) -> bool:
-        return id(step) in self.in_python or self.why_python(step) is not None
+        return self.why_python(step) is not None
 
     def why_python(self, step: Any) -> str | None:
         """The reason why a step becomes a Python node; None for one that stays native."""

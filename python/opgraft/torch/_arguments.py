@@ -10,10 +10,10 @@ from typing import Any
 
 import onnx
 import torch
-from torch.export.graph_signature import ConstantArgument, OutputKind
 
 from opgraft._errors import Error, ModelError
 from opgraft.torch import _ladder, _private
+from opgraft.torch._examples import has_outputs
 
 #: Arguments of torch.onnx.export that have no meaning here, and what to do instead.
 _REFUSED = {
@@ -116,9 +116,8 @@ def check_call(
             "dynamic_shapes: expected one entry for each argument, such as ({0: 'batch'},) or "
             f"{{'x': {{0: 'batch'}}}}, not {dynamic_shapes!r}"
         )
-    try:
-        signature = inspect.signature(forward)
-    except (TypeError, ValueError):  # it has none
+    signature = signature_of(forward)
+    if signature is None:
         return
     try:
         signature.bind(*args, **kwargs)
@@ -144,26 +143,31 @@ def split(
 
 
 def _in_order(forward: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    try:
-        names = [name for name in inspect.signature(forward).parameters if name in kwargs]
-    except (TypeError, ValueError):
-        return kwargs
+    signature = signature_of(forward)
+    parameters = signature.parameters if signature is not None else {}
+    names = [name for name in parameters if name in kwargs]
     return {name: kwargs[name] for name in [*names, *kwargs]}
 
 
 def _takes(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    signature = signature_of(forward)
+    if signature is None:
+        return False
     try:
-        inspect.signature(forward).bind(*args, **kwargs)
-    except (TypeError, ValueError):
+        signature.bind(*args, **kwargs)
+    except TypeError:
         return False
     return True
 
 
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """None of what has none that Python knows, such as functions that are built in."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
 def check_outputs(program: torch.export.ExportedProgram) -> None:
-    outputs = [
-        one.arg
-        for one in program.graph_signature.output_specs
-        if one.kind is OutputKind.USER_OUTPUT
-    ]
-    if all(isinstance(one, ConstantArgument) for one in outputs):
+    if not has_outputs(program):
         raise ModelError("the model gives no tensor: there is nothing to export")

@@ -18,8 +18,9 @@ from torch.export import Dim
 
 from opgraft._errors import ModelError
 from opgraft.torch import _open_sizes, _private
+from opgraft.torch._arguments import signature_of
 from opgraft.torch._fakes import fakes
-from opgraft.torch._open_sizes import Fixed, Size
+from opgraft.torch._open_sizes import Fixed, OpenSizes, Size
 
 
 @dataclass
@@ -51,11 +52,10 @@ class Called(torch.nn.Module):
 
         # What is built in has no parameters, or takes anything: torch.export would take all that is
         # given for one argument.
-        try:
-            signature = inspect.signature(function)
-            is_known = not any(one.kind in _MANY for one in signature.parameters.values())
-        except (ValueError, TypeError):
-            is_known = False
+        signature = signature_of(function)
+        is_known = signature is not None and not any(
+            one.kind in _MANY for one in signature.parameters.values()
+        )
         if not is_known:
             names = [f"x{index}" for index in range(count)] if count != 1 else ["x"]
             parameters = [inspect.Parameter(one, _PLAIN) for one in names]
@@ -86,20 +86,20 @@ def capture(
             args, kwargs = model.example_inputs or ((), {})
         fixed = []
         if args or kwargs:
-            fixed = _open_sizes.find_fixed(model, args, kwargs, dynamic_shapes, model)
+            fixed = OpenSizes(model, args, kwargs, dynamic_shapes).fixed_in(model)
         return Captured(model, "given", [*map(str, fixed)], fixed)
-    work = _Capture(model, args, kwargs, dynamic_shapes)
+    sizes = OpenSizes(model, args, kwargs, dynamic_shapes)
+    work = _Capture(model, args, kwargs, sizes)
     captured = work.capture(dynamic_shapes)
-    asked = model, args, kwargs, dynamic_shapes
-    fixed = _open_sizes.find_fixed(*asked, captured.program)
+    fixed = sizes.fixed_in(captured.program)
     if fixed:
         reasons = work.reasons(captured, fixed)
         # Where torch is told, it need neither keep symbols for them nor draft what it else refuses.
         with contextlib.suppress(ModelError):
-            captured = work.capture(work.changed({one.size: None for one in fixed}))
-        fixed = _open_sizes.find_fixed(*asked, captured.program)
+            captured = work.capture(sizes.changed({one.size: None for one in fixed}))
+        fixed = sizes.fixed_in(captured.program)
         captured.fixed = [replace(one, because=reasons.get(one.size, "")) for one in fixed]
-    bounds = _open_sizes.find_bounds(*asked, captured.program)
+    bounds = sizes.bounds_in(captured.program)
     captured.specialised = [*map(str, captured.fixed), *bounds, *captured.specialised]
     return captured
 
@@ -108,12 +108,12 @@ class _Capture:
     """One model with its arguments, captured once or twice."""
 
     def __init__(
-        self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], shapes: Any
+        self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], sizes: OpenSizes
     ) -> None:
         self._model = model
         self._args = args
         self._kwargs = kwargs
-        self._shapes = shapes
+        self._sizes = sizes
         names = ("non-strict", "strict", "draft")
         self._ways = dict(zip(names, _private.capture_strategies(), strict=True))
 
@@ -145,21 +145,12 @@ class _Capture:
             sys.stderr.write(printed.getvalue())
         return result.exported_program, result.exception
 
-    def changed(self, new: Mapping[Size, Any]) -> Any:
-        """What was asked for, with other sizes in some places."""
-        return _open_sizes.changed(
-            self._model,
-            self._args,
-            self._kwargs,
-            self._shapes,
-            lambda size, dim: new.get(size, dim),
-        )
-
     def reasons(self, captured: Captured, fixed: Sequence[Fixed]) -> dict[Size, str]:
         """Which lines of the model fix sizes; a draft tells, and nothing else."""
         program: Any = captured.program
         if captured.way != "draft":
-            program, _ = self._by("draft", self.changed({one.size: Dim.DYNAMIC for one in fixed}))
+            dynamic = {one.size: Dim.DYNAMIC for one in fixed}
+            program, _ = self._by("draft", self._sizes.changed(dynamic))
         found = _private.specialisations(program)
         return {
             one.size: "; ".join(

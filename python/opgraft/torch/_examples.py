@@ -85,13 +85,21 @@ def _copy(leaf: Any) -> Any:
 
 def output_values(program: torch.export.ExportedProgram, leaves: list[Any]) -> list[Any]:
     """Of the results of a program those that ONNX has too: no constants of Python."""
-    specs = [
-        one for one in program.graph_signature.output_specs if one.kind is OutputKind.USER_OUTPUT
-    ]
+    places = _output_places(program)
+    return [leaf for leaf, is_output in zip(leaves, places, strict=True) if is_output]
+
+
+def has_outputs(program: torch.export.ExportedProgram) -> bool:
+    """Whether ONNX has any of its results."""
+    return any(_output_places(program))
+
+
+def _output_places(program: torch.export.ExportedProgram) -> list[bool]:
+    """Of each result of a program whether ONNX has it."""
     return [
-        leaf
-        for leaf, spec in zip(leaves, specs, strict=True)
-        if not isinstance(spec.arg, ConstantArgument)
+        not isinstance(one.arg, ConstantArgument)
+        for one in program.graph_signature.output_specs
+        if one.kind is OutputKind.USER_OUTPUT
     ]
 
 

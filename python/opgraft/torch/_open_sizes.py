@@ -71,88 +71,83 @@ def warning(fixed: Sequence[Fixed]) -> str:
 Change = Callable[[Size, Any], Any]
 
 
-def changed(
-    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any, change: Change
-) -> Any:
-    """A copy of `shapes` in which each open size is what `change` says."""
-    if shapes is None:
-        return None
-    if hasattr(shapes, "dynamic_shapes"):  # what builds them, such as torch.export.ShapesCollection
-        shapes = shapes.dynamic_shapes(model, tuple(args), dict(kwargs))
-    forward = getattr(model, "forward", model)
-    if isinstance(model, torch.export.ExportedProgram):
-        forward = model.module().forward
-    given = inspect.signature(forward).bind(*args, **kwargs).arguments
-    walk = _Walk(change)
-    if isinstance(shapes, Mapping):
-        return {name: walk.through(one, shapes.get(name), name) for name, one in given.items()}
-    pairs = zip(given.items(), shapes, strict=False)
-    return type(shapes)([walk.through(one, shape, name) for (name, one), shape in pairs])
+class OpenSizes:
+    """What `dynamic_shapes` asks for, with the arguments that a model is captured with; a
+    ModelError where that cannot be."""
 
+    def __init__(
+        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any
+    ) -> None:
+        self._model = model
+        self._args = args
+        self._kwargs = kwargs
+        self._shapes = shapes
+        self._asked: list[tuple[Size, Any]] = []  # each, and what was given for it
+        self._changed(self._note)
+        _check_names([size for size, _ in self._asked])
 
-def find_fixed(
-    model: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    shapes: Any,
-    program: torch.export.ExportedProgram,
-) -> list[Fixed]:
-    """The sizes that are constants in a program, though `shapes` leaves them open."""
-    found = []
-    for size, _, name, traced in _asked(model, args, kwargs, shapes, program):
-        constant = constant_size(traced, program)
-        if constant is not None:
-            found.append(Fixed(size, name, constant))
-    return found
+    def _note(self, size: Size, dim: Any) -> Any:
+        self._asked.append((size, dim))
+        return dim
 
+    def changed(self, new: Mapping[Size, Any]) -> Any:
+        """A copy of the shapes with other sizes in some places."""
+        return self._changed(lambda size, dim: new.get(size, dim))
 
-def find_bounds(
-    model: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    shapes: Any,
-    program: torch.export.ExportedProgram,
-) -> list[str]:
-    """In words, the bounds that a program has for open sizes, but that nobody asked for."""
-    found = []
-    for size, dim, name, traced in _asked(model, args, kwargs, shapes, program):
-        least, most = size_bounds(traced, program)
-        # torch takes 0 and 1 for special sizes, whatever the model.
-        wanted = max(_number(getattr(dim, "min", None), 0), 2)
-        bounds = [f"at least {least}"] if least > wanted else []
-        if most < _number(getattr(dim, "max", None), MANY):
-            bounds.append(f"at most {most}")
-        if bounds and constant_size(traced, program) is None:
-            found.append(f"{_title(size, name)} must be {' and '.join(bounds)}")
-    return found
+    def _changed(self, change: Change) -> Any:
+        shapes = self._shapes
+        if shapes is None:
+            return None
+        args, kwargs = tuple(self._args), dict(self._kwargs)
+        if hasattr(shapes, "dynamic_shapes"):  # what builds them, as torch.export.ShapesCollection
+            shapes = shapes.dynamic_shapes(self._model, args, kwargs)
+        forward = getattr(self._model, "forward", self._model)
+        if isinstance(self._model, torch.export.ExportedProgram):
+            forward = self._model.module().forward
+        given = inspect.signature(forward).bind(*args, **kwargs).arguments
+        walk = _Walk(change)
+        if isinstance(shapes, Mapping):
+            return {name: walk.through(one, shapes.get(name), name) for name, one in given.items()}
+        pairs = zip(given.items(), shapes, strict=False)
+        return type(shapes)([walk.through(one, shape, name) for (name, one), shape in pairs])
+
+    def fixed_in(self, program: torch.export.ExportedProgram) -> list[Fixed]:
+        """The sizes that are constants in a program."""
+        found = []
+        for size, _, name, traced in self._traced(program):
+            constant = constant_size(traced, program)
+            if constant is not None:
+                found.append(Fixed(size, name, constant))
+        return found
+
+    def bounds_in(self, program: torch.export.ExportedProgram) -> list[str]:
+        """In words, the bounds that a program has for open sizes, but that nobody asked for."""
+        found = []
+        for size, dim, name, traced in self._traced(program):
+            least, most = size_bounds(traced, program)
+            # torch takes 0 and 1 for special sizes, whatever the model.
+            wanted = max(_number(getattr(dim, "min", None), 0), 2)
+            bounds = [f"at least {least}"] if least > wanted else []
+            if most < _number(getattr(dim, "max", None), MANY):
+                bounds.append(f"at most {most}")
+            if bounds and constant_size(traced, program) is None:
+                found.append(f"{_title(size, name)} must be {' and '.join(bounds)}")
+        return found
+
+    def _traced(
+        self, program: torch.export.ExportedProgram
+    ) -> Iterator[tuple[Size, Any, str, Any]]:
+        """Each size, what was given for it, the input's name and what it is in a program."""
+        inputs = list(zip(input_names(program), traced_inputs(program), strict=True))
+        for size, dim in self._asked:
+            if size.position < len(inputs):
+                name, traced = inputs[size.position]
+                is_tensor = size.axis is not None and isinstance(traced, torch.Tensor)
+                yield size, dim, name, traced.shape[size.axis] if is_tensor else traced
 
 
 def _number(bound: Any, otherwise: int) -> int:
     return bound if isinstance(bound, int) else otherwise
-
-
-def _asked(
-    model: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    shapes: Any,
-    program: torch.export.ExportedProgram,
-) -> Iterator[tuple[Size, Any, str, Any]]:
-    """Each open size, what was given for it, the input's name and what it is in a program."""
-    asked: list[tuple[Size, Any]] = []
-
-    def note(size: Size, dim: Any) -> Any:
-        asked.append((size, dim))
-        return dim
-
-    changed(model, args, kwargs, shapes, note)
-    _check_names([size for size, _ in asked])
-    inputs = list(zip(input_names(program), traced_inputs(program), strict=True))
-    for size, dim in asked:
-        if size.position < len(inputs):
-            name, traced = inputs[size.position]
-            is_tensor = size.axis is not None and isinstance(traced, torch.Tensor)
-            yield size, dim, name, traced.shape[size.axis] if is_tensor else traced
 
 
 def _check_names(asked: Sequence[Size]) -> None:
