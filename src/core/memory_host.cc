@@ -157,7 +157,8 @@ constinit const OpgraftCallTable MemoryCall::kTable = {
       Self(self).loop_(total, body, argument);
       return 0;
     },
-    [](OpgraftCall*, std::int32_t, const OpgraftText*) { return 0; }};
+    [](OpgraftCall*, std::int32_t, const OpgraftText*) { return 0; },
+    nullptr};  // no device
 
 class MemoryInference : public OpgraftInference {
  public:
