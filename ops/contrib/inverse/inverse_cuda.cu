@@ -12,7 +12,12 @@ CudaError InverseCuda(const T* matrices, T* inverses, std::size_t n, std::size_t
   const auto* const from = reinterpret_cast<const Element*>(matrices);
   auto* const to = reinterpret_cast<Element*>(inverses);
   if (n <= kLargestInWarp<Element>) return InvertInWarps(from, to, n, count, stream);
-  return "no kernel for matrices of this size";
+  if (n <= kLargestInBlock<Element>) return InvertInBlocks(from, to, n, count, stream);
+  CudaError error = nullptr;
+  if (n >= kLeastByLibrary && InvertByLibrary(from, to, n, count, scratch, stream, &error)) {
+    return error;
+  }
+  return InvertInMemory(from, to, n, count, scratch, stream);
 }
 
 #define OPGRAFT_INSTANTIATE(T)                                                                 \

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ops/contrib/inverse/inverse_cuda.h"
+#include "ops/contrib/inverse/inverse_parts.cuh"
 #include "tests/cuda/kernel_testing.h"
 
 namespace opgraft::contrib {
@@ -42,7 +43,8 @@ std::vector<T> Inverses(const std::vector<T>& matrices, std::size_t n, std::size
   return inverses;
 }
 
-/// The greater of ‖XA - I‖ and ‖AX - I‖, in units of what a stable method leaves: n ε ‖X‖ ‖A‖.
+/// The greater of ‖XA - I‖ and ‖AX - I‖, in units of what a stable method leaves: n ε ‖X‖ ‖A‖. Of
+/// large matrices some rows have to do.
 template <class T>
 double Residual(const T* matrix, const T* inverse, std::size_t n) {
   using Real = std::conditional_t<std::is_same_v<T, double>, long double, double>;
@@ -52,7 +54,7 @@ double Residual(const T* matrix, const T* inverse, std::size_t n) {
   const auto residual = [n](const std::vector<Real>& left, const std::vector<Real>& right) {
     double greatest = 0;
     std::vector<Real> sums(n);
-    for (std::size_t r = 0; r < n; ++r) {
+    for (std::size_t r = 0; r < n; r += n > 256 ? n / 13 : 1) {
       std::fill(sums.begin(), sums.end(), Real{0});
       sums[r] = -1;
       for (std::size_t k = 0; k < n; ++k) {
@@ -86,9 +88,12 @@ bool AreEqual(const T* a, const T* b, std::size_t count) {
 /// All sizes, or those that have something of their own.
 std::vector<std::size_t> Sizes() {
   std::vector<std::size_t> sizes;
-  if (IsSmall()) return {0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 24, 25, 32, 33, 48, 50, 64};
-  sizes.resize(65);
+  if (IsSmall())
+    return {0,  1,  2,  3,  4,  5,  7,  8,  9,  12, 13,  16,  17,
+            24, 25, 32, 33, 48, 50, 64, 65, 96, 97, 128, 129, 192};
+  sizes.resize(133);
   std::iota(sizes.begin(), sizes.end(), 0);
+  sizes.insert(sizes.end(), {161, 191, 192});
   return sizes;
 }
 
@@ -96,7 +101,6 @@ template <class T>
 void CheckEverySize() {
   double worst = 0;
   for (const std::size_t n : Sizes()) {
-    if (sizeof(T) == 8 && n > 32) continue;
     // More than one block, and less than a warp in the last.
     const std::size_t count = n <= 4 ? 139 : n <= 16 ? 39 : n <= 32 ? 6 : 3;
     const auto matrices = Random<T>(count * n * n, static_cast<unsigned>(n));
@@ -116,11 +120,100 @@ CUDA_TEST(InverseOfEverySize) {
   CheckEverySize<Float16>();
 }
 
+template <class T>
+void CheckLarge(std::size_t n, std::size_t count, double* worst,
+                CudaError (*invert)(const T*, T*, std::size_t, std::size_t, const DeviceScratch&,
+                                    CudaStream) = InverseCuda<T>) {
+  const auto matrices = Random<T>(count * n * n, static_cast<unsigned>(n));
+  DeviceValues<T> from(matrices);
+  DeviceValues<T> to(std::vector<T>(matrices.size(), T(77.0F)));
+  Scratch scratch;
+  Require(invert(from.data(), to.data(), n, count, scratch.get(), nullptr), "InverseCuda");
+  const auto inverses = to.Read();
+  from.Read();
+  for (std::size_t i = 0; i < count; ++i) {
+    const double residual = Residual(&matrices[i * n * n], &inverses[i * n * n], n);
+    if (!(residual <= 1)) Fail("Inverse of %s, n %zu, %zu: %g", kNameOf<T>, n, i, residual);
+    *worst = std::max(*worst, residual);
+  }
+}
+
+CUDA_TEST(InverseOfLargeMatrices) {
+  const std::vector<std::size_t> sizes =
+      IsSmall() ? std::vector<std::size_t>{193, 256, 300}
+                : std::vector<std::size_t>{193, 256, 257, 300, 512, 700, 1024, 1100, 2048};
+  double worst = 0;
+  for (const std::size_t n : sizes) {
+    CheckLarge<float>(n, n <= 300 ? 3 : 1, &worst);
+    if (!IsSmall() || n == 193) CheckLarge<double>(n, n <= 300 ? 2 : 1, &worst);
+  }
+  CheckLarge<Float16>(200, 2, &worst);
+  if (!IsSmall()) {
+    // So many that their scratch memory is used more than once.
+    CheckLarge<float>(200, 1300, &worst);
+  }
+  std::printf("        residuals up to %.3f n eps |X| |Y|\n", worst);
+}
+
+// Without cuSOLVER, with panels that do not fit into registers.
+CUDA_TEST(InverseOfTheLargestMatrices) {
+  if (IsSmall()) return;
+  double worst = 0;
+  CheckLarge<float>(2500, 1, &worst, InvertInMemory<float>);
+  CheckLarge<float>(4200, 1, &worst, InvertInMemory<float>);
+  CheckLarge<double>(2100, 1, &worst, InvertInMemory<double>);
+  std::printf("        residuals up to %.3f n eps |X| |Y|\n", worst);
+}
+
+template <class T>
+CudaError ByLibrary(const T* matrices, T* inverses, std::size_t n, std::size_t count,
+                    const DeviceScratch& scratch, CudaStream stream) {
+  CudaError error = nullptr;
+  using Element = Stored<T>;
+  if (!InvertByLibrary(reinterpret_cast<const Element*>(matrices),
+                       reinterpret_cast<Element*>(inverses), n, count, scratch, stream, &error)) {
+    return "cuSOLVER is not there";
+  }
+  return error;
+}
+
+CUDA_TEST(InverseByLibrary) {
+  float value = 2;
+  DeviceValues<float> one({value});
+  Scratch scratch;
+  CudaError error = nullptr;
+  if (!InvertByLibrary(one.data(), one.data(), 1, 1, scratch.get(), nullptr, &error)) {
+    std::printf("        skipped: cuSOLVER is not there\n");
+    return;
+  }
+  double worst = 0;
+  for (const std::size_t n : {1, 2, 33, 300}) {
+    CheckLarge<float>(n, 3, &worst, ByLibrary<float>);
+    CheckLarge<double>(n, 3, &worst, ByLibrary<double>);
+    CheckLarge<Float16>(n, 3, &worst, ByLibrary<Float16>);
+  }
+  if (!IsSmall()) CheckLarge<float>(3000, 1, &worst);
+  std::printf("        residuals up to %.3f n eps |X| |Y|\n", worst);
+  DeviceValues<float> singular({1, 2, 2, 4, 0, 2, 4, 0});
+  Require(ByLibrary(singular.data(), singular.data(), 2, 2, scratch.get(), nullptr), "ByLibrary");
+  const auto inverses = singular.Read();
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (!std::isnan(inverses[i])) Fail("Inverse by library: a singular matrix");
+  }
+  if (inverses[5] != 0.25F || inverses[6] != 0.5F) Fail("Inverse by library: after a singular one");
+}
+
+CUDA_TEST(InverseSaysThatThereIsNoMemory) {
+  DeviceValues<float> values(Random<float>(200 * 200, 1));
+  Scratch none(/*has_memory=*/false);
+  const CudaError error = InverseCuda(values.data(), values.data(), 200, 1, none.get(), nullptr);
+  if (error != kNoDeviceMemory) Fail("Inverse without scratch memory");
+}
+
 /// A matrix has one inverse, whichever others are with it and wherever it lies.
 template <class T>
 void CheckCountsAndAddresses() {
-  for (const std::size_t n : {1, 2, 3, 4, 5, 8, 11, 16, 21, 32, 37, 64}) {
-    if (sizeof(T) == 8 && n > 32) continue;
+  for (const std::size_t n : {1, 2, 3, 4, 5, 8, 11, 16, 21, 32, 37, 64, 81}) {
     const std::size_t most = n > 32 ? 3 : n > 16 ? 9 : 140;
     const auto all = Random<T>(most * n * n, 3);
     const auto expected = Inverses(all, n);
@@ -172,14 +265,15 @@ CUDA_TEST(InverseOfLargeBatches) {
 }
 
 /// Sizes of each of the ways in which matrices are inverted.
-std::vector<std::size_t> SomeSizes() { return {2, 3, 4, 6, 9, 12, 16, 20, 25, 32, 33, 48, 64}; }
+std::vector<std::size_t> SomeSizes() {
+  return {2, 3, 4, 6, 9, 12, 16, 20, 25, 32, 33, 48, 64, 70, 128, 150, 200};
+}
 
 /// One number of another power of two in each row and column: the inverse is exact.
 template <class T>
 void CheckRowsInAnyOrder() {
   std::mt19937 random(5);
   for (const std::size_t n : SomeSizes()) {
-    if (sizeof(T) == 8 && n > 32) continue;
     const std::size_t count = n > 32 ? 2 : 21;
     std::vector<T> matrices(count * n * n), expected(count * n * n);
     for (std::size_t i = 0; i < count; ++i) {
@@ -211,7 +305,6 @@ CUDA_TEST(InverseOfRowsInAnyOrder) {
 template <class T>
 void CheckBadlyScaled() {
   for (const std::size_t n : SomeSizes()) {
-    if (sizeof(T) == 8 && n > 32) continue;
     // Orthogonal (Householder) matrices on both sides of a diagonal from 1 to 1 / condition.
     const double condition = 0.02 / Epsilon<T>();
     const auto u = Random<double>(2 * n, static_cast<unsigned>(n));
@@ -258,7 +351,6 @@ CUDA_TEST(InverseOfBadlyScaledMatrices) {
 template <class T>
 void CheckSingular() {
   for (const std::size_t n : SomeSizes()) {
-    if (sizeof(T) == 8 && n > 32) continue;
     const std::size_t count = n > 17 ? 3 : 39;
     for (const std::size_t zero : {std::size_t{0}, n / 2, n - 1}) {
       // Twice the identity, but every third has zeros on the diagonal from one on, or two rows
@@ -299,7 +391,6 @@ CUDA_TEST(InverseOfSingularMatricesIsNaN) {
 template <class T>
 void CheckNanAndInfinity() {
   for (const std::size_t n : SomeSizes()) {
-    if (sizeof(T) == 8 && n > 32) continue;
     const std::size_t count = n > 17 ? 3 : 35;
     const std::size_t odd = count / 2;
     const auto good = Random<T>(count * n * n, 6);

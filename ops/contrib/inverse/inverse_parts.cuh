@@ -20,6 +20,28 @@ template <class T>
 CudaError InvertInWarps(const T* matrices, T* inverses, std::size_t n, std::size_t count,
                         CudaStream stream);
 
+/// The largest n of matrices that one block inverts in registers.
+template <class T>
+inline constexpr std::size_t kLargestInBlock = sizeof(Computed<T>) == 4 ? 192 : 128;
+
+/// The same for n from kLargestInWarp + 1 to kLargestInBlock.
+template <class T>
+CudaError InvertInBlocks(const T* matrices, T* inverses, std::size_t n, std::size_t count,
+                         CudaStream stream);
+
+/// The same for any n, with scratch memory for the matrices, or for some of them at a time.
+template <class T>
+CudaError InvertInMemory(const T* matrices, T* inverses, std::size_t n, std::size_t count,
+                         const DeviceScratch& scratch, CudaStream stream);
+
+/// The least n of matrices for which cuSOLVER is the faster.
+inline constexpr std::size_t kLeastByLibrary = 2049;
+
+/// The same for any n by cuSOLVER. False: it is not there, and nothing has been done.
+template <class T>
+bool InvertByLibrary(const T* matrices, T* inverses, std::size_t n, std::size_t count,
+                     const DeviceScratch& scratch, CudaStream stream, CudaError* error);
+
 /// The bits of the magnitude of x: those of a float, or the upper half of those of a double. They
 /// are in the order of the magnitudes, with NaN above all.
 __device__ inline int MagnitudeBits(float x) { return __float_as_int(x) & 0x7fffffff; }

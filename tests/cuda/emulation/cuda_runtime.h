@@ -30,9 +30,9 @@
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
-enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation = 2 };
+enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone };
 
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
@@ -312,3 +312,7 @@ inline cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaGetDevice(int*) { return cudaErrorNoDevice; }
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus*) {
+  return cudaErrorNoDevice;
+}
