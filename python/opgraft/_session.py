@@ -12,6 +12,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft import _pyop
+from opgraft._cuda import Chosen
 from opgraft._errors import (
     Error,
     ModelError,
@@ -20,7 +21,6 @@ from opgraft._errors import (
     raised_by_runtime,
     translate,
 )
-from opgraft._cuda import Chosen
 from opgraft._library import installed_libtorch, library_path
 from opgraft._modules import import_all, names
 from opgraft._packs import load_preferred
