@@ -241,7 +241,7 @@ class CallTest : public ::testing::Test {
     const NodeText text = {"n", "aten::" + name, overload, arguments, results};
     Status status = FindOperator(text, &op_);
     if (!status.ok()) return status;
-    return Call::Make(fake_, text, op_, 2, 1, &call_);
+    return Call::Make(fake_, nullptr, text, op_, 2, 1, &call_);
   }
 
   Status Run(Memory* memory) {
