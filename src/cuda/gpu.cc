@@ -115,7 +115,7 @@ void* Gpu::Allocate(std::size_t bytes, Stream stream) {
   if (result != kSuccess) return nullptr;
   auto* const pointer = reinterpret_cast<void*>(memory);
   const std::lock_guard lock(mutex_);
-  owners_[pointer] = stream;
+  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords};
   return pointer;
 }
 
@@ -131,26 +131,34 @@ void* Gpu::AllocateForAll(std::size_t bytes) {
 void Gpu::Free(void* memory) {
   if (memory == nullptr) return;
   const InGpu entered(*this);
-  Stream owner = kDefaultStream;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = owners_.find(memory);
-    if (found == owners_.end()) return;
-    owner = found->second;
-    owners_.erase(found);
-  }
-  if (driver_.MemFreeAsync(ToAddress(memory), owner) == kSuccess) return;
-  // A stream whose work is being captured takes back only what it has given in the capture.
   const std::lock_guard lock(mutex_);
-  deferred_.emplace_back(memory, owner);
+  const auto found = owners_.find(memory);
+  if (found == owners_.end()) return;
+  const Owner owner = found->second;
+  owners_.erase(found);
+  const Mode mode = ModeOf(owner.stream);
+  if (mode == Mode::kRuns || (mode == Mode::kRecords && owner.is_recorded)) {
+    // An error is of no use: memory of a graph that was never run is the graph's.
+    static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
+  } else {
+    // Recorded, it would be given back whenever the graph runs, and the recording would fail.
+    deferred_.emplace_back(memory, owner.stream);
+  }
 }
 
 void Gpu::FreeDeferred() {
   const std::lock_guard lock(mutex_);
-  if (deferred_.empty()) return;
   std::erase_if(deferred_, [&](const auto& one) {
-    return driver_.MemFreeAsync(ToAddress(one.first), one.second) == kSuccess;
+    if (ModeOf(one.second) != Mode::kRuns) return false;
+    static_cast<void>(driver_.MemFreeAsync(ToAddress(one.first), one.second));
+    return true;
   });
+}
+
+Gpu::Mode Gpu::ModeOf(Stream stream) const {
+  int status = 0;  // CU_STREAM_CAPTURE_STATUS_NONE
+  if (driver_.StreamIsCapturing(stream, &status) != kSuccess) return Mode::kWaits;
+  return status == 0 ? Mode::kRuns : Mode::kRecords;
 }
 
 void* Gpu::AllocatePinned(std::size_t bytes) {

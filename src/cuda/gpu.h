@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -59,6 +60,15 @@ class Gpu {
  private:
   Gpu(const Driver& driver, int index) : driver_(driver), index_(index) {}
   static Status Find(std::vector<Gpu*>* gpus);
+  /// What a stream does with work: it runs it; or records it, as part of a graph; or it may not be
+  /// given any, for another thread's recording forbids work on the default stream.
+  enum class Mode : std::uint8_t { kRuns, kRecords, kWaits };
+  struct Owner {
+    Stream stream = nullptr;
+    bool is_recorded = false;  ///< it is part of a graph
+  };
+  Mode ModeOf(Stream stream) const;
+
   /// Has the driver give what `try_once` asks it for, if need be after all that is free went back.
   template <class Try>
   int Demand(Try try_once);
@@ -70,8 +80,8 @@ class Gpu {
   Context context_ = nullptr;
   Pool pool_ = nullptr;
   std::mutex mutex_;
-  std::unordered_map<void*, Stream> owners_;        ///< the stream of each piece of memory
-  std::vector<std::pair<void*, Stream>> deferred_;  ///< what could not be given back yet
+  std::unordered_map<void*, Owner> owners_;         ///< of each piece of memory
+  std::vector<std::pair<void*, Stream>> deferred_;  ///< what cannot be given back yet
   std::vector<Stream> streams_;                     ///< nobody's
 };
 

@@ -48,10 +48,6 @@ struct Stream {
   std::shared_ptr<Work> last;
 };
 
-struct Event {
-  std::shared_ptr<Work> work;
-};
-
 class Gpu {
  public:
   Gpu() {
@@ -86,11 +82,9 @@ class Gpu {
 
   /// Work is done after what is on its stream; on the default stream also after what is on the
   /// blocking ones, and on those after what is on the default one.
-  std::shared_ptr<Work> Launch(void* on, std::function<void()> body,
-                               std::vector<std::shared_ptr<Work>> after = {}) {
+  std::shared_ptr<Work> Launch(void* on, std::function<void()> body) {
     const auto work = std::make_shared<Work>();
     work->body = std::move(body);
-    work->after = std::move(after);
     const std::lock_guard lock(mutex_);
     Stream* const stream = Of(on);
     if (stream == &default_) {
@@ -301,20 +295,8 @@ int cuStreamSynchronize(void* stream) {
   TheGpu().WaitFor(stream);
   return 0;
 }
-int cuStreamWaitEvent(void* stream, void* event, unsigned) {
-  TheGpu().Launch(stream, [] {}, {static_cast<Event*>(event)->work});
-  return 0;
-}
-int cuEventCreate(void** event, unsigned) {
-  *event = new Event;
-  return 0;
-}
-int cuEventRecord(void* event, void* stream) {
-  static_cast<Event*>(event)->work = TheGpu().Launch(stream, [] {});
-  return 0;
-}
-int cuEventDestroy_v2(void* event) {
-  delete static_cast<Event*>(event);
+int cuStreamIsCapturing(void*, int* status) {
+  *status = 0;
   return 0;
 }
 int cuMemPoolCreate(void** made, const void*) {
