@@ -44,7 +44,8 @@ Device DeviceOf(const Libtorch& libtorch, const Gpu* gpu) {
 /// What libtorch says of an operator that has no kernel for CUDA, or none for such elements.
 bool SaysNoKernel(const std::string& why) {
   return why.find("Could not run 'aten::") != why.npos ||
-         why.find("not implemented for '") != why.npos;
+         why.find("not implemented for '") != why.npos ||
+         why.find("requires compiling PyTorch with") != why.npos;
 }
 
 /// Marks the inputs that are tensors of an argument.

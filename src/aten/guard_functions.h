@@ -58,6 +58,8 @@ std::string CheckOneHot(const NamedArguments& arguments);
 std::string CheckEnoughForMask(const NamedArguments& arguments);
 std::string CheckChances(const NamedArguments& arguments);
 std::string CheckRates(const NamedArguments& arguments);
+std::string CheckQuantiles(const NamedArguments& arguments);
+std::string CheckCountedRepeats(const NamedArguments& arguments);
 std::string CheckWeights(const NamedArguments& arguments);
 
 // guards_recurrent.cc: cells of recurrent layers.

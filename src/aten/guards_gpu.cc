@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "aten/guard_functions.h"
 
@@ -185,6 +184,34 @@ std::string CheckChances(const NamedArguments& arguments) {
   if (!tensor) return "";
   return CheckNumbers(*tensor, "chances from 0 to 1",
                       [](double chance) { return chance >= 0 && chance <= 1; });
+}
+
+std::string CheckQuantiles(const NamedArguments& arguments) {
+  const std::optional<TensorArgument> tensor = arguments.FindTensor("q");
+  if (!tensor) return "";
+  return CheckNumbers(*tensor, "q from 0 to 1", [](double q) { return q >= 0 && q <= 1; });
+}
+
+/// As on the CPU; and kernels believe the size of the result, where it is given.
+std::string CheckCountedRepeats(const NamedArguments& arguments) {
+  std::string wrong = CheckRepeats(arguments);
+  const std::optional<std::int64_t> given = arguments.FindInteger("output_size");
+  if (!wrong.empty() || !given) return wrong;
+  const std::optional<TensorArgument> repeats = arguments.FindTensor("repeats");
+  const std::optional<TensorArgument> self = arguments.FindTensor("self");
+  std::int64_t sum = arguments.FindInteger("repeats").value_or(0);
+  for (std::size_t i = 0; repeats && i < Count(repeats->shape); ++i) {
+    sum += ReadInteger(*repeats, i).value_or(0);
+  }
+  if (self && (!repeats || Count(repeats->shape) == 1)) {  // the same for each
+    const std::optional<std::int64_t> number = arguments.FindInteger("dim");
+    const std::optional<std::size_t> dimension =
+        number ? FindDimension(*self, *number) : std::nullopt;
+    sum *= dimension ? SizeOf(*self, *dimension) : static_cast<std::int64_t>(Count(self->shape));
+  }
+  if (sum == *given) return "";
+  return "expected an output_size of " + std::to_string(sum) + ", the sum of the repeats, came " +
+         std::to_string(*given);
 }
 
 std::string CheckRates(const NamedArguments& arguments) {

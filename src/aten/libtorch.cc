@@ -137,9 +137,8 @@ Status FindLibtorch(FindInstalled find, std::string* path) {
   if (!path->empty()) return Status();
   const char* const named = std::getenv("OPGRAFT_LIBTORCH");
   if (named != nullptr && *named != '\0') return FindNamed(named, path);
-  Status status = find != nullptr
-                      ? find(path)
-                      : Status::Unavailable(std::string(kLibrary) + " is not loaded");
+  Status status =
+      find != nullptr ? find(path) : Status::Unavailable(std::string(kLibrary) + " is not loaded");
   return status.ok() ? status : Status::Unavailable(status.message() + kHowToGet);
 }
 

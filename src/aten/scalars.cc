@@ -114,9 +114,9 @@ ScalarFunction FindScalarFunction(const Libtorch& libtorch, const CudaPart* gpu,
     if (row.name != schema.name || row.overload != schema.overload) continue;
     const std::string device = gpu != nullptr ? "cuda_" : "cpu_";
     const std::string symbol = "aoti_torch_" + device + row.symbol;
-    return {gpu != nullptr ? gpu->FindFunction(symbol.c_str())
-                           : libtorch.FindFunction(symbol.c_str()),
-            row.call};
+    return {
+        gpu != nullptr ? gpu->FindFunction(symbol.c_str()) : libtorch.FindFunction(symbol.c_str()),
+        row.call};
   }
   return {};
 }

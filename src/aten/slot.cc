@@ -348,8 +348,8 @@ Status Slot::MakeScalarTensor(const Libtorch& libtorch, std::span<const InputTen
     constexpr std::int32_t kWithoutWaiting = 1;
     failure = libtorch.get_dtype(tensor, &dtype);
     if (failure == 0) {
-      failure = libtorch.empty_strided(0, nullptr, nullptr, dtype, device_.type, device_.index,
-                                       &moved);
+      failure =
+          libtorch.empty_strided(0, nullptr, nullptr, dtype, device_.type, device_.index, &moved);
     }
     if (failure == 0) failure = libtorch.copy_(moved, tensor, kWithoutWaiting);
     (void)libtorch.delete_tensor_object(tensor);

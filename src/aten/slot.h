@@ -96,8 +96,8 @@ class Slot {
   bool is_complex_ = false;
   bool is_copied_ = false;
   bool is_size_ = false;
-  bool is_number_of_ = false;   // of kScalar and kScalarTensor: an input holds it
-  bool must_move_ = false;      // of kScalarTensor: to the device
+  bool is_number_of_ = false;  // of kScalar and kScalarTensor: an input holds it
+  bool must_move_ = false;     // of kScalarTensor: to the device
   bool is_kept_on_host_ = false;
   Device device_;
   Form written_ = Form::kNull;  // of those: what it is

@@ -16,7 +16,7 @@ struct InputTensor {
   void* data = nullptr;
   int element_type = 0;
   std::span<const std::int64_t> shape;
-  bool is_on_gpu = false;    ///< `data` is nothing that this program can read
+  bool is_on_gpu = false;     ///< `data` is nothing that this program can read
   void* host_copy = nullptr;  ///< of one on a GPU, where the call asks for it
 
   /// Its elements, where this program can read them; nullptr where it cannot.

@@ -88,8 +88,7 @@ Status FindDomains(const Runtime& runtime, const std::string& key, Policy policy
   if (status == nullptr) status = CreateCustomOpDomain(api, model::kAtenDomain, &made.aten_domain);
   for (const AtenOperator* const aten : {made.aten.get(), made.gpu_aten.get()}) {
     if (status != nullptr || aten == nullptr) continue;
-    status =
-        CustomOpDomain_Add(api, made.aten_domain, reinterpret_cast<const OrtCustomOp*>(aten));
+    status = CustomOpDomain_Add(api, made.aten_domain, reinterpret_cast<const OrtCustomOp*>(aten));
   }
   if (status != nullptr) return FromRuntime(api, status);
   registered = std::move(made);
