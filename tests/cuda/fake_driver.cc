@@ -202,7 +202,7 @@ Gpu& TheGpu() {
   return *gpu;
 }
 
-std::atomic<long> to_device{0}, to_host{0}, on_device{0}, waits{0};
+std::atomic<long> to_device{0}, to_host{0}, on_device{0}, waits{0}, launches{0};
 std::mutex pinned_mutex;
 std::map<void*, std::size_t> pinned;
 thread_local void* current = nullptr;
@@ -223,6 +223,7 @@ extern "C" {
 // For tests.
 void* fake_alias(void* memory) { return TheGpu().Alias(memory); }
 void fake_launch(void* stream, void (*kernel)(void*), void* argument) {
+  ++launches;
   TheGpu().Launch(stream, [=] { kernel(argument); });
 }
 /// Work that takes a while, as a kernel of somebody else's does.
@@ -232,7 +233,7 @@ void fake_delay(void* stream, int milliseconds) {
 }
 void* fake_stream(int is_blocking) { return TheGpu().MakeStream(is_blocking != 0); }
 long fake_count(int which) {
-  const long counts[] = {to_device, to_host, on_device, waits};
+  const long counts[] = {to_device, to_host, on_device, waits, launches};
   return counts[which];
 }
 size_t fake_used() {
