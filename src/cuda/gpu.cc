@@ -115,44 +115,51 @@ void* Gpu::Allocate(std::size_t bytes, Stream stream) {
   if (result != kSuccess) return nullptr;
   auto* const pointer = reinterpret_cast<void*>(memory);
   const std::lock_guard lock(mutex_);
-  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords};
+  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords, false};
   return pointer;
 }
 
 void* Gpu::AllocateForAll(std::size_t bytes) {
   void* const memory = Allocate(bytes, kDefaultStream);
-  if (memory != nullptr && !Synchronize(kDefaultStream).ok()) {
-    Free(memory);
-    return nullptr;
+  if (memory == nullptr) return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    owners_[memory].is_for_all = true;
   }
-  return memory;
+  if (Synchronize(kDefaultStream).ok()) return memory;
+  Free(memory);
+  return nullptr;
 }
 
 void Gpu::Free(void* memory) {
   if (memory == nullptr) return;
   const InGpu entered(*this);
-  const std::lock_guard lock(mutex_);
-  const auto found = owners_.find(memory);
-  if (found == owners_.end()) return;
-  const Owner owner = found->second;
-  owners_.erase(found);
-  const Mode mode = ModeOf(owner.stream);
-  if (mode == Mode::kRuns || (mode == Mode::kRecords && owner.is_recorded)) {
-    // An error is of no use: memory of a graph that was never run is the graph's.
-    static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
-  } else {
-    // Recorded, it would be given back whenever the graph runs, and the recording would fail.
-    deferred_.emplace_back(memory, owner.stream);
+  Owner owner;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = owners_.find(memory);
+    if (found == owners_.end()) return;
+    owner = found->second;
+    owners_.erase(found);
   }
+  if (TryToFree(memory, owner)) return;
+  const std::lock_guard lock(mutex_);
+  deferred_.emplace_back(memory, owner);
+}
+
+bool Gpu::TryToFree(void* memory, const Owner& owner) const {
+  const Mode mode = ModeOf(owner.stream);
+  // Recorded, it would be given back whenever the graph runs, and the recording would fail.
+  if (mode == Mode::kWaits || (mode == Mode::kRecords && !owner.is_recorded)) return false;
+  if (owner.is_for_all) static_cast<void>(driver_.CtxSynchronize());
+  // An error is of no use: memory of a graph that was never run is the graph's.
+  static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
+  return true;
 }
 
 void Gpu::FreeDeferred() {
   const std::lock_guard lock(mutex_);
-  std::erase_if(deferred_, [&](const auto& one) {
-    if (ModeOf(one.second) != Mode::kRuns) return false;
-    static_cast<void>(driver_.MemFreeAsync(ToAddress(one.first), one.second));
-    return true;
-  });
+  std::erase_if(deferred_, [&](const auto& one) { return TryToFree(one.first, one.second); });
 }
 
 Gpu::Mode Gpu::ModeOf(Stream stream) const {

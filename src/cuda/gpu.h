@@ -32,7 +32,7 @@ class Gpu {
 
   /// Memory for work that is put on `stream` from now on; nullptr where there is none.
   void* Allocate(std::size_t bytes, Stream stream);
-  /// Memory for work on any stream.
+  /// Memory for work on any stream, which is waited for when it is given back.
   void* AllocateForAll(std::size_t bytes);
   /// Gives back what one of these has given. It is free for others when all work is done that is by
   /// now on the stream that it was for.
@@ -66,8 +66,11 @@ class Gpu {
   struct Owner {
     Stream stream = nullptr;
     bool is_recorded = false;  ///< it is part of a graph
+    bool is_for_all = false;   ///< any stream may use it
   };
   Mode ModeOf(Stream stream) const;
+  /// Whether memory could be given back now.
+  bool TryToFree(void* memory, const Owner& owner) const;
 
   /// Has the driver give what `try_once` asks it for, if need be after all that is free went back.
   template <class Try>
@@ -80,9 +83,9 @@ class Gpu {
   Context context_ = nullptr;
   Pool pool_ = nullptr;
   std::mutex mutex_;
-  std::unordered_map<void*, Owner> owners_;         ///< of each piece of memory
-  std::vector<std::pair<void*, Stream>> deferred_;  ///< what cannot be given back yet
-  std::vector<Stream> streams_;                     ///< nobody's
+  std::unordered_map<void*, Owner> owners_;        ///< of each piece of memory
+  std::vector<std::pair<void*, Owner>> deferred_;  ///< what cannot be given back yet
+  std::vector<Stream> streams_;                    ///< nobody's
 };
 
 /// While it is there, this thread's GPU is the one given.
