@@ -88,7 +88,7 @@ def with_stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_in(folder: Path, tmp_path: Path, cases: list[Any], **more: str) -> list[Any]:
-    """What each model gives for each of its feeds, in a process with that torch: arrays or words."""
+    """What each model gives for each of its feeds, with that torch: arrays or words."""
     given, got = tmp_path / "given", tmp_path / "got"
     given.write_bytes(
         pickle.dumps(
