@@ -120,7 +120,23 @@ def test_in_a_column_transformer() -> None:
         [("spline", SplineTransformer(), [0, 1]), ("scale", StandardScaler(), [2, 3])]
     )
     model = check(make_pipeline(columns, Ridge()).fit(X, y), "SplineTransformer")
-    assert {"Concat", "Scaler"} <= set(native_nodes(model))
+    assert {"Concat", "Div"} <= set(native_nodes(model))
+
+
+def test_scalers_beside_python_nodes_are_those_that_the_runtime_is_quick_at() -> None:
+    """By an option of skl2onnx's own, which is the user's where the user names it."""
+    fitted = make_pipeline(StandardScaler(), NearestCentroid()).fit(X, y)
+    assert {"Sub", "Div"} <= set(native_nodes(check(fitted, "NearestCentroid")))
+    options = {StandardScaler: {"div": "std"}}
+    model = opgraft.sklearn.to_onnx(fitted, X, options=options)
+    assert "Scaler" in native_nodes(model) and options == {StandardScaler: {"div": "std"}}
+
+
+def test_a_scaler_of_whole_numbers_beside_a_python_node() -> None:
+    """Sub takes no whole numbers and real ones at once."""
+    whole = (X * 10).astype(np.int64)
+    fitted = make_pipeline(StandardScaler(), NearestCentroid()).fit(whole, y)
+    assert "Scaler" in native_nodes(check(fitted, "NearestCentroid", X=whole))
 
 
 def test_in_a_union() -> None:
