@@ -11,14 +11,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer
 
 from opgraft._errors import Error
-from opgraft.sklearn import _private, _store
+from opgraft.sklearn import _private, _store, operators
 from opgraft.sklearn._convert_sklearn import as_attribute, element_type
 from opgraft.sklearn._methods import Output, floats, takes_list
 from opgraft.sklearn._walk import walk
-
-DOMAIN = "ai.opgraft.sklearn"
-MODULE, CLASS = "opgraft.sklearn.operators", "Estimator"
-FORMAT = 1
 
 
 def is_ours(estimator: Any) -> bool:
@@ -70,10 +66,10 @@ def add(
         [one.full_name for one in operator.inputs],
         names,
         name=scope.get_unique_operator_name(f"{type(estimator).__name__}_in_Python"),
-        op_domain=DOMAIN,
+        op_domain=operators.DOMAIN,
         op_version=1,
-        module=MODULE,
-        class_name=CLASS,
+        module=operators.__name__,
+        class_name=operators.Estimator.__name__,
         input_types=[element_type(one) for one in operator.inputs],
         output_types=[_element(one.dtype) for one in outputs],
         estimator=as_attribute(_store.as_tensor(data)),
@@ -87,7 +83,7 @@ def add(
         copies=int(_may_write(estimator)),
         title=f"{type(estimator).__module__}.{type(estimator).__name__}",
         because=because,
-        format=FORMAT,
+        format=operators.FORMAT,
     )
 
 

@@ -14,7 +14,8 @@ import scipy.sparse
 from opgraft._errors import ModelError, PolicyError, UnavailableError
 from opgraft.sklearn import _store
 
-_FORMAT = 1
+DOMAIN = "ai.opgraft.sklearn"  #: of the nodes
+FORMAT = 1  #: of what they hold
 #: What a model may call.
 _METHODS = frozenset(
     "predict predict_proba predict_log_proba decision_function transform score_samples kneighbors "
@@ -46,13 +47,13 @@ class Estimator:
         copies: int = 0,
         title: str = "",
         because: str = "",
-        format: int = _FORMAT,
+        format: int = FORMAT,
         allows: Callable[[list[str]], None] = _nothing_is_allowed,
     ) -> None:
         del title, because  # for readers of the model
-        if format != _FORMAT:
+        if format != FORMAT:
             raise UnavailableError(
-                f"the estimator is stored in format {format}; this opgraft reads format {_FORMAT}. "
+                f"the estimator is stored in format {format}; this opgraft reads format {FORMAT}. "
                 "Install a newer one"
             )
         if layout not in _LAYOUTS or not len(dtypes) == len(methods) == len(ranks) > 0:
