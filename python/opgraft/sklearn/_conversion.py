@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import skl2onnx
-from skl2onnx.common.data_types import FloatTensorType, TensorType
+from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, TensorType
 from sklearn.base import ClassifierMixin, ClusterMixin, RegressorMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from opgraft._errors import Error
-from opgraft.sklearn import _chains, _glue, _methods, _nodes, _private
+from opgraft.sklearn import _chains, _glue, _maps, _methods, _nodes, _private
 from opgraft.sklearn._methods import Output
 from opgraft.sklearn._recording import Call, steps_of
 
@@ -67,7 +67,7 @@ class Conversion:
             warnings.catch_warnings(),
         ):
             warnings.filterwarnings("ignore", message="Option zipmap is ignored")
-            return skl2onnx.convert_sklearn(
+            converted = skl2onnx.convert_sklearn(
                 self.model,
                 initial_types=list(initial_types),
                 custom_conversion_functions={
@@ -82,6 +82,9 @@ class Conversion:
                 options=copy.deepcopy(options),  # parsers add to it
                 **arguments,
             )
+        if any(isinstance(of_type, DoubleTensorType) for _, of_type in initial_types):
+            _maps.narrow(converted)
+        return converted
 
     # Which steps
 

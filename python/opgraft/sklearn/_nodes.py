@@ -81,6 +81,7 @@ def add(
         columns=columns or [""],
         casts=_cast_to(X, floats(operator.inputs)),
         copies=int(_may_write(estimator)),
+        missing=_missing_in(X),
         title=f"{type(estimator).__module__}.{type(estimator).__name__}",
         because=because,
         format=operators.FORMAT,
@@ -97,6 +98,14 @@ def _may_write(estimator: Any) -> bool:
         elif hasattr(value, "fit") and not is_ours(value):
             return True
     return False
+
+
+def _missing_in(X: Any) -> str:
+    """What is missing among its texts, as texts."""
+    parts = [X[name].to_numpy() for name in X.columns] if hasattr(X, "columns") else [np.asarray(X)]
+    ends = {str(one) for part in parts if part.dtype == object for one in part.ravel()
+            if one is None or one != one}  # fmt: skip
+    return " ".join(sorted(ends & operators.MISSING.keys()))
 
 
 def _cast_to(X: Any, real: str) -> str:

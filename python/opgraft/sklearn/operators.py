@@ -21,6 +21,8 @@ _METHODS = frozenset(
     "predict predict_proba predict_log_proba decision_function transform score_samples kneighbors "
     "mahalanobis".split()
 )
+#: Texts that stand for missing values, as ONNX Runtime and NumPy write these.
+MISSING: dict[str, Any] = {"nan": np.nan, "None": None}
 _LAYOUTS = ("rows", "list", "frame", "array")
 
 
@@ -45,6 +47,7 @@ class Estimator:
         columns: Sequence[str] = (),
         casts: str = "",
         copies: int = 0,
+        missing: str = "",
         title: str = "",
         because: str = "",
         format: int = FORMAT,
@@ -56,6 +59,8 @@ class Estimator:
                 f"the estimator is stored in format {format}; this opgraft reads format {FORMAT}. "
                 "Install a newer one"
             )
+        if not {*missing.split()} <= MISSING.keys():
+            raise ModelError(f"'missing' is '{missing}'; expected some of {', '.join(MISSING)}")
         if layout not in _LAYOUTS or not len(dtypes) == len(methods) == len(ranks) > 0:
             raise ModelError("'methods', 'dtypes', 'ranks' and 'layout' do not agree")
         data = np.ascontiguousarray(estimator)
@@ -76,6 +81,7 @@ class Estimator:
         ]
         self._layout, self._columns, self._copies = layout, list(columns), bool(copies)
         self._casts = _dtype(casts) if casts else None
+        self._missing = missing.split()
 
     def compute(self, *inputs: Any) -> Any:
         X = self._arrange(inputs)
@@ -98,6 +104,9 @@ class Estimator:
     def _arrange(self, inputs: tuple[Any, ...]) -> Any:
         if self._copies:
             inputs = tuple(one.copy() for one in inputs)
+        if self._missing:
+            inputs = tuple(one if one.dtype != object else self._with_missing(one)
+                           for one in inputs)  # fmt: skip
         if self._layout == "frame":
             return _frame(inputs, self._columns)
         if self._layout == "list":
@@ -110,6 +119,12 @@ class Estimator:
         if any(one.dtype == object for one in inputs):
             inputs = tuple(one.astype(object) for one in inputs)
         return np.concatenate(inputs, axis=1)
+
+    def _with_missing(self, texts: Any) -> Any:
+        values = texts.copy()
+        for text in self._missing:
+            values[texts == text] = MISSING[text]
+        return values
 
 
 def _frame(inputs: tuple[Any, ...], columns: list[str]) -> Any:
