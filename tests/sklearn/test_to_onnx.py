@@ -30,7 +30,11 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import (
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -219,6 +223,13 @@ def test_a_step_whose_conversion_is_wrong() -> None:
     model = check(KernelPCA().fit(X), "KernelPCA")
     (step,) = opgraft.sklearn.python_steps(model)
     assert "differ" in step.because
+
+
+def test_a_step_that_is_known_to_be_wrong_is_not_put_to_the_test() -> None:
+    """Rows may not show that skl2onnx ignores a threshold, and here there are none."""
+    tuned = TunedThresholdClassifierCV(LogisticRegression(**LOGISTIC), cv=2).fit(X, y > 1)
+    model = opgraft.sklearn.to_onnx(tuned, initial_types=[("X", FloatTensorType([None, 4]))])
+    assert python_steps(model) == ["TunedThresholdClassifierCV"]
 
 
 class Doubled(StandardScaler):
