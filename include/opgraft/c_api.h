@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised with every change of this file. A host runs packs of its own version and of older ones. */
-#define OPGRAFT_PACK_VERSION 1
+#define OPGRAFT_PACK_VERSION 2
 
 /* Any bytes; no terminating zero. */
 typedef struct OpgraftText {
@@ -92,7 +92,8 @@ typedef struct OpgraftCallTable {
   /* Stores a whole output of type string. */
   int (*store_texts)(OpgraftCall*, size_t index, const int64_t* shape, size_t rank,
                      const OpgraftText* texts);
-  /* Memory that is the kernel's until the call is over, aligned for any instruction. */
+  /* Memory that is the kernel's until the call is over, aligned for any instruction. For "cuda"
+     memory of the device, until the work is over that the kernel has put on the stream. */
   int (*scratch)(OpgraftCall*, size_t bytes, void** memory);
   /* Calls `body(argument, i)` for each i below `total`, by the host's threads, in so many batches
      (0: as the host thinks best), and returns when all are done. The body must not throw. */
@@ -100,6 +101,9 @@ typedef struct OpgraftCallTable {
                       void* argument);
   /* Severity 0 (verbose) to 4 (fatal), as in ONNX Runtime. */
   int (*log)(OpgraftCall*, int32_t severity, const OpgraftText* text);
+  /* From version 2 on: of a kernel for "cuda", the stream (CUstream) of the run, which all its work
+     goes to. NULL is a stream too, CUDA's default one. */
+  int (*stream)(OpgraftCall*, void** stream);
 } OpgraftCallTable;
 struct OpgraftCall {
   const OpgraftCallTable* table;
@@ -160,12 +164,15 @@ typedef struct OpgraftInPlace {
 
 typedef struct OpgraftKernel OpgraftKernel;
 struct OpgraftKernel {
-  const char* device;   /* "cpu" */
+  const char* device;   /* "cpu"; from version 2 on also "cuda" */
   const int32_t* types; /* what each of the operator's types is here; 0: any that is allowed */
   int (*create)(const OpgraftKernel*, OpgraftNode*, void** state);
   /* Calls of one state may overlap. */
   int (*compute)(void* state, OpgraftCall*);
   void (*destroy)(void* state);
+  /* From version 2 on. For "cuda", 1 for each of the operator's inputs whose elements the kernel
+     wants in host memory, 0 for those on the device; NULL: all are on the device. */
+  const uint8_t* host_inputs;
 };
 
 typedef struct OpgraftOperator OpgraftOperator;

@@ -35,19 +35,25 @@ struct WatchedLoop {
 #endif
 
 const OpgraftCallTable PackCall::kTable = {&Fail,    &Input,       &Output, &StoreTexts,
-                                           &Scratch, &ParallelFor, &Log};
+                                           &Scratch, &ParallelFor, &Log,    &Stream};
 
 PackCall::PackCall(const Runtime& runtime, OrtKernelContext* context,
-                   const std::vector<std::int32_t>& output_types)
+                   const std::vector<std::int32_t>& output_types, const Device* device)
     : OpgraftCall{&kTable},
       runtime_(runtime),
       api_(runtime.api),
       context_(context),
-      output_types_(output_types) {}
+      output_types_(output_types),
+      device_(device) {}
 
 PackCall::~PackCall() {
-  for (void* memory : scratch_)
-    static_cast<void>(FromRuntime(api_, AllocatorFree(api_, allocator_, memory)));
+  for (void* memory : scratch_) {
+    if (device_ != nullptr) {
+      device_->Free(memory);
+    } else {
+      static_cast<void>(FromRuntime(api_, AllocatorFree(api_, allocator_, memory)));
+    }
+  }
   if (allocator_ != nullptr) ReleaseAllocator(api_, allocator_);
 }
 
@@ -114,6 +120,11 @@ int PackCall::Output(OpgraftCall* self, std::size_t index, const std::int64_t* s
   if (status != nullptr || value == nullptr) return call.Keep(status);
   void* data = nullptr;
   status = GetTensorMutableData(call.api_, value, &data);
+  if (status == nullptr && data == nullptr && Elements({shape, rank}) > 0) {
+    // So ONNX Runtime tells a kernel on a device that there is no memory.
+    return call.Keep(Status::Error("there is no memory left for output " + std::to_string(index) +
+                                   (call.device_ != nullptr ? " on the GPU" : "")));
+  }
   static char nothing = 0;  // an empty tensor may have no memory, and yet it is there
   *tensor = {data != nullptr ? data : &nothing, shape, rank, call.OutputType(index)};
   return call.Keep(status);
@@ -133,6 +144,11 @@ int PackCall::StoreTexts(OpgraftCall* self, std::size_t index, const std::int64_
 
 int PackCall::Scratch(OpgraftCall* self, std::size_t bytes, void** memory) {
   PackCall& call = Self(self);
+  if (call.device_ != nullptr) {
+    if (call.Keep(call.device_->Allocate(bytes > 0 ? bytes : 1, memory)) != 0) return 1;
+    call.scratch_.push_back(*memory);
+    return 0;
+  }
   OrtStatus* status = nullptr;
   if (call.allocator_ == nullptr) {
     OrtMemoryInfo* info = nullptr;
@@ -182,6 +198,12 @@ int PackCall::Log(OpgraftCall* self, std::int32_t severity, const OpgraftText* t
         Logger_LogMessage(call.api_, logger, severity, message.c_str(), "opgraft", 0, "kernel");
   }
   return call.Keep(status);
+}
+
+int PackCall::Stream(OpgraftCall* self, void** stream) {
+  PackCall& call = Self(self);
+  if (call.device_ != nullptr) return call.Keep(call.device_->Stream(call.context_, stream));
+  return call.Keep(Status::Error("a kernel for the CPU has no stream"));
 }
 
 }  // namespace opgraft::ort

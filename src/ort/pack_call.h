@@ -12,6 +12,7 @@
 #include "opgraft/c_api.h"
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
+#include "ort/device.h"
 #include "ort/runtime.h"
 
 namespace opgraft::ort {
@@ -20,8 +21,9 @@ namespace opgraft::ort {
 class PackCall : public OpgraftCall {
  public:
   /// `output_types`: of each output, as the kernel writes it.
+  /// `device`: what the kernel runs on; nullptr for the CPU.
   PackCall(const Runtime& runtime, OrtKernelContext* context,
-           const std::vector<std::int32_t>& output_types);
+           const std::vector<std::int32_t>& output_types, const Device* device);
   PackCall(const PackCall&) = delete;
   PackCall& operator=(const PackCall&) = delete;
   ~PackCall();
@@ -41,6 +43,7 @@ class PackCall : public OpgraftCall {
   static int ParallelFor(OpgraftCall* self, std::size_t total, std::size_t batches,
                          void (*body)(void*, std::size_t), void* argument);
   static int Log(OpgraftCall* self, std::int32_t severity, const OpgraftText* text);
+  static int Stream(OpgraftCall* self, void** stream);
   /// Keeps an error; what the functions above return.
   int Keep(Status status);
   int Keep(OrtStatus* status);
@@ -54,6 +57,7 @@ class PackCall : public OpgraftCall {
   const OrtApi* const api_;
   OrtKernelContext* const context_;
   const std::vector<std::int32_t>& output_types_;
+  const Device* const device_;
   Status status_;
   std::array<std::byte, 256> buffer_;
   std::optional<std::pmr::monotonic_buffer_resource> memory_;

@@ -25,6 +25,7 @@ struct PackKernel {
   void* state = nullptr;
   std::string who;
   std::vector<std::int32_t> output_types;
+  std::unique_ptr<Device> device;  ///< nullptr for the CPU
 
   PackKernel() = default;
   PackKernel(const PackKernel&) = delete;
@@ -34,7 +35,7 @@ struct PackKernel {
   }
 
   Status Compute(OrtKernelContext* context) const {
-    PackCall call(runtime, context, output_types);
+    PackCall call(runtime, context, output_types, device.get());
     if (kernel->compute(state, &call) == 0) return Status();
     return ErrorOfPack(who, call.status());
   }
@@ -88,6 +89,18 @@ InPlaceFunction FindInPlace(const OpgraftOperator& declaration) {
   return choice > 0 && choice < kFunctions.size() ? kFunctions[choice] : nullptr;
 }
 
+/// Whether the operator has a kernel for the CPU that takes the same types as one for a device.
+bool HasTwinOnCpu(const OpgraftOperator& declaration, const OpgraftKernel& kernel) {
+  for (std::size_t i = 0; i < declaration.kernel_count; ++i) {
+    const OpgraftKernel& other = *declaration.kernels[i];
+    if (std::strcmp(other.device, "cpu") == 0 &&
+        std::equal(kernel.types, kernel.types + declaration.type_count, other.types)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 int Minimum(const OpgraftParameter* parameters, std::size_t count) {
   const bool is_variadic = count > 0 && parameters[count - 1].occurrence == OPGRAFT_VARIADIC;
   return is_variadic ? static_cast<int>(parameters[count - 1].minimum) : 1;
@@ -96,10 +109,14 @@ int Minimum(const OpgraftParameter* parameters, std::size_t count) {
 }  // namespace
 
 PackOperator::PackOperator(const Runtime& runtime, const OpgraftOperator& declaration,
-                           const OpgraftKernel& kernel, std::string name)
-    : runtime_(runtime), declaration_(declaration), kernel_(kernel), name_(std::move(name)) {
+                           const OpgraftKernel& kernel, std::string name, const char* provider)
+    : runtime_(runtime),
+      declaration_(declaration),
+      kernel_(kernel),
+      name_(std::move(name)),
+      provider_(provider) {
   GetName = [](const OrtCustomOp* self) { return Self(self).name_.c_str(); };
-  GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
+  GetExecutionProviderType = [](const OrtCustomOp* self) { return Self(self).provider_; };
   GetInputTypeCount = [](const OrtCustomOp* self) { return Self(self).declaration_.input_count; };
   GetInputType = [](const OrtCustomOp* self, std::size_t index) {
     return static_cast<int>(Self(self).TypeOf(Self(self).declaration_.inputs[index]));
@@ -114,7 +131,12 @@ PackOperator::PackOperator(const Runtime& runtime, const OpgraftOperator& declar
   GetOutputCharacteristic = [](const OrtCustomOp* self, std::size_t index) {
     return static_cast<int>(Self(self).declaration_.outputs[index].occurrence);
   };
-  GetInputMemoryType = [](const OrtCustomOp*, std::size_t) { return 0; };
+  GetInputMemoryType = [](const OrtCustomOp* self, std::size_t index) {
+    constexpr int kInHostMemory = -2;  // OrtMemTypeCPUInput
+    const PackOperator& one = Self(self);
+    const bool has_list = one.provider_ != nullptr && one.kernel_.host_inputs != nullptr;
+    return has_list && one.kernel_.host_inputs[index] != 0 ? kInHostMemory : 0;
+  };
   GetVariadicInputMinArity = [](const OrtCustomOp* self) {
     return Minimum(Self(self).declaration_.inputs, Self(self).declaration_.input_count);
   };
@@ -149,6 +171,8 @@ PackOperator::PackOperator(const Runtime& runtime, const OpgraftOperator& declar
     };
   }
 }
+
+bool PackOperator::IsForGpu() const { return std::strcmp(kernel_.device, "cuda") == 0; }
 
 /// Older runtimes crash in some cases: those of Runtime::InfersShapes. Where all inputs and outputs
 /// are required, the runtime has checked by then that all are there.
@@ -190,6 +214,16 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
                            ElementTypeName(value.element_type) + " in the graph");
     }
   }
+  if (IsForGpu() && provider_ == nullptr) {
+    return Status::Unavailable(kernel->who +
+                               ": it runs on GPUs alone, for these types, and this session has "
+                               "none. To mend it: in Python providers=['OpgraftCUDA', "
+                               "'CPUExecutionProvider'], in C++ opgraft::UseCuda");
+  }
+  if (provider_ != nullptr) {
+    Status status = Device::Find(runtime_, info, &kernel->device);
+    if (!status.ok()) return Status(status.kind(), kernel->who + ": " + status.message());
+  }
   if (kernel_.create(&kernel_, &node, &kernel->state) != 0) {
     kernel->state = nullptr;
     return ErrorOfPack(kernel->who, node.status());
@@ -210,8 +244,17 @@ void AddKernels(const Runtime& runtime, const OpgraftOperator& declaration, cons
                 PackOperators* operators) {
   for (std::size_t i = 0; i < declaration.kernel_count; ++i) {
     const OpgraftKernel& kernel = *declaration.kernels[i];
-    if (std::strcmp(kernel.device, "cpu") != 0) continue;
-    operators->push_back(std::make_unique<PackOperator>(runtime, declaration, kernel, name));
+    const auto add = [&](const char* provider) {
+      operators->push_back(
+          std::make_unique<PackOperator>(runtime, declaration, kernel, name, provider));
+    };
+    if (std::strcmp(kernel.device, "cpu") == 0) {
+      add(nullptr);
+    } else if (std::strcmp(kernel.device, "cuda") == 0) {
+      add(kRuntimeCudaProvider);
+      if (runtime.version >= kOldestCudaRuntime) add(kCudaProvider);
+      if (!HasTwinOnCpu(declaration, kernel)) add(nullptr);  // which says so, and no more
+    }
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace {
 
-// Of version 1, on a machine of 64 bits.
-static_assert(OPGRAFT_PACK_VERSION == 1);
+// Of version 2, on a machine of 64 bits.
+static_assert(OPGRAFT_PACK_VERSION == 2);
 static_assert(sizeof(void*) == 8);
 
 #define EXPECT_PLACE(type, member, offset) \
@@ -86,7 +86,8 @@ TEST(PackContract, CallTable) {
   EXPECT_PLACE(OpgraftCallTable, scratch, 32);
   EXPECT_PLACE(OpgraftCallTable, parallel_for, 40);
   EXPECT_PLACE(OpgraftCallTable, log, 48);
-  EXPECT_SIZE(OpgraftCallTable, 56);
+  EXPECT_PLACE(OpgraftCallTable, stream, 56);  // from version 2 on
+  EXPECT_SIZE(OpgraftCallTable, 64);
 }
 
 TEST(PackContract, Call) {
@@ -149,7 +150,8 @@ TEST(PackContract, Kernel) {
   EXPECT_PLACE(OpgraftKernel, create, 16);
   EXPECT_PLACE(OpgraftKernel, compute, 24);
   EXPECT_PLACE(OpgraftKernel, destroy, 32);
-  EXPECT_SIZE(OpgraftKernel, 40);
+  EXPECT_PLACE(OpgraftKernel, host_inputs, 40);  // from version 2 on
+  EXPECT_SIZE(OpgraftKernel, 48);
 }
 
 TEST(PackContract, Operator) {

@@ -146,7 +146,8 @@ const OpgraftCallTable Call::kTable = {
     .store_texts = nullptr,
     .scratch = nullptr,
     .parallel_for = nullptr,
-    .log = nullptr};
+    .log = nullptr,
+    .stream = nullptr};
 
 TEST(Pack, DescribesItsOperators) {
   ASSERT_EQ(opgraft_pack()->problem, nullptr);

@@ -1,0 +1,63 @@
+// Our provider gives stream and memory itself; the runtime's are asked for by its C functions.
+#include "ort/device.h"
+
+#include <string>
+
+#include "ort/calls.h"
+
+namespace opgraft::ort {
+namespace {
+
+constexpr int kDefaultMemory = 0;
+constexpr ApiCall<193, const OrtKernelContext*, void**> KernelContext_GetGPUComputeStream{};
+constexpr ApiCall<278, const OrtKernelInfo*, int, OrtAllocator**> KernelInfoGetAllocator{};
+
+}  // namespace
+
+Status Device::Find(const Runtime& runtime, const OrtKernelInfo* info,
+                    std::unique_ptr<Device>* device) {
+  const CudaProvider* const provider = FindCudaProvider(runtime, info);
+  OrtAllocator* allocator = nullptr;
+  if (provider == nullptr) {
+    Status status = FromRuntime(
+        runtime.api, KernelInfoGetAllocator(runtime.api, info, kDefaultMemory, &allocator));
+    if (!status.ok()) return status;
+  }
+  device->reset(new Device(runtime, provider, allocator));
+  return Status();
+}
+
+Device::~Device() {
+  if (allocator_ != nullptr) ReleaseAllocator(runtime_.api, allocator_);
+}
+
+Status Device::Stream(OrtKernelContext* context, void** stream) const {
+  if (provider_ != nullptr) {
+    *stream = provider_->stream(provider_);
+    return Status();
+  }
+  return FromRuntime(runtime_.api,
+                     KernelContext_GetGPUComputeStream(runtime_.api, context, stream));
+}
+
+Status Device::Allocate(std::size_t bytes, void** memory) const {
+  *memory = nullptr;
+  Status status;
+  if (provider_ != nullptr) {
+    *memory = provider_->allocate(provider_, bytes);
+  } else {
+    status = FromRuntime(runtime_.api, AllocatorAlloc(runtime_.api, allocator_, bytes, memory));
+  }
+  if (!status.ok() || *memory != nullptr) return status;
+  return Status::Error("the GPU has no " + std::to_string(bytes) + " bytes left");
+}
+
+void Device::Free(void* memory) const {
+  if (provider_ != nullptr) {
+    provider_->free(provider_, memory);
+  } else {
+    static_cast<void>(FromRuntime(runtime_.api, AllocatorFree(runtime_.api, allocator_, memory)));
+  }
+}
+
+}  // namespace opgraft::ort
