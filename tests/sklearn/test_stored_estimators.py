@@ -244,6 +244,7 @@ def test_a_model_cannot_answer_for_the_host(nmf: onnx.ModelProto) -> None:
         ({"methods": ["transform", "transform"]}, "do not agree"),
         ({"dtypes": ["complex64"]}, "no type of a result"),
         ({"layout": "pickle"}, "do not agree"),
+        ({"missing": "nan nil"}, "expected some of nan, None"),
         ({"format": 2}, "format 2"),
     ],
 )

@@ -17,7 +17,7 @@ from opgraft.sklearn._methods import Output, floats, takes_list
 from opgraft.sklearn._walk import walk
 
 
-def is_ours(estimator: Any) -> bool:
+def is_scikit_learns(estimator: Any) -> bool:
     """Whether it is of scikit-learn's own, whose manners with its input are known."""
     return (type(estimator).__module__ + ".").startswith("sklearn.")
 
@@ -35,7 +35,7 @@ def _wants_names(estimator: Any) -> bool:
         value = place.value
         if isinstance(value, (FunctionTransformer, ColumnTransformer)):
             return True
-        if hasattr(value, "fit") and not is_ours(value):
+        if hasattr(value, "fit") and not is_scikit_learns(value):
             return True
     return False
 
@@ -95,7 +95,7 @@ def _may_write(estimator: Any) -> bool:
         if isinstance(value, FunctionTransformer):
             if not (value.func is None or isinstance(value.func, np.ufunc)):
                 return True
-        elif hasattr(value, "fit") and not is_ours(value):
+        elif hasattr(value, "fit") and not is_scikit_learns(value):
             return True
     return False
 

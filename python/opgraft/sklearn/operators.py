@@ -17,13 +17,13 @@ from opgraft.sklearn import _store
 DOMAIN = "ai.opgraft.sklearn"  #: of the nodes
 FORMAT = 1  #: of what they hold
 #: What a model may call.
-_METHODS = frozenset(
+METHODS = tuple(
     "predict predict_proba predict_log_proba decision_function transform score_samples kneighbors "
     "mahalanobis".split()
 )
 #: Texts that stand for missing values, as ONNX Runtime and NumPy write these.
 MISSING: dict[str, Any] = {"nan": np.nan, "None": None}
-_LAYOUTS = ("rows", "list", "frame", "array")
+_LAYOUTS = ("rows", "list", "frame")
 
 
 def _nothing_is_allowed(names: list[str]) -> None:
@@ -68,10 +68,10 @@ class Estimator:
             raise ModelError(f"the attribute 'estimator' must be of uint8, not {data.dtype}")
         parts = [one.partition(".") for one in methods]
         for method, _, place in parts:
-            if method not in _METHODS or not (place.isdecimal() or not place):
+            if method not in METHODS or not (place.isdecimal() or not place):
                 raise ModelError(
                     f"'{method}' is no method that a model may call; these are: "
-                    f"{', '.join(sorted(_METHODS))}"
+                    f"{', '.join(METHODS)}"
                 )
         loaded = _store.load(data.tobytes(), allows, scikit_learn)
         # The method, which of its results (None for the one it has), its type and rank.
