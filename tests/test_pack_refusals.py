@@ -135,7 +135,7 @@ WRONG = {
     ),
     "an input that is on the host, taken as if it were not": (
         'OPGRAFT_OP("my::A").Input<opgraft::OnHost<std::int64_t>>("k").Output<float>("y")'
-        f'.Shape(opgraft::FromConstant("k"))'
+        '.Shape(opgraft::FromConstant("k"))'
         ".Cuda([](opgraft::DeviceTensor<const std::int64_t>, opgraft::DeviceTensor<float>) {});",
         "a kernel for CUDA takes none of the types, or its arguments do not fit",
     ),

@@ -13,7 +13,7 @@ constexpr int kMemoryPoolsAttribute = 115;  // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_
 constexpr int kReleaseThreshold = 4;        // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
 constexpr unsigned kPortable = 1;           // CU_MEMHOSTALLOC_PORTABLE: for all GPUs
 constexpr unsigned kBlocking = 0;           // CU_STREAM_DEFAULT
-constexpr Stream kDefaultStream = nullptr;
+constexpr KnownStream kDefaultStream;
 
 Address ToAddress(const void* memory) { return reinterpret_cast<Address>(memory); }
 
@@ -105,54 +105,70 @@ int Gpu::Demand(Try try_once) {
   return try_once();
 }
 
-void* Gpu::Allocate(std::size_t bytes, Stream stream) {
+void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) {
   if (bytes == 0) return nullptr;
   const InGpu entered(*this);
   FreeDeferred();
+  const Stream stream = known.stream;
   Address memory = 0;
   const int result =
       Demand([&] { return driver_.MemAllocFromPoolAsync(&memory, bytes, pool_, stream); });
   if (result != kSuccess) return nullptr;
   auto* const pointer = reinterpret_cast<void*>(memory);
   const std::lock_guard lock(mutex_);
-  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords};
+  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords, !known.is_kept};
   return pointer;
 }
 
 void* Gpu::AllocateForAll(std::size_t bytes) {
   void* const memory = Allocate(bytes, kDefaultStream);
-  if (memory != nullptr && !Synchronize(kDefaultStream).ok()) {
-    Free(memory);
-    return nullptr;
+  if (memory == nullptr) return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    owners_[memory].is_shared = true;
   }
-  return memory;
+  if (Synchronize(kDefaultStream.stream).ok()) return memory;
+  Free(memory);
+  return nullptr;
 }
 
-void Gpu::Free(void* memory) {
+void Gpu::Free(void* memory, const KnownStream* current) {
   if (memory == nullptr) return;
   const InGpu entered(*this);
-  const std::lock_guard lock(mutex_);
-  const auto found = owners_.find(memory);
-  if (found == owners_.end()) return;
-  const Owner owner = found->second;
-  owners_.erase(found);
-  const Mode mode = ModeOf(owner.stream);
-  if (mode == Mode::kRuns || (mode == Mode::kRecords && owner.is_recorded)) {
-    // An error is of no use: memory of a graph that was never run is the graph's.
-    static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
-  } else {
-    // Recorded, it would be given back whenever the graph runs, and the recording would fail.
-    deferred_.emplace_back(memory, owner.stream);
+  Owner owner;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = owners_.find(memory);
+    if (found == owners_.end()) return;
+    owner = found->second;
+    owners_.erase(found);
   }
+  if (owner.is_shared) {
+    const bool is_of_run = current != nullptr && current->stream == owner.stream;
+    if (is_of_run && owner.stream != kDefaultStream.stream) {
+      owner.is_shared = false;
+    } else {
+      owner.stream = kDefaultStream.stream;
+    }
+  }
+  if (TryToFree(memory, owner)) return;
+  const std::lock_guard lock(mutex_);
+  deferred_.emplace_back(memory, owner);
+}
+
+bool Gpu::TryToFree(void* memory, const Owner& owner) const {
+  const Mode mode = ModeOf(owner.stream);
+  // Recorded, it would be given back whenever the graph runs, and the recording would fail.
+  if (mode == Mode::kWaits || (mode == Mode::kRecords && !owner.is_recorded)) return false;
+  if (owner.is_shared) static_cast<void>(driver_.CtxSynchronize());
+  // An error is of no use: memory of a graph that was never run is the graph's.
+  static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
+  return true;
 }
 
 void Gpu::FreeDeferred() {
   const std::lock_guard lock(mutex_);
-  std::erase_if(deferred_, [&](const auto& one) {
-    if (ModeOf(one.second) != Mode::kRuns) return false;
-    static_cast<void>(driver_.MemFreeAsync(ToAddress(one.first), one.second));
-    return true;
-  });
+  std::erase_if(deferred_, [&](const auto& one) { return TryToFree(one.first, one.second); });
 }
 
 Gpu::Mode Gpu::ModeOf(Stream stream) const {

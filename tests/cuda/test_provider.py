@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -387,3 +389,33 @@ def test_the_process_ends_well(code: str) -> None:
     """With whatever is alive by then."""
     done = in_process(code)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("host", ["python", "cpp"])
+def test_the_command_runs_on_the_gpu(tmp_path: Path, host: str) -> None:
+    onnx.save(model("y = test.cuda.Twice(x)"), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "libcuda.so").symlink_to(build_driver())
+
+    def run(gpu: str, driver: str) -> subprocess.CompletedProcess[str]:
+        options = ["--input", "x=x.npy", "--output", "y=y.npy", "--host", host, "--gpu", gpu]
+        options += ["--pack", str(build_operators())]
+        return subprocess.run(
+            [sys.executable, "-m", "opgraft", "run", "model.onnx", *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "OPGRAFT_CUDA_DRIVER": str(tmp_path / driver)},
+        )
+
+    done = run("0", "libcuda.so")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), X * 2)
+    for gpu, driver, reason in (
+        ("9", "libcuda.so", "no GPU .*9"),
+        ("0", "libother.so", "OpgraftCUDA is not to be had: there is no driver"),
+    ):
+        refused = run(gpu, driver)
+        assert refused.returncode == 1
+        assert re.search(reason, refused.stderr)
