@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import fake_gpu as fake
 import numpy as np
 import onnx
 import onnx.parser
@@ -219,3 +221,13 @@ def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert done.returncode == 0, done.stdout + done.stderr
     (build / "said.txt").write_text(done.stdout)
     return build
+
+
+@pytest.fixture
+def fake_gpu() -> Iterator[fake.FakeGpu]:
+    """The fake driver of CUDA, in this process. A test gives back all the memory that it takes."""
+    gpu = fake.start()
+    before = gpu.used()
+    yield gpu
+    gc.collect()
+    assert gpu.used() == before

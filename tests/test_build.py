@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pack_workshop import SYMBOLS, Workshop, build
 
-from opgraft import _command, _objects
 from opgraft._build import Settings, build_pack
 from opgraft._compiler import Compiler
 from packs import (
@@ -24,7 +24,6 @@ from packs import (
 # What a bare system with a C++ program on it has.
 CPP_RUNTIME = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "libpthread.so.0"}
 CPP_RUNTIME |= {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-SYMBOLS = {"RegisterCustomOps", "opgraft_pack"}
 
 
 @pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=needs_clang)])
@@ -108,63 +107,9 @@ def test_a_static_cpp_runtime(tmp_path: Path) -> None:
 # takes no time to compile them.
 
 
-class Workshop:
-    """A folder with a source, a package with an adapter, a compiler that tells what it is asked."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder / "work"
-        self.cache = folder / "cache"
-        package = folder / "package"
-        for path in (self.folder, package / "adapter" / "pack", package / "include"):
-            path.mkdir(parents=True)
-        self.adapter = package / "adapter" / "pack"
-        (package / "include" / "shown.h").write_text(
-            '#define SHOWN extern "C" __attribute__((visibility("default")))\n'
-        )
-        for name in SYMBOLS:
-            (self.adapter / f"{name}.cc").write_text(
-                f"#include <shown.h>\nlong {name}_pack[] = {{0, 0, 0, 1}};\n"
-                f"SHOWN long* {name}() {{ return {name}_pack; }}\n"
-            )
-        # A function that wants to be seen, and must not.
-        (self.folder / "my_op.cc").write_text(
-            '__attribute__((visibility("default"))) int Shown() { return 1; }\n'
-        )
-        monkeypatch.setattr(_objects, "_PACKAGE", package)
-        monkeypatch.setattr(_objects, "get_include", lambda: str(package / "include"))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(self.cache))
-        monkeypatch.delenv("CXX", raising=False)
-        monkeypatch.chdir(self.folder)
-
-    def add_compiler(self, body: str = 'exec g++ "$@"') -> Path:
-        compiler = self.cache.parent / "compiler"
-        compiler.write_text(f'#!/bin/sh\necho "$@" >> "{compiler}.calls"\n{body}\n')
-        compiler.chmod(0o755)
-        return compiler
-
-    def take_calls(self) -> list[str]:
-        """How the compiler was called since it was asked last."""
-        calls = self.cache.parent / "compiler.calls"
-        lines = calls.read_text().splitlines() if calls.exists() else []
-        calls.unlink(missing_ok=True)
-        return lines
-
-    def take_compiled(self) -> set[str]:
-        """The sources that were compiled since it was asked last."""
-        calls = [call for call in self.take_calls() if " -c " in call]
-        return {Path(call.split(" -c ")[1].split(" -o ")[0]).stem for call in calls}
-
-    def objects(self) -> list[Path]:
-        return sorted(self.cache.glob("opgraft/adapter-*/*.o"))
-
-
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     return Workshop(tmp_path, monkeypatch)
-
-
-def build(*arguments: str | Path) -> int:
-    return _command.main(["build", *map(str, arguments)])
 
 
 Printed = Callable[[], tuple[str, str]]

@@ -124,6 +124,55 @@ WRONG = {
         f'OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y"){RULE}.Cpu<K>();',
         "The method Compute of a class is const",
     ),
+    "a kernel for CUDA that takes tensors of the host": (
+        f"{DECLARED}{RULE}.Cuda([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}});",
+        "the inputs as opgraft::DeviceTensor<const E> (as opgraft::Tensor<const E> where they are",
+    ),
+    "a second kernel for CUDA that takes none of the types": (
+        f"{DECLARED}{RULE}.Cpu([](auto, auto) {{}}).Cuda([](auto, auto) {{}})"
+        ".Cuda([](opgraft::DeviceTensor<const bool>, opgraft::DeviceTensor<bool>) {});",
+        "a kernel for CUDA takes none of the types, or its arguments do not fit",
+    ),
+    "an input that is on the host, taken as if it were not": (
+        'OPGRAFT_OP("my::A").Input<opgraft::OnHost<std::int64_t>>("k").Output<float>("y")'
+        '.Shape(opgraft::FromConstant("k"))'
+        ".Cuda([](opgraft::DeviceTensor<const std::int64_t>, opgraft::DeviceTensor<float>) {});",
+        "a kernel for CUDA takes none of the types, or its arguments do not fit",
+    ),
+    "elements of the GPU read on the host": (
+        f"{DECLARED}{RULE}.Cuda([](auto x, auto y) {{ y[0] = x[0]; }});",
+        "the elements of a DeviceTensor are on the GPU, the host cannot read or write them",
+    ),
+    "strings on a GPU": (
+        f'OPGRAFT_OP("my::A").Input<std::string>("x").Output<float>("y"){RULE}'
+        ".Cuda([](auto, auto) {});",
+        "Strings are not on a GPU: an input of them is declared opgraft::OnHost",
+    ),
+    "strings on a GPU, by name": (
+        f'OPGRAFT_OP("my::A").Input<std::string>("x").Output<float>("y"){RULE}'
+        ".Cuda([](opgraft::DeviceTensor<const std::string> x, auto) { (void)x.size(); });",
+        "strings are not on a GPU",
+    ),
+    "strings from a GPU": (
+        'OPGRAFT_OP("my::A").Input<opgraft::OnHost<std::string>>("x").Output<std::string>("y")'
+        f"{RULE}.Cuda([](auto, auto) {{}});",
+        "and there is no output of them",
+    ),
+    "a variadic input on the host": (
+        'OPGRAFT_OP("my::A").VariadicInput<opgraft::OnHost<float>>("x").Output<float>("y")'
+        f"{RULE}.Cuda([](auto, auto) {{}});",
+        "a variadic input cannot be opgraft::OnHost",
+    ),
+    "an output on the host": (
+        f'OPGRAFT_OP("my::A").Input<T>("x").Output<opgraft::OnHost<T>>("y"){RULE}'
+        ".Cuda([](auto, auto) {});",
+        "opgraft::OnHost is said of inputs alone",
+    ),
+    "a type without a kernel for the CPU, but for CUDA": (
+        f"{DECLARED}{RULE}.Cpu([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}})"
+        ".Cuda([](auto, auto) {});",
+        "no kernel takes these types",
+    ),
 }
 
 
@@ -169,6 +218,29 @@ def test_the_right_ones_compile(compiler: Compiler) -> None:
         "{ static_assert(sizeof...(rest) == 3); y[0] = 0; }",
     ):
         assert compiler(f"{DECLARED}{attributes}{RULE}.Cpu({kernel});") == ""
+
+
+def test_right_kernels_for_cuda_compile(compiler: Compiler) -> None:
+    for kernels in (
+        ".Cuda([](auto x, auto y) { (void)x.data(); (void)y.data(); })",
+        ".Cuda([](opgraft::DeviceTensor<const float>, opgraft::DeviceTensor<float>) {})",
+        ".Cpu([](auto, auto) {}).Cuda([]<class E>(opgraft::Context& context, "
+        "opgraft::DeviceTensor<const E>, opgraft::DeviceOutput<E> y) {"
+        "  CUstream_st* stream = context.stream(); (void)stream;"
+        "  opgraft::DeviceTensor<const E> same = y.Allocate({1}); (void)same.dimension(-1); })",
+    ):
+        assert compiler(f"{DECLARED}{RULE}{kernels};") == ""
+    assert (
+        compiler(
+            "OPGRAFT_TYPES(S, float, std::string);"
+            'OPGRAFT_OP("my::A").Input<S>("x").Input<opgraft::OnHost<std::string>>("mode")'
+            f'.Output<S>("y"){RULE}.Cpu([](auto, auto, auto) {{}})'
+            ".Cuda([](auto x, opgraft::Tensor<const std::string>, auto y) {"
+            "  static_assert(std::is_same_v<decltype(x), opgraft::DeviceTensor<const float>>);"
+            "  static_assert(std::is_same_v<decltype(y), opgraft::DeviceTensor<float>>); });"
+        )
+        == ""
+    )
 
 
 @pytest.mark.parametrize("what", WRONG)

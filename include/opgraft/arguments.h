@@ -141,37 +141,48 @@ class InputSlot<T, OPGRAFT_VARIADIC> {
   std::vector<Element> arguments_;
 };
 
+/// What a kernel gets for an output of this type.
+template <class T>
+struct OutputOf {
+  using Element = T;
+  using View = Tensor<T>;
+};
+
 /// One output: memory of the host's, or of the call where nobody wants it.
 template <class T>
-class OutputMemory final : public OutputSource<T> {
+class OutputMemory final : public OutputSource<typename OutputOf<T>::View> {
  public:
+  using Element = typename OutputOf<T>::Element;
+  using View = typename OutputOf<T>::View;
+
   OutputMemory(OpgraftCall* call, std::size_t index, const NodeState& state)
       : call_(call), index_(index), state_(state) {}
 
   bool IsWanted() const override { return index_ < state_.output_count; }
-  Tensor<T> Allocate(std::span<const std::int64_t> shape) override {
+  View Allocate(std::span<const std::int64_t> shape) override {
     if (is_allocated_) RefuseSecond(state_, index_);
     is_allocated_ = true;
     shape_.assign(shape.begin(), shape.end());  // the caller's may be gone by the next statement
     return Make(shape_);
   }
   /// As Allocate, for a shape that stays where it is.
-  Tensor<T> Make(std::span<const std::int64_t> shape) {
-    if (std::optional<Tensor<T>> found = Find(shape)) return *found;
+  View Make(std::span<const std::int64_t> shape) {
+    if (std::optional<View> found = Find(shape)) return *found;
     void* memory = nullptr;
-    Check(call_->table->scratch(call_, CheckedCount(shape, sizeof(T)) * sizeof(T), &memory));
-    return {static_cast<T*>(memory), shape};
+    Check(call_->table->scratch(call_, CheckedCount(shape, sizeof(Element)) * sizeof(Element),
+                                &memory));
+    return {static_cast<Element*>(memory), shape};
   }
   /// nullopt where nobody wants it.
-  std::optional<Tensor<T>> Find(std::span<const std::int64_t> shape) {
-    static_cast<void>(CheckedCount(shape, sizeof(T)));
+  std::optional<View> Find(std::span<const std::int64_t> shape) {
+    static_cast<void>(CheckedCount(shape, sizeof(Element)));
     OpgraftTensor tensor = {};
     Check(call_->table->output(call_, index_, shape.data(), shape.size(), &tensor));
     if (tensor.element_type == 0) return std::nullopt;
-    if (tensor.element_type != kElementType<T>) {
-      RefuseType("output", index_, tensor.element_type, kElementType<T>);
+    if (tensor.element_type != kElementType<Element>) {
+      RefuseType("output", index_, tensor.element_type, kElementType<Element>);
     }
-    return Tensor<T>(static_cast<T*>(tensor.data), shape);
+    return View(static_cast<Element*>(tensor.data), shape);
   }
   /// Throws where the kernel has forgotten it.
   void CheckAllocated() const {
@@ -189,7 +200,7 @@ class OutputMemory final : public OutputSource<T> {
 
 /// Strings are the call's until the kernel is done, and then the host's.
 template <>
-class OutputMemory<std::string> final : public OutputSource<std::string> {
+class OutputMemory<std::string> final : public OutputSource<Tensor<std::string>> {
  public:
   OutputMemory(OpgraftCall* call, std::size_t index, const NodeState& state)
       : call_(call), index_(index), state_(state) {}
@@ -233,9 +244,10 @@ class OutputMemory<std::string> final : public OutputSource<std::string> {
 template <class T, int kOccurrence, bool kIsReady>
 class OutputSlot {
  public:
+  using View = typename OutputOf<T>::View;
   using Argument = std::conditional_t<
-      !kIsReady, Output<T>,
-      std::conditional_t<kOccurrence == OPGRAFT_OPTIONAL, std::optional<Tensor<T>>, Tensor<T>>>;
+      !kIsReady, OpenOutput<View>,
+      std::conditional_t<kOccurrence == OPGRAFT_OPTIONAL, std::optional<View>, View>>;
 
   OutputSlot(OpgraftCall* call, std::size_t index, const NodeState& state,
              const OutputShapes* shapes)
@@ -267,7 +279,8 @@ class OutputSlot {
 template <class T, bool kIsReady>
 class OutputSlot<T, OPGRAFT_VARIADIC, kIsReady> {
  public:
-  using Element = std::conditional_t<kIsReady, Tensor<T>, Output<T>>;
+  using View = typename OutputOf<T>::View;
+  using Element = std::conditional_t<kIsReady, View, OpenOutput<View>>;
   using Argument = std::span<const Element>;
 
   OutputSlot(OpgraftCall* call, std::size_t index, const NodeState& state,

@@ -12,6 +12,7 @@
 #include "opgraft/arguments.h"
 #include "opgraft/c_api.h"
 #include "opgraft/definition.h"
+#include "opgraft/device_arguments.h"
 #include "opgraft/kernel.h"
 #include "opgraft/signature.h"
 #include "opgraft/status.h"
@@ -22,8 +23,8 @@ namespace opgraft::internal {
 template <class... Members>
 struct List {};
 
-/// A declared input or output.
-template <class T, int kOccurrence>
+/// A declared input or output; an input that opgraft::OnHost is said of.
+template <class T, int kOccurrence, bool kIsOnHost = false>
 struct Value {};
 
 /// A declared attribute; as std::optional where it has no default and need not be there.
@@ -61,22 +62,28 @@ struct Style {
   bool takes_attributes = true;
 };
 
-/// The ways of calling a kernel for one combination of types.
-template <class Inputs, class Outputs, class Attributes, class Combination>
+/// The ways of calling a kernel for a device and one combination of types.
+template <class Device, class Inputs, class Outputs, class Attributes, class Combination>
 struct Binding;
 
-template <class... In, int... kIn, class... Out, int... kOut, class... A, bool... kA, class C>
-struct Binding<List<Value<In, kIn>...>, List<Value<Out, kOut>...>, List<AttributeOf<A, kA>...>, C> {
+template <class Device, class... In, int... kIn, bool... kHost, class... Out, int... kOut,
+          class... A, bool... kA, class C>
+struct Binding<Device, List<Value<In, kIn, kHost>...>, List<Value<Out, kOut>...>,
+               List<AttributeOf<A, kA>...>, C> {
+  /// Whether tensors of these types can be where the kernel takes them.
+  static constexpr bool kIsPossible = (kCanBeThere<Placed<Resolve<In, C>, Device, kHost>> && ...) &&
+                                      (kCanBeThere<Placed<Resolve<Out, C>, Device, false>> && ...);
+
   template <class F, bool kIsReady, class... More>
-  static constexpr bool kTakes =
-      std::is_invocable_v<F, typename InputSlot<Resolve<In, C>, kIn>::Argument...,
-                          typename OutputSlot<Resolve<Out, C>, kOut, kIsReady>::Argument...,
-                          More...>;
+  static constexpr bool kTakes = std::is_invocable_v<
+      F, typename InputSlot<Placed<Resolve<In, C>, Device, kHost>, kIn>::Argument...,
+      typename OutputSlot<Placed<Resolve<Out, C>, Device, false>, kOut, kIsReady>::Argument...,
+      More...>;
   template <class F, bool kIsReady, class... More>
-  static constexpr bool kTakesContext =
-      std::is_invocable_v<F, Context&, typename InputSlot<Resolve<In, C>, kIn>::Argument...,
-                          typename OutputSlot<Resolve<Out, C>, kOut, kIsReady>::Argument...,
-                          More...>;
+  static constexpr bool kTakesContext = std::is_invocable_v<
+      F, Context&, typename InputSlot<Placed<Resolve<In, C>, Device, kHost>, kIn>::Argument...,
+      typename OutputSlot<Placed<Resolve<Out, C>, Device, false>, kOut, kIsReady>::Argument...,
+      More...>;
 
   /// The first way that fits; each is tried only where those before it do not.
   template <class F, bool kMayOmitAttributes>
@@ -108,8 +115,9 @@ struct Binding<List<Value<In, kIn>...>, List<Value<Out, kOut>...>, List<Attribut
   template <class F, bool kIsReady>
   static constexpr bool kFunctionKeepsNumbers =
       Keeps<F,
-            std::tuple<typename InputSlot<Resolve<In, C>, kIn>::Argument...,
-                       typename OutputSlot<Resolve<Out, C>, kOut, kIsReady>::Argument...>,
+            std::tuple<typename InputSlot<Placed<Resolve<In, C>, Device, kHost>, kIn>::Argument...,
+                       typename OutputSlot<Placed<Resolve<Out, C>, Device, false>, kOut,
+                                           kIsReady>::Argument...>,
             std::tuple<typename AttributeSlot<A, kA>::Argument...>>::Check();
   template <class Kernel>
   static constexpr bool kMethodKeepsNumbers =
@@ -134,10 +142,11 @@ struct Binding<List<Value<In, kIn>...>, List<Value<Out, kOut>...>, List<Attribut
                          const InputTensors& tensors, const OutputShapes* shapes,
                          std::index_sequence<kI...>, std::index_sequence<kO...>,
                          std::index_sequence<kT...>) {
-    const std::tuple<InputSlot<Resolve<In, C>, kIn>...> inputs{
-        InputSlot<Resolve<In, C>, kIn>(tensors, kI)...};
-    std::tuple<OutputSlot<Resolve<Out, C>, kOut, kStyle.is_ready>...> outputs{
-        OutputSlot<Resolve<Out, C>, kOut, kStyle.is_ready>(call, kO, state, shapes)...};
+    const std::tuple<InputSlot<Placed<Resolve<In, C>, Device, kHost>, kIn>...> inputs{
+        InputSlot<Placed<Resolve<In, C>, Device, kHost>, kIn>(tensors, kI)...};
+    std::tuple<OutputSlot<Placed<Resolve<Out, C>, Device, false>, kOut, kStyle.is_ready>...>
+        outputs{OutputSlot<Placed<Resolve<Out, C>, Device, false>, kOut, kStyle.is_ready>(
+            call, kO, state, shapes)...};
     Context context(state, call);
     const auto run = [&](auto&&... leading) {
       if constexpr (kStyle.takes_attributes) {
@@ -209,7 +218,7 @@ struct FunctionKernel final : KernelDefinition {
 
   struct State {
     State(const FunctionKernel& made_from, OpgraftNode* of)
-        : kernel(made_from), node(made_from.definition, of) {}
+        : kernel(made_from), node(made_from.definition, made_from, of) {}
     const FunctionKernel& kernel;
     const NodeState node;
   };
@@ -233,7 +242,7 @@ struct ClassKernel final : KernelDefinition {
   explicit ClassKernel(const OperatorDefinition& owner) : definition(owner) {
     create = [](const OpgraftKernel* self, OpgraftNode* node, void** state) {
       return Guard(node, [&] {
-        *state = new State(static_cast<const ClassKernel&>(*self).definition, node);
+        *state = new State(static_cast<const ClassKernel&>(*self), node);
         return Status();
       });
     };
@@ -247,8 +256,8 @@ struct ClassKernel final : KernelDefinition {
   }
 
   struct State {
-    State(const OperatorDefinition& definition, OpgraftNode* of)
-        : node(definition, of), kernel(Make(KernelInfo(node, of))) {}
+    State(const ClassKernel& made_from, OpgraftNode* of)
+        : node(made_from.definition, made_from, of), kernel(Make(KernelInfo(node, of))) {}
     static Kernel Make(const KernelInfo& info) {
       if constexpr (kTakesInfo) {
         return Kernel(info);

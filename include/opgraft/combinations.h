@@ -40,7 +40,8 @@ struct OperatorName {
   std::string_view text;
 };
 
-/// The class behind `.Cpu<Class>()`, as it is and as a template over the type variables.
+/// What is given to `.Cpu` or `.Cuda`: the class, as it is and as a template over the type
+/// variables.
 template <class Kernel>
 struct PlainClass {};
 template <template <class...> class Kernel>
@@ -48,6 +49,13 @@ struct TemplateClass {};
 template <class F>
 struct Callable {
   F function;
+};
+/// A kernel, of one of these kinds, for a device.
+template <class For, class Kernel>
+struct Given {
+  using Device = For;
+  using Kind = Kernel;
+  Kernel kernel;
 };
 
 template <class T>
@@ -59,8 +67,8 @@ template <class Found, class Values>
 struct VariablesOf {
   using Type = Found;
 };
-template <class... Found, class T, int kOccurrence, class... More>
-struct VariablesOf<List<Found...>, List<Value<T, kOccurrence>, More...>> {
+template <class... Found, class T, int kOccurrence, bool kIsOnHost, class... More>
+struct VariablesOf<List<Found...>, List<Value<T, kOccurrence, kIsOnHost>, More...>> {
   static constexpr bool kIsNew = kIsVariable<T> && !(std::is_same_v<T, Found> || ...);
   using Next = std::conditional_t<kIsNew, List<Found..., T>, List<Found...>>;
   using Type = typename VariablesOf<Next, List<More...>>::Type;
@@ -68,11 +76,12 @@ struct VariablesOf<List<Found...>, List<Value<T, kOccurrence>, More...>> {
 
 /// Calls `visit` with each combination of what the variables may be.
 template <class... Binds, class Visit>
-void ForEachCombination(List<>, Combination<Binds...> combination, const Visit& visit) {
+constexpr void ForEachCombination(List<>, Combination<Binds...> combination, const Visit& visit) {
   visit(combination);
 }
 template <class Variable, class... More, class... Binds, class Visit>
-void ForEachCombination(List<Variable, More...>, Combination<Binds...>, const Visit& visit) {
+constexpr void ForEachCombination(List<Variable, More...>, Combination<Binds...>,
+                                  const Visit& visit) {
   [&]<class... Types>(List<Types...>) {
     (ForEachCombination(List<More...>(), Combination<Binds..., Bind<Variable, Types>>(), visit),
      ...);
@@ -102,6 +111,18 @@ struct KernelFor<TemplateClass<Kernel>, List<Variables...>, C> {
 /// types are meant.
 template <class...>
 inline constexpr bool kNoKernelFor = false;
+
+/// What an input is declared as, without opgraft::OnHost.
+template <class T>
+struct DeclaredInput {
+  using Type = T;
+  static constexpr bool kIsOnHost = false;
+};
+template <class T>
+struct DeclaredInput<OnHost<T>> {
+  using Type = T;
+  static constexpr bool kIsOnHost = true;
+};
 
 }  // namespace opgraft::internal
 #pragma GCC visibility pop

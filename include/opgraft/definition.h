@@ -46,8 +46,12 @@ struct KernelDefinition : OpgraftKernel {
   KernelDefinition& operator=(const KernelDefinition&) = delete;
   virtual ~KernelDefinition() = default;
 
+  bool IsForCpu() const { return device_name == "cpu"; }
+
   std::string device_name = "cpu";
   std::vector<std::int32_t> type_numbers;
+  /// Of a kernel for a device: 1 for each of the operator's inputs that is in host memory.
+  std::vector<std::uint8_t> host_input_flags;
 };
 
 struct OperatorDefinition {
@@ -85,6 +89,8 @@ struct OperatorDefinition {
   std::int32_t OutputType(std::size_t index, const std::vector<std::int32_t>& input_types) const;
   /// The place of a type; it is added where it is not there yet.
   std::uint32_t TypeIndex(const TypeDefinition& type);
+  /// Whether the elements of value `index` are in host memory for a kernel of this operator.
+  bool IsOnHost(const KernelDefinition& kernel, std::size_t index) const;
 };
 
 /// Puts an operator into the pack that this code is part of. What is wrong with it is said by

@@ -25,8 +25,17 @@
 #include "opgraft/status.h"
 #include "opgraft/tensor.h"
 
+/// CUDA's, so that its pointer is a cudaStream_t and a CUstream.
+struct CUstream_st;  // NOLINT(readability-identifier-naming)
+
 #pragma GCC visibility push(hidden)
 namespace opgraft {
+
+/// A kernel may throw it: its text becomes the error's as it is. Other exceptions do as well.
+class KernelError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// Of a message to the runtime's log.
 enum class Severity : std::int32_t {
@@ -64,6 +73,8 @@ int Guard(Host* host, const Body& body) {
   } catch (const HostFailed&) {
   } catch (const ShapeError& error) {
     Fail(host, Status::Model(error.what()));
+  } catch (const KernelError& error) {
+    Fail(host, Status::Error(error.what()));
   } catch (const std::bad_alloc&) {
     Fail(host, Status::Error("out of memory"));
   } catch (const std::exception& exception) {
@@ -89,6 +100,7 @@ struct ShapeMemory {
 /// What a kernel keeps of its node.
 struct NodeState {
   const OperatorDefinition* definition = nullptr;
+  const KernelDefinition* kernel = nullptr;
   std::string name;
   std::size_t input_count = 0;
   std::size_t output_count = 0;
@@ -98,7 +110,11 @@ struct NodeState {
   mutable ShapeMemory memory;
 
   /// Reads and checks it. Throws.
-  NodeState(const OperatorDefinition& definition, OpgraftNode* node);
+  NodeState(const OperatorDefinition& definition, const KernelDefinition& kernel,
+            OpgraftNode* node);
+
+  /// Throws where the elements of an input are not in host memory: `who` reads them.
+  void CheckOnHost(std::size_t index, const char* who) const;
 
   /// Throws where none is declared of this name.
   const AttributeValue& Attribute(std::string_view attribute) const;
@@ -163,6 +179,7 @@ class KernelInfo {
   std::optional<std::vector<T>> Constant(std::size_t index) const {
     OpgraftTensor tensor = {};
     if (index >= state_.input_count) return std::nullopt;
+    state_.CheckOnHost(index, "the kernel");
     internal::Check(node_->table->constant(node_, index, &tensor));
     if (tensor.element_type == 0) return std::nullopt;
     if (tensor.element_type != kElementType<T>) {
@@ -190,8 +207,19 @@ class Context {
 
   const std::string& node_name() const { return state_.name; }
 
+  /// Of a kernel for CUDA, the stream of the run, which all its work goes to: a cudaStream_t. Null
+  /// is one too, CUDA's default stream. Throws in a kernel for the CPU.
+  CUstream_st* stream() {
+    if (state_.kernel->IsForCpu()) throw std::logic_error("a kernel for the CPU has no stream");
+    void* stream = nullptr;
+    internal::Check(call_->table->stream(call_, &stream));
+    return static_cast<CUstream_st*>(stream);
+  }
+
   /// Memory from the runtime's allocator, until the kernel returns; not set to anything. Throws in
-  /// the body of a parallel loop: the host is asked for it by one thread alone.
+  /// the body of a parallel loop: the host is asked for it by one thread alone. In a kernel for
+  /// CUDA it is memory of the GPU, until the work is done that the kernel puts on the stream: only
+  /// its data() is of use to the host.
   template <class T>
   std::span<T> Scratch(std::size_t count) {
     static_assert(std::is_trivially_destructible_v<T>, "scratch memory is given back as it is");

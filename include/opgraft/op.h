@@ -12,9 +12,12 @@
 //         for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * factor;
 //       });
 //
+// A kernel for GPUs stands beside it: .Cuda(function).
+//
 // `opgraft build scale.cc` makes libscale.so of it, which ONNX Runtime 1.19 and newer load.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -29,6 +32,7 @@
 #include "opgraft/binding.h"
 #include "opgraft/combinations.h"
 #include "opgraft/definition.h"
+#include "opgraft/device_tensor.h"
 #include "opgraft/element.h"
 #include "opgraft/kernel.h"
 #include "opgraft/shape.h"
@@ -67,7 +71,8 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     return std::move(*this);
   }
 
-  /// The next input. `T` is an element type, a name made by OPGRAFT_TYPES, or opgraft::Any.
+  /// The next input. `T` is an element type, a name made by OPGRAFT_TYPES, or opgraft::Any; or
+  /// opgraft::OnHost of these, where a kernel for CUDA reads the elements before it launches.
   template <class T>
   auto Input(std::string name, std::string description = {}) && {
     return std::move(*this).template AddInput<T, OPGRAFT_REQUIRED>(std::move(name),
@@ -82,6 +87,9 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   /// The last one, of which there are `minimum` or more: opgraft::Tensors in the kernel.
   template <class T>
   auto VariadicInput(std::string name, std::string description = {}, std::uint32_t minimum = 1) && {
+    static_assert(!internal::DeclaredInput<T>::kIsOnHost,
+                  "a variadic input cannot be opgraft::OnHost: ONNX Runtime keeps the first of its "
+                  "tensors there, and no other");
     return std::move(*this).template AddInput<T, OPGRAFT_VARIADIC>(std::move(name),
                                                                    std::move(description), minimum);
   }
@@ -161,7 +169,8 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   /// combination of types runs it.
   template <class F>
   auto Cpu(F kernel) && {
-    return std::move(*this).AddKernel(internal::Callable<F>{std::move(kernel)});
+    return std::move(*this).template AddKernel<internal::ForCpu>(
+        internal::Callable<F>{std::move(kernel)});
   }
   /// A kernel with state: a class whose constructor may take a const opgraft::KernelInfo&, and
   /// whose method Compute (const: runs may overlap) takes what the function above takes; it may
@@ -169,23 +178,51 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   /// which they are first used.
   template <class Kernel>
   auto Cpu() && {
-    return std::move(*this).AddKernel(internal::PlainClass<Kernel>());
+    return std::move(*this).template AddKernel<internal::ForCpu>(internal::PlainClass<Kernel>());
   }
   template <template <class...> class Kernel>
   auto Cpu() && {
-    return std::move(*this).AddKernel(internal::TemplateClass<Kernel>());
+    return std::move(*this).template AddKernel<internal::ForCpu>(internal::TemplateClass<Kernel>());
+  }
+
+  /// A kernel for NVIDIA's GPUs, called on the host: it puts its work on the stream of an
+  /// opgraft::Context&, and does not wait for it. It takes what one for the CPU takes, but tensors
+  /// as opgraft::DeviceTensor, outputs that it allocates as opgraft::DeviceOutput. It need not take
+  /// all the types that the operator has.
+  template <class F>
+  auto Cuda(F kernel) && {
+    return std::move(*this).template AddKernel<internal::ForCuda>(
+        internal::Callable<F>{std::move(kernel)});
+  }
+  template <class Kernel>
+  auto Cuda() && {
+    return std::move(*this).template AddKernel<internal::ForCuda>(internal::PlainClass<Kernel>());
+  }
+  template <template <class...> class Kernel>
+  auto Cuda() && {
+    return std::move(*this).template AddKernel<internal::ForCuda>(
+        internal::TemplateClass<Kernel>());
   }
 
   /// The end of the sentence: binds the kernels and puts the operator into the pack.
   void Finish() && {
     static_assert(sizeof...(Outs) > 0, "an operator has an output: .Output<T>(\"y\")");
-    static_assert(sizeof...(Kernels) > 0, "an operator has a kernel: .Cpu(...)");
+    static_assert(sizeof...(Kernels) > 0, "an operator has a kernel: .Cpu(...) or .Cuda(...)");
     using Inputs = typename internal::VariablesOf<internal::List<>, internal::List<Ins...>>::Type;
     using All = typename internal::VariablesOf<Inputs, internal::List<Outs...>>::Type;
     static_assert(std::is_same_v<Inputs, All>,
                   "the type of an output is one that an input has too, or a single one");
-    ForEachCombination(All(), internal::Combination<>(),
-                       [&](auto combination) { this->template Bind<0, All>(combination); });
+    if constexpr ((std::is_same_v<typename Kernels::Device, internal::ForCpu> || ...)) {
+      ForEachCombination(All(), internal::Combination<>(), [&](auto combination) {
+        this->template Bind<internal::ForCpu, All>(combination);
+      });
+    }
+    if constexpr ((std::is_same_v<typename Kernels::Device, internal::ForCuda> || ...)) {
+      CheckCuda<All>(std::index_sequence_for<Kernels...>());
+      ForEachCombination(All(), internal::Combination<>(), [&](auto combination) {
+        this->template Bind<internal::ForCuda, All>(combination);
+      });
+    }
     internal::AddToPack(std::move(definition_));
   }
 
@@ -216,13 +253,15 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     }
   }
 
-  template <class T, int kOccurrence>
+  template <class Input, int kOccurrence>
   auto AddInput(std::string name, std::string description, std::uint32_t minimum = 1) && {
     static_assert(sizeof...(Kernels) == 0, "kernels come last: they take all that is declared");
+    using T = typename internal::DeclaredInput<Input>::Type;
+    constexpr bool kIsOnHost = internal::DeclaredInput<Input>::kIsOnHost;
     definition_->inputs.push_back(
         {std::move(name), std::move(description), kOccurrence, TypeIndex<T>(), minimum});
     return std::move(*this)
-        .template With<internal::List<Ins..., internal::Value<T, kOccurrence>>,
+        .template With<internal::List<Ins..., internal::Value<T, kOccurrence, kIsOnHost>>,
                        internal::List<Outs...>, internal::List<Attrs...>, kHasRule>();
   }
   template <class T, int kOccurrence>
@@ -231,6 +270,8 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     static_assert(!std::is_same_v<T, Any>,
                   "an output of any type: nobody could tell which. Give it the type of an input, "
                   "by OPGRAFT_TYPES");
+    static_assert(!internal::DeclaredInput<T>::kIsOnHost,
+                  "opgraft::OnHost is said of inputs alone: an output is where its kernel runs");
     definition_->outputs.push_back(
         {std::move(name), std::move(description), kOccurrence, TypeIndex<T>(), minimum});
     return std::move(*this)
@@ -255,18 +296,82 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
         .template With<internal::List<Ins...>, internal::List<Outs...>,
                        internal::List<Attrs..., internal::AttributeOf<A, kIsOptional>>, kHasRule>();
   }
-  template <class Kernel>
+  template <class Device, class Kernel>
   auto AddKernel(Kernel kernel) && {
+    using Given = internal::Given<Device, Kernel>;
     return Sentence<internal::List<Ins...>, internal::List<Outs...>, internal::List<Attrs...>,
-                    internal::List<Kernels..., Kernel>, kHasRule>(
+                    internal::List<Kernels..., Given>, kHasRule>(
         std::move(definition_),
-        std::tuple_cat(std::move(kernels_), std::make_tuple(std::move(kernel))));
+        std::tuple_cat(std::move(kernels_), std::make_tuple(Given{std::move(kernel)})));
   }
 
-  /// Binds the first kernel from `kIndex` on that takes this combination of types.
-  template <std::size_t kIndex, class Variables, class... Binds>
-  void Bind(internal::Combination<Binds...> combination) {
-    if constexpr (kIndex == sizeof...(Kernels)) {
+  template <class Device, class C>
+  using BindingFor = internal::Binding<Device, internal::List<Ins...>, internal::List<Outs...>,
+                                       internal::List<Attrs...>, C>;
+  template <class Given, class Variables, class C>
+  using BoundFor =
+      typename internal::KernelFor<typename Given::Kind, Variables,
+                                   C>::template Type<BindingFor<typename Given::Device, C>>;
+
+  /// Whether a kernel that is given takes this combination of types.
+  template <class Given, class Variables, class C>
+  static constexpr bool Takes() {
+    if constexpr (BindingFor<typename Given::Device, C>::kIsPossible) {
+      return BoundFor<Given, Variables, C>::kStyle.fits;
+    } else {
+      return false;
+    }
+  }
+
+  /// The first kernel for the device, from `kIndex` on, that takes this combination of types; the
+  /// number of kernels where none does. Those behind it are not even tried.
+  template <std::size_t kIndex, class Device, class Variables, class C>
+  static constexpr std::size_t FindKernel() {
+    if constexpr (kIndex < sizeof...(Kernels)) {
+      using Given = std::tuple_element_t<kIndex, std::tuple<Kernels...>>;
+      if constexpr (std::is_same_v<typename Given::Device, Device>) {
+        if constexpr (Takes<Given, Variables, C>()) {
+          return kIndex;
+        } else {
+          return FindKernel<kIndex + 1, Device, Variables, C>();
+        }
+      } else {
+        return FindKernel<kIndex + 1, Device, Variables, C>();
+      }
+    } else {
+      return kIndex;
+    }
+  }
+
+  /// One for CUDA need not take all types, but without any it would be forgotten.
+  template <class Variables, std::size_t... kIndex>
+  static constexpr void CheckCuda(std::index_sequence<kIndex...>) {
+    constexpr auto kIsFound = [] {
+      std::array<bool, sizeof...(Kernels) + 1> is_found = {};
+      ForEachCombination(Variables(), internal::Combination<>(), [&](auto combination) {
+        is_found[FindKernel<0, internal::ForCuda, Variables, decltype(combination)>()] = true;
+      });
+      return is_found;
+    }();
+    static_assert(
+        ((kIsFound[kIndex] || std::is_same_v<typename Kernels::Device, internal::ForCpu>) && ...),
+        "a kernel for CUDA takes none of the types, or its arguments do not fit: expected the "
+        "inputs as opgraft::DeviceTensor<const E> (as opgraft::Tensor<const E> where they are "
+        "declared opgraft::OnHost; optional ones in std::optional, variadic ones as "
+        "opgraft::DeviceTensors<const E>), the outputs as opgraft::DeviceTensor<E> or "
+        "opgraft::DeviceOutput<E>, then the attributes, each by value and in the order declared; "
+        "an opgraft::Context& may come first. Strings are not on a GPU: an input of them is "
+        "declared opgraft::OnHost, and there is no output of them");
+  }
+
+  /// Binds the first kernel for the device that takes this combination of types.
+  template <class Device, class Variables, class... Binds>
+  void Bind(internal::Combination<Binds...>) {
+    using C = internal::Combination<Binds...>;
+    constexpr std::size_t kIndex = FindKernel<0, Device, Variables, C>();
+    if constexpr (kIndex == sizeof...(Kernels) && std::is_same_v<Device, internal::ForCuda>) {
+      return;  // what is left runs on the CPU
+    } else if constexpr (kIndex == sizeof...(Kernels)) {
       static_assert(internal::kNoKernelFor<Binds...>,
                     "no kernel takes these types, or the arguments do not fit: expected the "
                     "inputs as opgraft::Tensor<const E> (optional ones in std::optional, variadic "
@@ -276,34 +381,35 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
                     "name that OPGRAFT_TYPES made: write []<class E>(opgraft::Tensor<const E> x, "
                     "opgraft::Tensor<E> y), or auto. The method Compute of a class is const");
     } else {
-      using Binding = internal::Binding<internal::List<Ins...>, internal::List<Outs...>,
-                                        internal::List<Attrs...>, internal::Combination<Binds...>>;
       using Given = std::tuple_element_t<kIndex, std::tuple<Kernels...>>;
-      using Bound =
-          typename internal::KernelFor<Given, Variables,
-                                       internal::Combination<Binds...>>::template Type<Binding>;
-      if constexpr (!Bound::kStyle.fits) {
-        Bind<kIndex + 1, Variables>(combination);
+      using Bound = BoundFor<Given, Variables, C>;
+      static_assert(kHasRule || !Bound::kStyle.is_ready,
+                    "the kernel takes ready-made outputs, so that the operator needs a shape "
+                    "rule: .Shape(...). Or let the kernel allocate: []<class E>("
+                    "opgraft::Tensor<const E> x, opgraft::Output<E> y)");
+      std::unique_ptr<internal::KernelDefinition> bound;
+      if constexpr (std::is_constructible_v<Bound, internal::OperatorDefinition&>) {
+        bound = std::make_unique<Bound>(*definition_);
       } else {
-        static_assert(kHasRule || !Bound::kStyle.is_ready,
-                      "the kernel takes ready-made outputs, so that the operator needs a shape "
-                      "rule: .Shape(...). Or let the kernel allocate: []<class E>("
-                      "opgraft::Tensor<const E> x, opgraft::Output<E> y)");
-        std::unique_ptr<internal::KernelDefinition> bound;
-        if constexpr (std::is_constructible_v<Bound, internal::OperatorDefinition&>) {
-          bound = std::make_unique<Bound>(*definition_);
-        } else {
-          bound = std::make_unique<Bound>(*definition_, std::get<kIndex>(kernels_).function);
-        }
-        bound->type_numbers.assign(definition_->types.size(), 0);
-        for (std::size_t i = 0; i < definition_->types.size(); ++i) {
-          const auto& allowed = definition_->types[i].allowed;
-          if (allowed.size() == 1) bound->type_numbers[i] = allowed[0];
-        }
-        (SetType(bound.get(), Binds()), ...);
-        definition_->kernels.push_back(std::move(bound));
+        bound = std::make_unique<Bound>(*definition_, std::get<kIndex>(kernels_).kernel.function);
       }
+      bound->device_name = Device::kName;
+      if constexpr (std::is_same_v<Device, internal::ForCuda>) {
+        bound->host_input_flags = HostInputs(internal::List<Ins...>());
+      }
+      bound->type_numbers.assign(definition_->types.size(), 0);
+      for (std::size_t i = 0; i < definition_->types.size(); ++i) {
+        const auto& allowed = definition_->types[i].allowed;
+        if (allowed.size() == 1) bound->type_numbers[i] = allowed[0];
+      }
+      (SetType(bound.get(), Binds()), ...);
+      definition_->kernels.push_back(std::move(bound));
     }
+  }
+  template <class... T, int... kOccurrence, bool... kIsOnHost>
+  static std::vector<std::uint8_t> HostInputs(
+      internal::List<internal::Value<T, kOccurrence, kIsOnHost>...>) {
+    return {static_cast<std::uint8_t>(kIsOnHost ? 1 : 0)...};
   }
   template <class Variable, class Type>
   void SetType(internal::KernelDefinition* kernel, internal::Bind<Variable, Type>) {

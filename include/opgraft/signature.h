@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "opgraft/device_tensor.h"
 #include "opgraft/tensor.h"
 
 #pragma GCC visibility push(hidden)
@@ -68,6 +69,10 @@ struct ElementOf {
 };
 template <class T>
 struct ElementOf<Tensor<T>> {
+  using Type = std::remove_const_t<T>;
+};
+template <class T>
+struct ElementOf<DeviceTensor<T>> {
   using Type = std::remove_const_t<T>;
 };
 

@@ -57,7 +57,8 @@ class [[nodiscard]] Status {
       const std::size_t at = text.find(mark);
       if (at >= first) continue;
       first = at;
-      found = {static_cast<ErrorKind>(kind), std::string(text.substr(at + mark.size()))};
+      found.kind_ = static_cast<ErrorKind>(kind);
+      found.message_ = text.substr(at + mark.size());
     }
     long long number = 0;
     int length = 0;

@@ -38,23 +38,16 @@ inline std::string ElementName(std::int32_t number) {
 
 }  // namespace internal
 
-/// The elements of a dense tensor in row-major order, and its shape. `Tensor<const float>` is an
-/// input, `Tensor<float>` an output. Valid during the call that it was given to.
-template <class T>
-class Tensor {
+namespace internal {
+
+/// What a tensor tells of its shape, wherever its elements are.
+class ShapeView {
  public:
-  Tensor() = default;
-  Tensor(T* data, std::span<const std::int64_t> shape) : data_(data), shape_(shape), size_(1) {
+  ShapeView() = default;
+  explicit ShapeView(std::span<const std::int64_t> shape) : shape_(shape), size_(1) {
     for (const std::int64_t dimension : shape) size_ *= static_cast<std::size_t>(dimension);
   }
-  /// An output may be read as an input is.
-  operator Tensor<const T>() const  // NOLINT(google-explicit-constructor)
-    requires(!std::is_const_v<T>)
-  {
-    return {data_, shape_};
-  }
 
-  T* data() const { return data_; }
   /// The number of elements.
   std::size_t size() const { return size_; }
   std::span<const std::int64_t> shape() const { return shape_; }
@@ -69,15 +62,34 @@ class Tensor {
     return shape_[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
   }
 
+ private:
+  std::span<const std::int64_t> shape_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace internal
+
+/// The elements of a dense tensor in row-major order, and its shape. `Tensor<const float>` is an
+/// input, `Tensor<float>` an output. Valid during the call that it was given to.
+template <class T>
+class Tensor : public internal::ShapeView {
+ public:
+  Tensor() = default;
+  Tensor(T* data, std::span<const std::int64_t> shape) : ShapeView(shape), data_(data) {}
+  /// An output may be read as an input is.
+  template <class U>
+    requires(!std::is_const_v<U> && std::is_same_v<const U, T>)
+  Tensor(const Tensor<U>& other)  // NOLINT(google-explicit-constructor)
+      : ShapeView(other), data_(other.data()) {}
+
+  T* data() const { return data_; }
   /// Element `index` of all, whatever the shape.
   T& operator[](std::size_t index) const { return data_[index]; }
   T* begin() const { return data_; }
-  T* end() const { return data_ + size_; }
+  T* end() const { return data_ + size(); }
 
  private:
   T* data_ = nullptr;
-  std::span<const std::int64_t> shape_;
-  std::size_t size_ = 0;
 };
 
 /// What a kernel gets for a variadic input or output.
@@ -182,38 +194,41 @@ class TensorValue {
 
 namespace internal {
 
-/// Where the tensor of one output comes from.
-template <class T>
+/// Where the tensor of one output comes from, as a `View`.
+template <class View>
 class OutputSource {
  public:
   virtual bool IsWanted() const = 0;
-  virtual Tensor<T> Allocate(std::span<const std::int64_t> shape) = 0;
+  virtual View Allocate(std::span<const std::int64_t> shape) = 0;
 
  protected:
   ~OutputSource() = default;
+};
+
+template <class View>
+class OpenOutput {
+ public:
+  OpenOutput() = default;
+  explicit OpenOutput(OutputSource<View>* source) : source_(source) {}
+
+  /// False where the node leaves it out, as the last of its outputs: no need to compute it.
+  bool IsWanted() const { return source_->IsWanted(); }
+  /// Memory for the whole of it; to be called once, for each output that is wanted, even if it is
+  /// empty. Where there is none the call ends here, with an error of the host's.
+  View Allocate(std::span<const std::int64_t> shape) const { return source_->Allocate(shape); }
+  View Allocate(std::initializer_list<std::int64_t> shape) const {
+    return source_->Allocate({shape.begin(), shape.size()});
+  }
+
+ private:
+  OutputSource<View>* source_ = nullptr;
 };
 
 }  // namespace internal
 
 /// An output whose shape the kernel finds out itself.
 template <class T>
-class Output {
- public:
-  Output() = default;
-  explicit Output(internal::OutputSource<T>* source) : source_(source) {}
-
-  /// False where the node leaves it out, as the last of its outputs: no need to compute it.
-  bool IsWanted() const { return source_->IsWanted(); }
-  /// Memory for the whole of it; to be called once, for each output that is wanted, even if it is
-  /// empty. Where there is none the call ends here, with an error of the host's.
-  Tensor<T> Allocate(std::span<const std::int64_t> shape) const { return source_->Allocate(shape); }
-  Tensor<T> Allocate(std::initializer_list<std::int64_t> shape) const {
-    return source_->Allocate({shape.begin(), shape.size()});
-  }
-
- private:
-  internal::OutputSource<T>* source_ = nullptr;
-};
+using Output = internal::OpenOutput<Tensor<T>>;
 
 /// What a kernel gets for a variadic output whose shapes it finds out itself.
 template <class T>

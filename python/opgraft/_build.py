@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opgraft import _cuda_compiler
 from opgraft._compiler import Compiler, Translation, translate
+from opgraft._cuda_compiler import CudaCompiler
 from opgraft._errors import Error
 from opgraft._library import exports_map, get_include
 from opgraft._objects import Objects
@@ -26,12 +28,22 @@ _SUFFIXES = (".cc", ".cpp", ".cxx", ".c++", ".C")
 
 
 @dataclass(frozen=True)
+class CudaSettings:
+    """How to build sources for CUDA: as the author says it, or None."""
+
+    compiler: str | None = None
+    architectures: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Settings:
     """How to build: the compiler, and the author's own options, which come after ours."""
 
     compiler: Compiler
     flags: tuple[str, ...] = ()
     debug: bool = False
+    cuda: CudaSettings = CudaSettings()
 
     @property
     def compile_options(self) -> list[str]:
@@ -69,10 +81,30 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--debug", action="store_true", help="for a debugger: not optimized, with its symbols"
     )
+    parser.add_argument(
+        "--cuda-compiler",
+        metavar="NVCC",
+        help="what compiles .cu files; by default $CUDACXX, else nvcc, else /usr/local/cuda's",
+    )
+    parser.add_argument(
+        "--cuda-arch",
+        metavar="LIST",
+        help="the GPUs that .cu files are compiled for: numbers such as 80,90, of which the last "
+        "one's code is for newer ones too, or native; by default all-major",
+    )
+    parser.add_argument(
+        "--cuda-flag",
+        dest="cuda_flags",
+        metavar="FLAG",
+        action="append",
+        default=[],
+        help="an option for nvcc alone, written --cuda-flag=-use_fast_math; may be repeated",
+    )
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    return Settings(Compiler.find(options.compiler), tuple(options.flags), options.debug)
+    cuda = CudaSettings(options.cuda_compiler, options.cuda_arch, tuple(options.cuda_flags))
+    return Settings(Compiler.find(options.compiler), tuple(options.flags), options.debug, cuda)
 
 
 def build(options: argparse.Namespace) -> int:
@@ -91,7 +123,12 @@ def pack_of_folder(folder: Path) -> tuple[list[Path], Path]:
     """The sources of an operator's folder, as `opgraft new` makes one, and the library of them."""
     if not folder.is_dir():
         raise Error(f"there is no folder {folder}")
-    sources = [path for path in sorted(folder.glob("*.cc")) if not path.name.endswith("_test.cc")]
+    sources = [
+        path
+        for suffix in (".cc", _cuda_compiler.SUFFIX)
+        for path in sorted(folder.glob(f"*{suffix}"))
+        if not path.stem.endswith("_test")
+    ]
     if not any(b"opgraft/" in path.read_bytes() for path in sources):
         raise Error(
             f"no source is given, and no operator's source lies in {folder.resolve()}: "
@@ -105,9 +142,10 @@ def pack_of_folder(folder: Path) -> tuple[list[Path], Path]:
 def build_pack(sources: Sequence[Path], output: Path, settings: Settings) -> None:
     """Makes one library of these sources; `output` is replaced when it is whole."""
     _check(sources, output)
+    cuda = _cuda_compiler_for(sources, settings)
     with tempfile.TemporaryDirectory(prefix="opgraft-") as scratch:
         adapter = Objects("adapter", settings.compiler, settings.adapter_options, Path(scratch))
-        objects = compile_sources(sources, settings, Path(scratch), adapter)
+        objects = compile_sources(sources, settings, Path(scratch), adapter, cuda=cuda)
         # Beside the output: what is renamed must be on the same disk.
         try:
             beside = tempfile.TemporaryDirectory(prefix=".opgraft-", dir=output.parent)
@@ -122,6 +160,7 @@ def build_pack(sources: Sequence[Path], output: Path, settings: Settings) -> Non
                 "-Xlinker",
                 f"--version-script={exports_map()}",
                 *settings.link_options,
+                *(cuda.link_options() if cuda is not None else []),
             ]
             run_linker(settings, arguments, library, output)
             _check_declarations(library, output)
@@ -132,16 +171,35 @@ def build_pack(sources: Sequence[Path], output: Path, settings: Settings) -> Non
 _FEW = 3
 
 
+def _cuda_compiler_for(sources: Sequence[Path], settings: Settings) -> CudaCompiler | None:
+    """None where nothing is for CUDA."""
+    for_cuda = [source for source in sources if source.suffix == _cuda_compiler.SUFFIX]
+    if not for_cuda:
+        return None
+    return CudaCompiler.find(settings.cuda.compiler, settings.compiler, for_cuda)
+
+
 def compile_sources(
-    sources: Sequence[Path], settings: Settings, scratch: Path, *shared: Objects
+    sources: Sequence[Path],
+    settings: Settings,
+    scratch: Path,
+    *shared: Objects,
+    cuda: CudaCompiler | None = None,
 ) -> list[Path]:
     """The objects of the author's sources, then those of the package."""
     objects = [scratch / f"{number}.o" for number in range(len(sources))]
-    options = ["-Wall", *settings.compile_options, "-isystem", get_include()]
-    translations = [
-        Translation(source, options, target)
-        for source, target in zip(sources, objects, strict=True)
-    ]
+    options = ["-Wall", *settings.compile_options]
+    if cuda is not None:
+        options.append(_cuda_compiler.DEFINITION)
+    include = ["-isystem", get_include()]
+    translations = []
+    for source, target in zip(sources, objects, strict=True):
+        if cuda is not None and source.suffix == _cuda_compiler.SUFFIX:
+            own = cuda.options(options, settings.cuda.architectures)
+            own += [*settings.cuda.flags, *include]
+            translations.append(Translation(cuda, source, own, target))
+        else:
+            translations.append(Translation(settings.compiler, source, options + include, target))
     for one in shared:
         missing = list(one.missing())
         if len(missing) > _FEW:
@@ -152,7 +210,7 @@ def compile_sources(
             )
         translations += missing
     try:
-        translate(settings.compiler, translations)
+        translate(translations)
     finally:
         for one in shared:
             one.keep()
@@ -174,8 +232,11 @@ def _check(sources: Sequence[Path], output: Path) -> None:
     for place, source in enumerate(sources):
         if not source.is_file():
             raise Error(f"there is no file {source}")
-        if source.suffix not in _SUFFIXES:
-            raise Error(f"{source} is no C++ source: its name ends in none of {_SUFFIXES}")
+        if source.suffix not in (*_SUFFIXES, _cuda_compiler.SUFFIX):
+            raise Error(
+                f"{source} is no C++ source: its name ends in none of {_SUFFIXES}, nor in "
+                f"{_cuda_compiler.SUFFIX}"
+            )
         if any(source.samefile(other) for other in sources[:place]):
             raise Error(f"{source} is given twice")
         if output.exists() and source.samefile(output):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from opgraft import _refusals
 from opgraft._errors import Error, UnavailableError
@@ -82,7 +83,7 @@ class Compiler:
         return "\n".join([*self.command, *stamps, self.macros])
 
     def run(self, *arguments: str | os.PathLike[str]) -> Diagnosis:
-        command = [*self.command, *map(_argument, arguments)]
+        command = [*self.command, *map(argument, arguments)]
         if sys.stderr.isatty():
             command.append("-fdiagnostics-color=always")
         done = subprocess.run(command, capture_output=True, check=False)
@@ -111,22 +112,29 @@ class Diagnosis:
             sys.stderr.flush()
 
 
+class Translator(Protocol):
+    """A compiler."""
+
+    def run(self, *arguments: str | os.PathLike[str]) -> Diagnosis: ...
+
+
 @dataclass(frozen=True)
 class Translation:
-    """A source to be compiled, its options, and where the object goes."""
+    """A source to be compiled, by what, its options, and where the object goes."""
 
+    compiler: Translator
     source: Path
     options: Sequence[str]
     target: Path
 
 
-def translate(compiler: Compiler, translations: Iterable[Translation]) -> None:
+def translate(translations: Iterable[Translation]) -> None:
     """Compiles side by side; what is said comes out in order. Raises where one does not compile."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with ThreadPoolExecutor(cores) as pool:
         running: list[tuple[Translation, Future[Diagnosis]]] = []
         for one in translations:
-            running.append((one, pool.submit(_translate, compiler, one)))
+            running.append((one, pool.submit(_translate, one)))
         try:
             for one, future in running:
                 diagnosis = future.result()
@@ -137,9 +145,9 @@ def translate(compiler: Compiler, translations: Iterable[Translation]) -> None:
             pool.shutdown(cancel_futures=True)
 
 
-def _translate(compiler: Compiler, one: Translation) -> Diagnosis:
+def _translate(one: Translation) -> Diagnosis:
     unfinished = one.target.with_suffix(".unfinished")
-    diagnosis = compiler.run(*one.options, "-c", one.source, "-o", unfinished)
+    diagnosis = one.compiler.run(*one.options, "-c", one.source, "-o", unfinished)
     if diagnosis.is_good:
         unfinished.replace(one.target)
     return diagnosis
@@ -154,7 +162,7 @@ def _refusal(source: Path, diagnosis: Diagnosis) -> str:
     return "\n".join([f"{source} does not compile. What is wrong (more of it above):", *lines])
 
 
-def _argument(given: str | os.PathLike[str]) -> str:
+def argument(given: str | os.PathLike[str]) -> str:
     """An option as it is, a path as one, though it begins like an option or a list of them."""
     path = os.fspath(given)
     if isinstance(given, str) or not path.startswith(("-", "@")):

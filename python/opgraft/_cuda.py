@@ -43,7 +43,7 @@ class Chosen:
             return
         place = wanted.index(PROVIDER)
         given = _options(providers or (), provider_options, place)
-        problem = _problem()
+        problem = find_problem()
         if problem:
             warnings.warn(
                 f"{PROVIDER} is not to be had: {problem}. The session runs on the CPU",
@@ -111,7 +111,7 @@ def _version() -> tuple[int, ...]:
 
 
 @functools.cache
-def _problem() -> str:
+def find_problem() -> str:
     """Why there is no GPU to be used; "" where there is one. Registers the provider's library."""
     if _version() < _OLDEST:
         return f"it needs ONNX Runtime 1.24 or newer, this one is {onnxruntime.__version__}"

@@ -30,6 +30,7 @@ class Objects:
         self._sources = sorted((_PACKAGE / name).rglob("*.cc"))
         self._name = name
         self._scratch = scratch
+        self._compiler = compiler
         self._options = [*options, "-w", f"-I{get_include()}", f"-I{_PACKAGE / 'adapter'}"]
         self._folder = _cache_folder()
         if self._folder is not None:
@@ -54,7 +55,7 @@ class Objects:
         """What must be compiled, before `files` are all there."""
         for source in self._sources:
             if self._find(source) is None:
-                yield Translation(source, self._options, self._target(source))
+                yield Translation(self._compiler, source, self._options, self._target(source))
 
     def keep(self) -> None:
         """Keeps what is newly compiled for other builds, where that can be."""

@@ -10,9 +10,12 @@ import re
 from typing import NamedTuple
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[mK]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-_LINE = re.compile(r"(?P<file>[^\s:][^:]*):(?P<line>\d+)(?::\d+)?:\s+(?P<text>.*)")
-# g++; clang++ from version 16 on; clang++ before.
+_LINE = re.compile(
+    r"(?P<file>[^\s:][^:]*?)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc_line>\d+)\)):\s+(?P<text>.*)"
+)
+# g++ and nvcc; clang++ from version 16 on; clang++ before.
 _ASSERTIONS = (
+    re.compile(r"error: static assertion failed with \"(?P<text>.+)\"$"),
     re.compile(r"error: static assertion failed(?: due to requirement '.*?')?: (?P<text>.+)"),
     re.compile(r"error: static_assert failed(?: due to requirement '.*?')? \"(?P<text>.+)\"$"),
 )
@@ -22,6 +25,8 @@ _THROWN = re.compile(r'throw "(?P<text>(?:[^"\\]|\\.)*)"')
 _BEFORE = re.compile(r"required from here|in .constexpr. expansion of")
 _BEHIND = re.compile(r"note: (?:in instantiation of|while substituting|in call to)")
 _ANEW = re.compile(r": (?:In|At) [\w ]+|In file included from ")
+# nvcc ends a line of what led there so, and all of them by an empty line.
+_AT_LINE = re.compile(r"at line (?P<line>\d+) of (?P<file>.+)$")
 
 
 class Refusal(NamedTuple):
@@ -48,7 +53,9 @@ def find(said: str, package: str) -> list[Refusal]:
             leading = place
         if parts["text"].startswith("error: "):
             stack = [one for one in _notes(lines[number + 1 :]) if _BEHIND.search(one["text"])]
-            if stack:
+            if parts["nvcc_line"]:
+                stack = _nvcc_notes(lines[number + 1 :])
+            if stack or parts["nvcc_line"]:
                 leading = next(filter(None, (_place(one, package) for one in stack[::-1])), "")
             if text := _sentence(parts["text"], lines[number + 1 :]):
                 found[Refusal(place or leading, text)] = None
@@ -56,7 +63,9 @@ def find(said: str, package: str) -> list[Refusal]:
 
 
 def _place(parts: re.Match[str], package: str) -> str:
-    return "" if parts["file"].startswith(package) else f"{parts['file']}:{parts['line']}"
+    if parts["file"].startswith(package):
+        return ""
+    return f"{parts['file']}:{parts['line'] or parts['nvcc_line']}"
 
 
 def _notes(lines: list[str]) -> list[re.Match[str]]:
@@ -69,6 +78,16 @@ def _notes(lines: list[str]) -> list[re.Match[str]]:
         if not parts["text"].startswith("note: "):
             break
         found.append(parts)
+    return found
+
+
+def _nvcc_notes(lines: list[str]) -> list[re.Match[str]]:
+    found = []
+    for line in lines:
+        if not line:
+            break
+        if parts := _AT_LINE.search(line):
+            found.append(parts)
     return found
 
 

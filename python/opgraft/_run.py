@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from opgraft._errors import Error
+from opgraft._errors import Error, UnavailableError
 from opgraft._library import runner_path, runtime_library
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def _run_in_python(
     import onnxruntime
 
     from opgraft import _packs
+    from opgraft._cuda import PROVIDER, find_problem
     from opgraft._session import InferenceSession
 
     sys.path.append(os.getcwd())
@@ -57,10 +58,16 @@ def _run_in_python(
     session_options.log_severity_level = _ONLY_FATAL
     for pack in options.packs:
         _packs.load(pack)
+    providers: list[Any] | None = None
+    if options.gpu is not None:
+        if problem := find_problem():
+            raise UnavailableError(f"{PROVIDER} is not to be had: {problem}")
+        providers = [(PROVIDER, {"device_id": options.gpu}), "CPUExecutionProvider"]
     with _runtime_errors():
         session = InferenceSession(
             options.model,
             session_options,
+            providers,
             allow=options.allow,
             imports=options.imports,
             prefer=options.prefer,
@@ -187,6 +194,7 @@ def _run_in_cpp(options: argparse.Namespace) -> int:
     given = {"allow": options.allow, "import": options.imports}
     given |= {"pack": options.packs, "prefer": options.prefer}
     given |= {"input": options.input, "output": options.output}
+    given |= {"gpu": [] if options.gpu is None else [options.gpu]}
     for option, entries in given.items():
         for entry in entries:
             command += [f"--{option}", entry]

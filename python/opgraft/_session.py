@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from opgraft._cuda_run import Arrays
 
 _run = onnxruntime.InferenceSession.run
+_run_with_iobinding = onnxruntime.InferenceSession.run_with_iobinding
 _enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
 # Python ends the daemon threads that it meets at its exit, in the midst of ONNX Runtime too.
 atexit.register(_pyop.close_gate)
@@ -268,7 +269,18 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def run_with_iobinding(
         self, iobinding: Any, run_options: Any = None, *, stream: Any = None
     ) -> Any:
-        return _call(super().run_with_iobinding, iobinding, self._on_stream(stream, run_options))
+        try:
+            _enter_run()
+            if stream is not None:
+                run_options = self._on_stream(stream, run_options)
+            return _run_with_iobinding(self, iobinding, run_options)
+        except Exception as error:
+            translated = translate(error)
+            if translated is None:
+                raise
+            raise translated from translated.__cause__
+        finally:
+            _leave_run()
 
     def _on_stream(self, stream: Any, run_options: Any) -> Any:
         """The options of a run that is to be on a stream."""

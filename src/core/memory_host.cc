@@ -257,11 +257,11 @@ std::vector<std::int32_t> BindTypes(const Schema& schema, const std::vector<std:
   return bound;
 }
 
-const OpgraftKernel* FindKernel(const OpgraftOperator& declaration,
+const OpgraftKernel* FindKernel(const OpgraftOperator& declaration, const char* device,
                                 const std::vector<std::int32_t>& bound) {
   for (std::size_t i = 0; i < declaration.kernel_count; ++i) {
     const OpgraftKernel& kernel = *declaration.kernels[i];
-    bool fits = std::strcmp(kernel.device, "cpu") == 0;
+    bool fits = std::strcmp(kernel.device, device) == 0;
     for (std::size_t j = 0; j < bound.size(); ++j) {
       fits &= kernel.types[j] == 0 || bound[j] == 0 || kernel.types[j] == bound[j];
     }
@@ -294,8 +294,16 @@ Status NativeKernel::Make(const Schema& schema, const std::vector<std::int64_t>&
       return Status::Model(who + ": input '" + parameter.name + "' is absent, but not optional");
     }
   }
-  const OpgraftKernel* const kernel =
-      FindKernel(*schema.native->declaration, BindTypes(schema, input_types));
+  const std::vector<std::int32_t> bound = BindTypes(schema, input_types);
+  const OpgraftOperator& declaration = *schema.native->declaration;
+  const OpgraftKernel* const kernel = FindKernel(declaration, "cpu", bound);
+  if (kernel == nullptr && FindKernel(declaration, "cuda", bound) != nullptr) {
+    return Status::Unavailable(
+        who +
+        ": its kernel for these types is for CUDA alone, and what runs it here is on the CPU. "
+        "It runs in a session with providers=[\"OpgraftCUDA\", \"CPUExecutionProvider\"], or "
+        "give it a kernel with .Cpu(...)");
+  }
   if (kernel == nullptr) return Status::Model(who + ": it has no kernel for these types");
   MemoryNode node(schema.name, input_types, outputs, attributes);
   void* state = nullptr;

@@ -65,6 +65,12 @@ OPGRAFT_OP("test::Repeat")
       for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i % x.size()];
     });
 
+OPGRAFT_OP("test::OnGpu")
+    .Input<T>("x")
+    .Output<T>("y")
+    .Shape(SameAs("x"))
+    .Cuda([](DeviceTensor<const float>, DeviceTensor<float>) {});
+
 /// Keeps what an operator gives.
 class Kept final : public OutputReceiver {
  public:
@@ -127,6 +133,17 @@ TEST_F(MemoryHostTest, TheKernelOfTheInputsType) {
   ASSERT_TRUE(Run("test::Scale", {wide_, wide_}).ok());
   EXPECT_EQ(kept_.types[0], 11);
   EXPECT_EQ(kept_.At<double>(0, 1), 6);
+}
+
+TEST_F(MemoryHostTest, KernelsForCudaAreNotRunHere) {
+  Status status = Run("test::OnGpu", {x_});
+  EXPECT_EQ(status.kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(status.message(),
+            "test::OnGpu: its kernel for these types is for CUDA alone, and what runs it here is "
+            "on the CPU. It runs in a session with providers=[\"OpgraftCUDA\", "
+            "\"CPUExecutionProvider\"], or give it a kernel with .Cpu(...)");
+  status = Run("test::OnGpu", {wide_});
+  EXPECT_EQ(status.message(), "test::OnGpu: it has no kernel for these types");
 }
 
 TEST_F(MemoryHostTest, AKernelThatIsMadeOnceAndRunOften) {

@@ -11,14 +11,12 @@
 #include "opgraft/status.h"
 
 struct CUctx_st;
-struct CUevent_st;
 struct CUmemPoolHandle_st;
 struct CUstream_st;
 
 namespace opgraft::cuda {
 
 using Context = CUctx_st*;
-using Event = CUevent_st*;
 using Pool = CUmemPoolHandle_st*;
 using Stream = CUstream_st*;  ///< nullptr is the default stream, which waits for blocking ones
 using Address = unsigned long long;  // NOLINT(google-runtime-int): CUdeviceptr
@@ -52,10 +50,7 @@ struct Driver {
   int (*CtxSynchronize)();
   int (*StreamCreate)(Stream* stream, unsigned flags);
   int (*StreamSynchronize)(Stream stream);
-  int (*StreamWaitEvent)(Stream stream, Event event, unsigned flags);
-  int (*EventCreate)(Event* event, unsigned flags);
-  int (*EventRecord)(Event event, Stream stream);
-  int (*EventDestroy)(Event event);
+  int (*StreamIsCapturing)(Stream stream, int* status);
   int (*MemPoolCreate)(Pool* pool, const PoolProperties* properties);
   int (*MemPoolSetAttribute)(Pool pool, int attribute, void* value);
   int (*MemPoolTrimTo)(Pool pool, std::size_t bytes);

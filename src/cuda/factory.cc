@@ -18,7 +18,8 @@ namespace opgraft::cuda {
 namespace {
 
 constexpr char kDeviceKey[] = "cuda_device_id";
-constexpr std::size_t kAlignment = 256;
+/// Tensors of others say none, and would be copied where ours said another.
+constexpr std::size_t kNoAlignment = 0;
 
 /// Of one GPU, for one of the two kinds of memory.
 struct Allocator : AllocatorTable {
@@ -114,7 +115,7 @@ Status Factory::Prepare() {
     Offer offer;
     offer.gpu = gpu;
     const auto describe = [&](const char* name, int kind, OrtMemoryInfo** info) {
-      return CreateMemoryInfo_V2(api, name, kGpuMemory, kNvidia, gpu->index(), kind, kAlignment,
+      return CreateMemoryInfo_V2(api, name, kGpuMemory, kNvidia, gpu->index(), kind, kNoAlignment,
                                  kDeviceAllocator, info);
     };
     OrtStatus* status = describe("OpgraftCUDA", kDeviceMemory, &offer.memory);

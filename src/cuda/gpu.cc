@@ -115,23 +115,26 @@ void* Gpu::Allocate(std::size_t bytes, Stream stream) {
   if (result != kSuccess) return nullptr;
   auto* const pointer = reinterpret_cast<void*>(memory);
   const std::lock_guard lock(mutex_);
-  owners_[pointer] = stream;
+  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords, false};
   return pointer;
 }
 
 void* Gpu::AllocateForAll(std::size_t bytes) {
   void* const memory = Allocate(bytes, kDefaultStream);
-  if (memory != nullptr && !Synchronize(kDefaultStream).ok()) {
-    Free(memory);
-    return nullptr;
+  if (memory == nullptr) return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    owners_[memory].is_for_all = true;
   }
-  return memory;
+  if (Synchronize(kDefaultStream).ok()) return memory;
+  Free(memory);
+  return nullptr;
 }
 
 void Gpu::Free(void* memory) {
   if (memory == nullptr) return;
   const InGpu entered(*this);
-  Stream owner = kDefaultStream;
+  Owner owner;
   {
     const std::lock_guard lock(mutex_);
     const auto found = owners_.find(memory);
@@ -139,18 +142,30 @@ void Gpu::Free(void* memory) {
     owner = found->second;
     owners_.erase(found);
   }
-  if (driver_.MemFreeAsync(ToAddress(memory), owner) == kSuccess) return;
-  // A stream whose work is being captured takes back only what it has given in the capture.
+  if (TryToFree(memory, owner)) return;
   const std::lock_guard lock(mutex_);
   deferred_.emplace_back(memory, owner);
 }
 
+bool Gpu::TryToFree(void* memory, const Owner& owner) const {
+  const Mode mode = ModeOf(owner.stream);
+  // Recorded, it would be given back whenever the graph runs, and the recording would fail.
+  if (mode == Mode::kWaits || (mode == Mode::kRecords && !owner.is_recorded)) return false;
+  if (owner.is_for_all) static_cast<void>(driver_.CtxSynchronize());
+  // An error is of no use: memory of a graph that was never run is the graph's.
+  static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
+  return true;
+}
+
 void Gpu::FreeDeferred() {
   const std::lock_guard lock(mutex_);
-  if (deferred_.empty()) return;
-  std::erase_if(deferred_, [&](const auto& one) {
-    return driver_.MemFreeAsync(ToAddress(one.first), one.second) == kSuccess;
-  });
+  std::erase_if(deferred_, [&](const auto& one) { return TryToFree(one.first, one.second); });
+}
+
+Gpu::Mode Gpu::ModeOf(Stream stream) const {
+  int status = 0;  // CU_STREAM_CAPTURE_STATUS_NONE
+  if (driver_.StreamIsCapturing(stream, &status) != kSuccess) return Mode::kWaits;
+  return status == 0 ? Mode::kRuns : Mode::kRecords;
 }
 
 void* Gpu::AllocatePinned(std::size_t bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -31,7 +32,7 @@ class Gpu {
 
   /// Memory for work that is put on `stream` from now on; nullptr where there is none.
   void* Allocate(std::size_t bytes, Stream stream);
-  /// Memory for work on any stream.
+  /// Memory for work on any stream, which is waited for when it is given back.
   void* AllocateForAll(std::size_t bytes);
   /// Gives back what one of these has given. It is free for others when all work is done that is by
   /// now on the stream that it was for.
@@ -59,6 +60,18 @@ class Gpu {
  private:
   Gpu(const Driver& driver, int index) : driver_(driver), index_(index) {}
   static Status Find(std::vector<Gpu*>* gpus);
+  /// What a stream does with work: it runs it; or records it, as part of a graph; or it may not be
+  /// given any, for another thread's recording forbids work on the default stream.
+  enum class Mode : std::uint8_t { kRuns, kRecords, kWaits };
+  struct Owner {
+    Stream stream = nullptr;
+    bool is_recorded = false;  ///< it is part of a graph
+    bool is_for_all = false;   ///< any stream may use it
+  };
+  Mode ModeOf(Stream stream) const;
+  /// Whether memory could be given back now.
+  bool TryToFree(void* memory, const Owner& owner) const;
+
   /// Has the driver give what `try_once` asks it for, if need be after all that is free went back.
   template <class Try>
   int Demand(Try try_once);
@@ -70,9 +83,9 @@ class Gpu {
   Context context_ = nullptr;
   Pool pool_ = nullptr;
   std::mutex mutex_;
-  std::unordered_map<void*, Stream> owners_;        ///< the stream of each piece of memory
-  std::vector<std::pair<void*, Stream>> deferred_;  ///< what could not be given back yet
-  std::vector<Stream> streams_;                     ///< nobody's
+  std::unordered_map<void*, Owner> owners_;        ///< of each piece of memory
+  std::vector<std::pair<void*, Owner>> deferred_;  ///< what cannot be given back yet
+  std::vector<Stream> streams_;                    ///< nobody's
 };
 
 /// While it is there, this thread's GPU is the one given.

@@ -60,6 +60,10 @@ Provider::Provider(const ort::Runtime& runtime, Gpu& gpu, const OrtKernelRegistr
     const auto address = [](const void* memory) { return reinterpret_cast<Address>(memory); };
     return one.gpu_.driver().MemcpyAsync(address(to), address(from), bytes, one.CurrentStream());
   };
+  synchronize = [](const ort::CudaProvider* self) {
+    const Provider& one = Self(self);
+    return one.gpu_.driver().StreamSynchronize(one.CurrentStream());
+  };
 }
 
 Stream Provider::CurrentStream() const {

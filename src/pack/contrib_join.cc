@@ -63,7 +63,7 @@ struct ContribKernel final : KernelDefinition {
   struct State {
     State(const ContribKernel& made_from, OpgraftNode* of)
         : definition(made_from),
-          node(made_from.definition, made_from.type_numbers, of),
+          node(made_from.definition, made_from, of),
           kernel(made_from.make(onnxruntime::OpKernelInfo(&node))) {
       node.host = nullptr;
       is_checked = made_from.inference == nullptr;

@@ -42,8 +42,9 @@ Node::Node(const opgraft::internal::NodeState& state, OpgraftNode* host) : state
 }
 
 contrib_internal::KernelNode::KernelNode(const opgraft::internal::OperatorDefinition& definition,
-                                         std::span<const std::int32_t> types, OpgraftNode* of)
-    : state(definition, of), kernel_types(types), host(of), node(state, of) {
+                                         const opgraft::internal::KernelDefinition& kernel,
+                                         OpgraftNode* of)
+    : state(definition, kernel, of), kernel_types(kernel.type_numbers), host(of), node(state, of) {
   // Types that differ from input to input: the runtime has checked the others.
   for (std::size_t i = 0; i < state.input_count && !definition.inputs.empty(); ++i) {
     const auto& variable = definition.types[OperatorDefinition::At(definition.inputs, i).type];

@@ -127,6 +127,7 @@ class RunShapes final : public ShapeContext {
   }
   std::optional<std::vector<std::int64_t>> Integers(std::size_t index) const override {
     if (!HasInput(index)) return std::nullopt;
+    state_.CheckOnHost(index, "the shape rule");
     has_read_elements_ = true;
     return ToIntegers(inputs_[index]);
   }
@@ -301,8 +302,9 @@ AttributeValue ReadAttribute(Host* host, const AttributeDefinition& definition) 
 template AttributeValue ReadAttribute(OpgraftNode*, const AttributeDefinition&);
 template AttributeValue ReadAttribute(OpgraftInference*, const AttributeDefinition&);
 
-NodeState::NodeState(const OperatorDefinition& of, OpgraftNode* node)
+NodeState::NodeState(const OperatorDefinition& of, const KernelDefinition& by, OpgraftNode* node)
     : definition(&of),
+      kernel(&by),
       name(ToString(node->table->name(node))),
       input_count(node->table->input_count(node)),
       output_count(node->table->output_count(node)) {
@@ -313,6 +315,15 @@ NodeState::NodeState(const OperatorDefinition& of, OpgraftNode* node)
     const std::size_t source = OperatorDefinition::IndexOf(of.inputs, of.rules[0].same_as());
     if (source < of.inputs.size()) same_as = source;
   }
+}
+
+void NodeState::CheckOnHost(std::size_t index, const char* who) const {
+  if (definition->IsOnHost(*kernel, index)) return;
+  const std::string& input = OperatorDefinition::At(definition->inputs, index).name;
+  throw KernelError(std::string(who) + " reads the elements of input '" + input +
+                    "', which are on the GPU; declare it with opgraft::OnHost, as "
+                    ".Input<opgraft::OnHost<std::int64_t>>(\"" +
+                    input + "\")");
 }
 
 const AttributeValue& NodeState::Attribute(std::string_view attribute) const {
@@ -425,6 +436,12 @@ std::int32_t OperatorDefinition::OutputType(std::size_t index,
     if (input_types[i] != 0 && At(inputs, i).type == type) return input_types[i];
   }
   return 0;
+}
+
+bool OperatorDefinition::IsOnHost(const KernelDefinition& kernel, std::size_t index) const {
+  if (kernel.IsForCpu() || inputs.empty()) return true;
+  const std::size_t place = std::min(index, inputs.size() - 1);
+  return place < kernel.host_input_flags.size() && kernel.host_input_flags[place] != 0;
 }
 
 std::uint32_t OperatorDefinition::TypeIndex(const TypeDefinition& type) {

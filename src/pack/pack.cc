@@ -100,6 +100,9 @@ class OperatorStruct : public OpgraftOperator {
     for (const std::unique_ptr<KernelDefinition>& kernel : definition.kernels) {
       kernel->device = kernel->device_name.c_str();
       kernel->types = kernel->type_numbers.data();
+      if (!kernel->host_input_flags.empty()) {
+        kernel->host_inputs = kernel->host_input_flags.data();
+      }
       kernels_.push_back(kernel.get());
     }
     kernels = kernels_.data();

@@ -67,7 +67,7 @@ namespace contrib_internal {
 /// What a kernel's OpKernelInfo points to; it lives as long as the kernel.
 struct KernelNode {
   KernelNode(const opgraft::internal::OperatorDefinition& definition,
-             std::span<const std::int32_t> types, OpgraftNode* of);
+             const opgraft::internal::KernelDefinition& kernel, OpgraftNode* of);
 
   const opgraft::internal::NodeState state;
   const std::span<const std::int32_t> kernel_types;  ///< what each of the operator's types is

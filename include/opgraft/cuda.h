@@ -1,0 +1,71 @@
+// For the sources of CUDA kernels (.cu): errors of CUDA as errors of an operator, and elements as
+// CUDA's own types. This header alone needs CUDA's.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string>
+#include <type_traits>
+
+#include "opgraft/device_tensor.h"
+#include "opgraft/element.h"
+#include "opgraft/kernel.h"
+
+struct __half;         // of cuda_fp16.h
+struct __nv_bfloat16;  // of cuda_bf16.h
+
+#pragma GCC visibility push(hidden)
+namespace opgraft {
+
+/// Throws where a call of CUDA's failed; the text says `what` was tried: CheckCuda(
+/// cudaMemcpyAsync(...), "copying the pivots").
+inline void CheckCuda(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  throw KernelError(std::string(what) + ": " + cudaGetErrorString(error) + " (" +
+                    cudaGetErrorName(error) + ")");
+}
+
+namespace internal {
+
+/// What CUDA calls an element type.
+template <class T>
+struct CudaElement {
+  using Type = T;
+};
+template <>
+struct CudaElement<Float16> {
+  using Type = __half;
+};
+template <>
+struct CudaElement<BFloat16> {
+  using Type = __nv_bfloat16;
+};
+template <class T>
+struct CudaElement<const T> {
+  using Type = const typename CudaElement<T>::Type;
+};
+
+}  // namespace internal
+
+/// `__half` for opgraft::Float16, `__nv_bfloat16` for opgraft::BFloat16, const or not; others are
+/// the same.
+template <class T>
+using CudaElement = typename internal::CudaElement<T>::Type;
+
+/// The elements of a tensor as CUDA knows them.
+template <class T>
+CudaElement<T>* CudaData(const DeviceTensor<T>& tensor) {
+  return reinterpret_cast<CudaElement<T>*>(tensor.data());
+}
+
+}  // namespace opgraft
+#pragma GCC visibility pop
+
+#define OPGRAFT_CUDA_TEXT_(line) #line
+#define OPGRAFT_CUDA_TEXT(line) OPGRAFT_CUDA_TEXT_(line)
+
+/// Behind a launch, `kernel<<<...>>>(...);`: throws where CUDA refused it. Does not wait for the
+/// kernel: what goes wrong while it runs is found when the run is waited for.
+#define OPGRAFT_CUDA_LAUNCHED()            \
+  ::opgraft::CheckCuda(cudaGetLastError(), \
+                       "the launch before line " OPGRAFT_CUDA_TEXT(__LINE__) " of " __FILE__)

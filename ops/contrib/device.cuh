@@ -1,0 +1,102 @@
+// What CUDA kernels share: elements as they are stored, vectors of 16 bytes, and how to launch.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <opgraft/element.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "ops/contrib/cuda.h"
+
+namespace opgraft::contrib {
+
+inline constexpr int kVectorBytes = 16;
+
+/// So many elements that are read and written at once; their address is a multiple of their size.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) Elements {
+  T of[kCount];
+};
+
+/// The type by which device code knows the elements of an interface.
+template <class T>
+struct OnDevice {
+  using Type = T;
+};
+template <>
+struct OnDevice<Float16> {
+  using Type = __half;
+};
+template <>
+struct OnDevice<BFloat16> {
+  using Type = __nv_bfloat16;
+};
+template <class T>
+using Stored = typename OnDevice<T>::Type;
+
+/// The type that a stored element is computed with.
+template <class T>
+using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+__device__ inline float Widen(float x) { return x; }
+__device__ inline double Widen(double x) { return x; }
+__device__ inline float Widen(__half x) { return __half2float(x); }
+__device__ inline float Widen(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+template <class T>
+__device__ T Narrow(Computed<T> x) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return __float2half_rn(x);
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __float2bfloat16_rn(x);
+  } else {
+    return x;
+  }
+}
+
+inline CudaError AsError(cudaError_t status) {
+  return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
+}
+
+/// Puts a kernel on the stream. There are fewer than 2^31 blocks.
+template <class... Parameters, class... Arguments>
+CudaError Launch(void (*kernel)(Parameters...), std::size_t blocks, int threads, CudaStream stream,
+                 Arguments... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream;
+  return AsError(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
+/// A run of elements in two arrays as vectors, with the rest before and after them one by one.
+struct Division {
+  std::size_t head = 0;
+  std::size_t vectors = 0;
+  /// A vector's elements. 1 where the arrays are aligned in different ways.
+  int width = 1;
+  /// One for each vector and each element of the rest.
+  std::size_t threads = 0;
+};
+
+inline Division Divide(const void* x, const void* y, std::size_t count, std::size_t size) {
+  const auto from = reinterpret_cast<std::uintptr_t>(x);
+  const auto to = reinterpret_cast<std::uintptr_t>(y);
+  Division division;
+  division.width = static_cast<int>(kVectorBytes / size);
+  if (from % kVectorBytes != to % kVectorBytes) division.width = 1;
+  if (division.width > 1) {
+    division.head = (kVectorBytes - from % kVectorBytes) % kVectorBytes / size;
+    if (division.head > count) division.head = count;
+  }
+  division.vectors = (count - division.head) / division.width;
+  division.threads = count - division.vectors * (division.width - 1);
+  return division;
+}
+
+}  // namespace opgraft::contrib

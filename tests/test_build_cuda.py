@@ -1,0 +1,303 @@
+"""`opgraft build` of sources for CUDA: by a stand-in for nvcc, and by nvcc where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from pack_workshop import SYMBOLS, Workshop, build
+
+from opgraft import _cuda_compiler, _refusals
+from opgraft._compiler import Compiler
+from opgraft._cuda_compiler import CudaCompiler
+from opgraft._errors import Error, UnavailableError
+from packs import command, exported_symbols, needed_libraries, needs_clang, run_plainly
+
+needs_nvcc = pytest.mark.skipif(
+    shutil.which("nvcc") is None, reason="nvcc is missing: install the CUDA toolkit"
+)
+
+# The declaration is compiled by the C++ compiler, the kernel by nvcc.
+DECLARATION = """
+    #include <opgraft/op.h>
+    opgraft::Status TwiceOnGpu(opgraft::Context& context, opgraft::DeviceTensor<const float> x,
+                               opgraft::DeviceTensor<float> y);
+    OPGRAFT_OP("test.build::Twice").Input<float>("x").Output<float>("y")
+        .Shape(opgraft::SameAs("x"))
+        .Cpu([](auto x, auto y) {
+          for (std::size_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
+        })
+    #ifdef OPGRAFT_CUDA
+        .Cuda(TwiceOnGpu)
+    #endif
+        ;
+"""
+KERNEL = """
+    #include <opgraft/cuda.h>
+    #ifndef OPGRAFT_CUDA
+    #error it is defined in all sources
+    #endif
+    __global__ void Twice(const float* x, float* y, std::size_t count) {
+      const std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
+      if (i < count) y[i] = 2 * x[i];
+    }
+    opgraft::Status TwiceOnGpu(opgraft::Context& context, opgraft::DeviceTensor<const float> x,
+                               opgraft::DeviceTensor<float> y) {
+      if (x.size() == 0) return opgraft::Status();
+      const auto blocks = static_cast<unsigned>((x.size() + 255) / 256);
+      Twice<<<blocks, 256, 0, context.stream()>>>(x.data(), y.data(), x.size());
+      OPGRAFT_CUDA_LAUNCHED();
+      return opgraft::Status();
+    }
+"""
+# All in one file, for several types, among them those of CUDA's own.
+WHOLE = """
+    #include <cuda_bf16.h>
+    #include <cuda_fp16.h>
+    #include <opgraft/cuda.h>
+    #include <opgraft/op.h>
+    OPGRAFT_TYPES(T, float, double, opgraft::Float16, opgraft::BFloat16);
+    template <class E>
+    __global__ void Scale(const E* x, E* y, std::size_t count, float factor) {
+      const std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
+      if (i < count) y[i] = x[i] * E(factor);
+    }
+    OPGRAFT_OP("test.build::Scale")
+        .Input<T>("x").OptionalInput<opgraft::OnHost<float>>("factor").Output<T>("y")
+        .Shape(opgraft::SameAs("x"))
+        .Cpu([](auto x, auto, auto y) {
+          for (std::size_t i = 0; i < x.size(); ++i) y[i] = 3 * x[i];
+        })
+        .Cuda([](opgraft::Context& context, auto x, auto factor, auto y) {
+          const float by = factor ? (*factor)[0] : 3;
+          const cudaStream_t stream = context.stream();
+          Scale<<<1, 256, 0, stream>>>(opgraft::CudaData(x), opgraft::CudaData(y), x.size(), by);
+          OPGRAFT_CUDA_LAUNCHED();
+        });
+"""
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(textwrap.dedent(text).lstrip())
+
+
+@needs_nvcc
+def test_a_declaration_and_its_kernel(tmp_path: Path) -> None:
+    """In files of their own; what comes of it needs no driver to be loaded."""
+    folder = tmp_path / "Größe, in m²"
+    folder.mkdir()
+    write(folder / "twice.cc", DECLARATION)
+    write(folder / "ein Häkchen.cu", KERNEL)
+    done = command("build", "--cuda-arch", "80,90", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "libtwice.so\n"), done.stderr
+    library = folder / "libtwice.so"
+    assert run_plainly(library, "Twice") == [2, 4]
+    assert exported_symbols(library) == SYMBOLS
+    assert not [name for name in needed_libraries(library) if "cuda" in name]
+    # Without the kernel for CUDA it is the same operator.
+    done = command("build", "twice.cc", "-o", "libcpu.so", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert run_plainly(folder / "libcpu.so", "Twice") == [2, 4]
+
+
+@needs_nvcc
+@pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=needs_clang)])
+def test_an_operator_in_one_file(tmp_path: Path, compiler: str) -> None:
+    write(tmp_path / "scale.cu", WHOLE)
+    warnings = ["--cuda-flag=-Werror=all-warnings", "--flag=-Wextra", "--flag=-Werror"]
+    options = ["--cuda-arch", "90", "--compiler", compiler, *warnings]
+    done = command("build", "scale.cu", *options, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "libscale.so\n"), done.stderr
+    assert run_plainly(tmp_path / "libscale.so", "Scale") == [3, 6]
+
+
+@needs_nvcc
+def test_what_nvcc_says_comes_through(tmp_path: Path) -> None:
+    write(tmp_path / "scale.cu", WHOLE.replace("opgraft::CudaData(x)", "&x[0]"))
+    done = command("build", "scale.cu", "--cuda-arch", "90", cwd=tmp_path)
+    assert done.returncode == 1
+    heading, line = done.stderr.partition("opgraft: Error: ")[2].splitlines()
+    assert heading == "scale.cu does not compile. What is wrong (more of it above):"
+    place, text = line.strip().split(": ", 1)
+    assert text.startswith("the elements of a DeviceTensor are on the GPU")
+    assert place.startswith("scale.cu:")
+
+
+SAID = """
+PACKAGE/op.h(356): error: static assertion failed with "first \\"x\\""
+      static_assert(
+      ^
+          detected during:
+            instantiation of "void CheckCuda()" at line 221 of PACKAGE/op.h
+            instantiation of "Declared::Declared(Sentence) [with T=<>]" at line 3 of a.cu
+
+PACKAGE/op.h(300): error: static assertion failed with "nobody knows where"
+      ^
+
+a.cu(9): error: static assertion failed with "of the author's own"
+a.cu(10): error: identifier "y" is undefined
+"""
+
+
+def test_what_nvcc_says() -> None:
+    assert _refusals.find(SAID.replace("PACKAGE", "/package"), "/package") == [
+        ("a.cu:3", 'first "x"'),
+        ("", "nobody knows where"),
+        ("a.cu:9", "of the author's own"),
+    ]
+
+
+# Takes nvcc's options, and has the C++ compiler that they name compile the source as C++.
+STAND_IN = """
+    #!{python}
+    import subprocess, sys
+    words = sys.argv[1:]
+    with open({calls!r}, "a") as calls:
+        print("|".join(words), file=calls)
+    if words == ["--version"]:
+        print("Cuda compilation tools, release {release}, V13.0.88")
+        sys.exit()
+    if "-dryrun" in words:
+        print('#$ LIBRARIES=  "-L/none/stubs" "-L{libraries}"', file=sys.stderr)
+        sys.exit()
+    options = []
+    while words:
+        word = words.pop(0)
+        if word == "-ccbin":
+            compiler = words.pop(0)
+        elif word == "-Xcompiler":
+            options.append(words.pop(0).replace("\\\\,", ","))
+        elif not word.startswith(("-cudart", "--threads", "-arch", "-gencode", "-G", "-fast")):
+            options.append(word)
+    place = options.index("-c")
+    options[place:place] = ["-x", "c++"]
+    sys.exit(subprocess.run([compiler, *options]).returncode)
+"""
+
+
+class Toolkit:
+    """A stand-in for CUDA's toolkit, which tells how it is called."""
+
+    def __init__(self, folder: Path, release: str = "13.0"):
+        self.libraries = folder / "lib"
+        self.libraries.mkdir(parents=True)
+        self.calls = folder / "calls"
+        self.nvcc = folder / "nvcc"
+        words = {"python": sys.executable, "calls": str(self.calls), "release": release}
+        write(self.nvcc, STAND_IN.format(**words, libraries=self.libraries))
+        self.nvcc.chmod(0o755)
+
+    def add_runtime(self) -> None:
+        subprocess.run(["ar", "rc", str(self.libraries / "libcudart_static.a")], check=True)
+
+    def compilations(self) -> list[list[str]]:
+        words = [line.split("|") for line in self.calls.read_text().splitlines()]
+        self.calls.unlink()
+        return [line for line in words if "-c" in line and "-dryrun" not in line]
+
+
+@pytest.fixture
+def toolkit(tmp_path: Path) -> Toolkit:
+    toolkit = Toolkit(tmp_path / "toolkit")
+    toolkit.add_runtime()
+    return toolkit
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    """With a source for CUDA that any compiler takes."""
+    workshop = Workshop(tmp_path, monkeypatch)
+    monkeypatch.delenv("CUDACXX", raising=False)
+    check = "#ifndef OPGRAFT_CUDA\n#error it is built with CUDA\n#endif\n"
+    (workshop.folder / "my_op.cc").write_text(f"{check}extern int value; // opgraft/op.h\n")
+    (workshop.folder / "my_op_cuda.cu").write_text(f"{check}int value = 3;\n")
+    (workshop.folder / "my_op_test.cu").write_text("#error a test\n")
+    return workshop
+
+
+def test_the_options_of_nvcc(
+    workshop: Workshop, toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ["--flag=-DSTEP=3", "--flag=-fdebug-prefix-map=/a,b=/c", "--flag=-Wl,-z,now"]
+    arguments = ["--cuda-compiler", str(toolkit.nvcc), *flags, "--cuda-flag=-fast"]
+    assert build(*arguments, "--cuda-arch", "sm_80,9.0") == 0
+    assert exported_symbols(workshop.folder / "libmy_op.so") == SYMBOLS
+    (call,) = toolkit.compilations()
+    assert call[: call.index("-ccbin") + 2] == ["-ccbin", shutil.which("g++")]
+    assert "-gencode=arch=compute_80,code=sm_80" in call
+    assert "-gencode=arch=compute_90,code=[sm_90,compute_90]" in call
+    assert {"-cudart=static", "-std=c++20", "-O2", "-DSTEP=3", "-fast"} <= set(call)
+    handed_on = {call[i + 1] for i, word in enumerate(call) if word == "-Xcompiler"}
+    prefix = "-fdebug-prefix-map=/a\\,b=/c"
+    assert {"-Wall", "-fPIC", "-fvisibility=hidden", prefix} <= handed_on
+    assert not [word for word in call if "-z" in word]
+
+    monkeypatch.setenv("CUDACXX", "none")  # which is not asked then
+    assert build(*arguments, "--debug") == 0
+    (call,) = toolkit.compilations()
+    assert {"-arch=all-major", "-O0", "-g", "-G"} <= set(call)
+    monkeypatch.setenv("CUDACXX", str(toolkit.nvcc))
+    assert build("--cuda-arch=native") == 0
+    (call,) = toolkit.compilations()
+    assert "-arch=native" in call
+
+
+def test_no_source_for_cuda_no_nvcc(workshop: Workshop, toolkit: Toolkit) -> None:
+    """And the sources know it."""
+    assert build("my_op.cc", "--cuda-compiler", toolkit.nvcc) == 1
+    (workshop.folder / "my_op.cc").write_text("int value;\n")
+    assert build("my_op.cc", "--cuda-compiler", toolkit.nvcc) == 0
+    assert not toolkit.calls.exists()
+
+
+def test_a_launcher_of_the_compiler(toolkit: Toolkit) -> None:
+    """nvcc wants the compiler itself."""
+    path = shutil.which("g++")
+    assert path is not None
+    source = Path("none.cu")
+    host = Compiler(("/usr/bin/ccache", "g++", "-DX"), "")
+    CudaCompiler((str(toolkit.nvcc),), host).run("-c", source)
+    (call,) = toolkit.compilations()
+    assert call[:2] == ["-ccbin", path]
+
+
+def test_without_nvcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    host = Compiler.find()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDACXX", raising=False)
+    monkeypatch.setattr(_cuda_compiler, "_USUAL_PLACE", str(tmp_path / "nvcc"))
+
+    def refusal(given: str | None = None) -> str:
+        with pytest.raises(UnavailableError) as error:
+            CudaCompiler.find(given, host, [Path("a.cu"), Path("b.cu")])
+        return str(error.value)
+
+    said = refusal()
+    assert said.startswith("a.cu, b.cu needs nvcc, which is neither on the path nor at ")
+    assert "install the CUDA toolkit" in said
+    assert "leave the .cu out" in said
+    assert "'nv', which --cuda-compiler names, for a.cu, b.cu" in refusal("nv")
+    monkeypatch.setenv("CUDACXX", "nvcc-99")
+    assert "'nvcc-99', which the variable CUDACXX names" in refusal()
+
+
+def test_a_toolkit_that_will_not_do(tmp_path: Path) -> None:
+    host = Compiler.find()
+    old = Toolkit(tmp_path / "old", "11.8")
+    with pytest.raises(UnavailableError, match=r"is of CUDA 11, which does not compile C\+\+20"):
+        CudaCompiler.find(str(old.nvcc), host, [])
+    with pytest.raises(UnavailableError, match="'/bin/echo' is no nvcc: nvcc 12 or newer"):
+        CudaCompiler.find("/bin/echo", host, [])
+    bare = Toolkit(tmp_path / "bare")
+    with pytest.raises(UnavailableError, match="has no libcudart_static.a in /none/stubs, "):
+        CudaCompiler.find(str(bare.nvcc), host, []).link_options()
+
+
+@pytest.mark.parametrize("given", ["8", "80;90", "compute_80", "80,", "-90"])
+def test_architectures_that_are_none(toolkit: Toolkit, given: str) -> None:
+    with pytest.raises(Error, match="--cuda-arch is '"):
+        CudaCompiler((str(toolkit.nvcc),), Compiler.find()).options([], given)
