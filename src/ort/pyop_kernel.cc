@@ -108,15 +108,12 @@ Status FindGpu(const Runtime& runtime, const OrtKernelInfo* info, const pyop::Sp
     *gpu = std::make_unique<ProviderGpu>(provider);
     return Status();
   }
-  std::string text = spec.Who() + ": it runs on a GPU, but this session runs it on the CPU. ";
-  if (runtime.version < kOldestCudaRuntime) {
-    text += "GPUs need ONNX Runtime 1.24 or newer, this one is older";
-  } else {
-    text += std::string("To mend it: open the session with the execution provider ") +
-            kCudaProvider + " first, opgraft.InferenceSession(model, providers=[\"" +
-            kCudaProvider + "\", \"CPUExecutionProvider\"]), on a machine with a GPU";
-  }
-  return Status::Unavailable(text);
+  return Status::Unavailable(
+      spec.Who() +
+      ": it runs on GPUs alone, and this session would run it on the CPU. To mend it: " +
+      (runtime.version < kOldestCudaRuntime ? "install ONNX Runtime 1.24 or newer, then " : "") +
+      "in Python providers=['OpgraftCUDA', 'CPUExecutionProvider'], in this order, in C++ "
+      "opgraft::UseCuda");
 }
 
 /// The tensors of one run. What it needs to know of them fits into itself, but for odd cases.
