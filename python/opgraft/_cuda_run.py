@@ -49,13 +49,16 @@ class OnStream:
             given.add_run_config_entry(_STREAM_ENTRY, stream_entry(stream))
             return given
         own = self._own
-        known = getattr(own, "stream", None)
-        if stream is not known and stream != known:
+        if getattr(own, "stream", None) is stream:  # torch's streams are equal to None
+            return own.options
+        entry = stream_entry(stream)
+        if getattr(own, "entry", None) != entry:
             options = onnxruntime.RunOptions()
-            options.add_run_config_entry(_STREAM_ENTRY, stream_entry(stream))
+            options.add_run_config_entry(_STREAM_ENTRY, entry)
             # The runtime looks for this one by raising an exception where it is absent: 80 µs.
             options.add_run_config_entry("gpu_graph_id", "-1")
-            own.stream, own.options = stream, options
+            own.entry, own.options = entry, options
+        own.stream = stream
         return own.options
 
 

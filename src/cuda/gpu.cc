@@ -12,6 +12,7 @@ namespace {
 constexpr int kMemoryPoolsAttribute = 115;  // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
 constexpr int kReleaseThreshold = 4;        // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
 constexpr unsigned kPortable = 1;           // CU_MEMHOSTALLOC_PORTABLE: for all GPUs
+constexpr int kRelaxed = 2;                 // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr unsigned kBlocking = 0;           // CU_STREAM_DEFAULT
 constexpr KnownStream kDefaultStream;
 
@@ -161,8 +162,12 @@ bool Gpu::TryToFree(void* memory, const Owner& owner) const {
   // Recorded, it would be given back whenever the graph runs, and the recording would fail.
   if (mode == Mode::kWaits || (mode == Mode::kRecords && !owner.is_recorded)) return false;
   if (owner.is_shared) static_cast<void>(driver_.CtxSynchronize());
+  // Else a graph that this thread records, or another one, would be lost.
+  int capture_mode = kRelaxed;
+  static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&capture_mode));
   // An error is of no use: memory of a graph that was never run is the graph's.
   static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
+  static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&capture_mode));
   return true;
 }
 

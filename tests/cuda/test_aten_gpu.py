@@ -85,7 +85,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     ),
     # without a kernel for CUDA, or with one that believes its arguments
     "histogram": (A.histogram.bin_ct, [x(100)], {"bins": 10}),
-    "lanczos": (A._upsample_lanczos2d_aa.default, [x(1, 1, 6, 6), [3, 3], False]),
     "binary_cross_entropy": (A.binary_cross_entropy.default, [torch.rand(9), torch.rand(9)]),
 }
 
