@@ -131,7 +131,7 @@ void CheckLarge(std::size_t n, std::size_t count, double* worst,
   Require(invert(from.data(), to.data(), n, count, scratch.get(), nullptr), "InverseCuda");
   const auto inverses = to.Read();
   from.Read();
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; i += count > 10 ? count / 10 - 1 : 1) {
     const double residual = Residual(&matrices[i * n * n], &inverses[i * n * n], n);
     if (!(residual <= 1)) Fail("Inverse of %s, n %zu, %zu: %g", kNameOf<T>, n, i, residual);
     *worst = std::max(*worst, residual);
