@@ -5,7 +5,6 @@ The bridge makes them by DLPack, over the runtime's memory, and asks here for th
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol
@@ -129,7 +128,7 @@ class _CuPy:
             raise _Unfit(f"CuPy {cupy.__version__} sees no GPU {gpu}")
         self._cupy = cupy
         self._gpu = gpu
-        self._streams: dict[int, Any] = {0: cupy.cuda.Stream.null}
+        self._streams: dict[int, Any] = {}
         self.array = cupy.ndarray
         self.from_dlpack = cupy.from_dlpack
         self.how_to_move = f"make it on GPU {gpu}"
@@ -143,12 +142,7 @@ class _CuPy:
     def on_stream(self, address: int) -> AbstractContextManager[Any]:
         stream = self._streams.get(address)
         if stream is None:
-            make = getattr(self._cupy.cuda.Stream, "from_external", None)
-            if make is None:  # before CuPy 14
-                stream = self._cupy.cuda.ExternalStream(address, self._gpu)
-            else:
-                stream = make(_Stream(address))
-            self._streams[address] = stream
+            stream = self._streams[address] = cupy_stream(self._cupy, address, self._gpu)
         return stream  # type: ignore[no-any-return]
 
     def is_plain(self, array: Any) -> bool:
@@ -162,6 +156,15 @@ class _CuPy:
 
     def describe(self, array: Any) -> str:
         return _text(array.dtype, "cupy.ndarray", array.shape, f" on GPU {array.device.id}")
+
+
+def cupy_stream(cupy: Any, address: int, gpu: int) -> Any:
+    """CuPy's object for a stream, which is its current one while it is entered."""
+    if address == 0:
+        return cupy.cuda.Stream.null
+    if hasattr(cupy.cuda.Stream, "from_external"):
+        return cupy.cuda.Stream.from_external(_Stream(address))
+    return cupy.cuda.ExternalStream(address, gpu)  # before CuPy 14
 
 
 class _Stream:

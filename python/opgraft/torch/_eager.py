@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from opgraft import _pyop
-from opgraft.torch import _batch, _fake, _gradient, _private
+from opgraft import _declare, _pyop
+from opgraft.torch import _batch, _fake, _gradient, _on_gpu, _private
 
 if TYPE_CHECKING:
     from opgraft.torch._operators import TorchOperator
@@ -42,6 +42,8 @@ def install(operator: TorchOperator) -> None:
     run = _pyop.TorchKernel(operator.schema.full_name, not operator.schema.module, read)
     begin = run.otherwise(_gradient.make(operator))
     operator.kernel = run
+    if operator.schema.module and _declare.find(operator.schema.full_name).on_gpu:
+        run, begin = _on_gpu.make(operator), _gradient.make(operator)
     library, local = operator.library, operator.qualified.partition("::")[2]
     # For every device: what is not the CPU's is refused by the kernel, which says what to do.
     library.impl(local, run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
