@@ -70,9 +70,7 @@ def _call(
     try:
         result = function(*arrays, **extra)
     except Exception as error:
-        raise PyOpError(
-            f"{name}: the operator raised {type(error).__name__}: {error}"
-        ) from error
+        raise PyOpError(f"{name}: the operator raised {type(error).__name__}: {error}") from error
     if extra and result is None:
         result = extra["out"]
     results = list(result) if isinstance(result, (tuple, list)) else [result]
