@@ -204,7 +204,9 @@ class _Reader:
         if self.signature.arrays not in ("", library):
             raise self.refuse(f"its arrays are of {self.signature.arrays} and of {library}")
         self.signature.arrays = library
-        return np.ndarray[Any, np.dtype[types_within[0]]] if types_within else np.ndarray
+        if not types_within:
+            return np.ndarray
+        return types.GenericAlias(np.ndarray, (Any, types.GenericAlias(np.dtype, types_within[:1])))
 
     # Parameters.
 
@@ -373,9 +375,7 @@ def _hints(
     include_extras: bool = False,
 ) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(
-            function, localns=dict(scope), include_extras=include_extras
-        )
+        return typing.get_type_hints(function, localns=dict(scope), include_extras=include_extras)
     except Exception as error:
         raise reader.refuse(f"its annotations cannot be read: {error}") from error
 

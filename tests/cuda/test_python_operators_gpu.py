@@ -127,7 +127,6 @@ def test_results_of_all_layouts() -> None:
         "a parameter": lambda x: torch.nn.Parameter(x.T + 1),
     }
     for name, make in results.items():
-
         function = make
 
         @opgraft.op("my::Layout", device="cuda", shape=lambda x: x[::-1])
@@ -417,7 +416,9 @@ def test_out_that_is_changed() -> None:
 def test_in_eager_mode() -> None:
     import opgraft.torch
 
-    @opgraft.op("my::Doubles", device="cuda", shape=lambda x: x, backward=lambda gradient: 2 * gradient)
+    @opgraft.op(
+        "my::Doubles", device="cuda", shape=lambda x: x, backward=lambda gradient: 2 * gradient
+    )
     def doubles(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
         return torch.add(x, x, out=out)
 
