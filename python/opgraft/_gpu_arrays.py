@@ -5,9 +5,10 @@ The bridge makes them by DLPack, over the runtime's memory, and asks here for th
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from opgraft import _declare
 
@@ -41,7 +42,7 @@ class Library(Protocol):
     def describe(self, array: Any) -> str: ...
 
 
-class _OnTorchStream:
+class _OnTorchStream(AbstractContextManager[None]):
     """As `torch.cuda.stream`, at a part of its cost."""
 
     __slots__ = ("_before", "_cuda", "_gpu", "_stream")
@@ -59,11 +60,14 @@ class _OnTorchStream:
 
 class _Torch:
     name = "torch.Tensor"
+    array: type
+    from_dlpack: Callable[[Any], Any]
     how_to_copy = "x.clone()"
     how_to_be_plain = "return a dense tensor, value.to_dense()"
 
     def __init__(self, gpu: int) -> None:
         import torch
+        import torch.utils.dlpack
 
         if not torch.cuda.is_available():
             raise _Unfit(
@@ -76,8 +80,8 @@ class _Torch:
         self._streams: dict[int, Any] = {}
         self._plain = (torch.Tensor, torch.nn.Parameter)
         self.array = torch.Tensor
-        self.exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-        self.from_dlpack = torch.from_dlpack
+        self.exchange: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+        self.from_dlpack = torch.utils.dlpack.from_dlpack
         self.how_to_move = (
             f"make it on the device of the inputs (device=x.device), or value.to('cuda:{gpu}')"
         )
@@ -88,7 +92,7 @@ class _Torch:
     def current_stream(self) -> int:
         return int(self._torch.cuda.current_stream(self._gpu).cuda_stream)
 
-    def on_stream(self, address: int) -> _OnTorchStream:
+    def on_stream(self, address: int) -> AbstractContextManager[Any]:
         cuda = self._torch.cuda
         stream = self._streams.get(address)
         if stream is None:
@@ -117,19 +121,18 @@ class _Torch:
 
 class _CuPy:
     name = "cupy.ndarray"
-    exchange = None
+    exchange: Any = None
     how_to_copy = "x.copy()"
     how_to_be_plain = "return a plain array, cupy.ascontiguousarray(value)"
 
     def __init__(self, gpu: int) -> None:
-        import cupy
-
+        cupy = importlib.import_module("cupy")
         if gpu >= cupy.cuda.runtime.getDeviceCount():
             raise _Unfit(f"CuPy {cupy.__version__} sees no GPU {gpu}")
         self._cupy = cupy
         self._gpu = gpu
         self._streams: dict[int, Any] = {}
-        self.array = cupy.ndarray
+        self.array: type = cupy.ndarray
         self.from_dlpack = cupy.from_dlpack
         self.how_to_move = f"make it on GPU {gpu}"
 

@@ -1,11 +1,13 @@
-"""`@opgraft.op(..., device="cuda")` where there is no GPU: what can be declared, and what is said of
-it wherever it cannot run."""
+"""`@opgraft.op(..., device="cuda")` where there is no GPU: what can be declared, and what is said
+wherever it cannot run."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import ml_dtypes
@@ -36,7 +38,9 @@ def names(operator: _declare.Operator) -> list[list[str]]:
     by_number = {number: name for name, number in ELEMENT_TYPES.items()}
     signature = operator.signature
     return [
-        ["any"] if (found := signature.types[one.type][0]) == GPU_TYPES else [by_number[n] for n in found]
+        ["any"]
+        if (found := signature.types[one.type][0]) == GPU_TYPES
+        else [by_number[n] for n in found]
         for one in (*signature.inputs, *signature.outputs)
     ]
 
@@ -138,7 +142,7 @@ def half(x: Half) -> Half:
         (half, {"arrays": "cupy"}, "arrays='cupy', but its annotations are of torch"),
         (half, {"arrays": "jax"}, "expected arrays to be 'torch' or 'cupy', not 'jax'"),
         (half, {"device": "gpu"}, "expected device to be 'cpu' or 'cuda', not 'gpu'"),
-        (half, {"device": "cpu"}, "is annotated as .*Tensor.*, or device=\"cuda\" for arrays on a"),
+        (half, {"device": "cpu"}, 'is annotated as .*Tensor.*, or device="cuda" for arrays on a'),
         (
             half,
             {"device": "cpu", "arrays": "torch"},
@@ -178,7 +182,9 @@ def test_strings_of_an_operator_that_takes_any_type() -> None:
         return x
 
     declare(any_type)
-    with pytest.raises(opgraft.ModelError, match="input 0, 'x', is string, expected one of float32, "):
+    with pytest.raises(
+        opgraft.ModelError, match="input 0, 'x', is string, expected one of float32, "
+    ):
         opgraft.prepare(model("y = my.Declared(x)", "string[n] x", "string[n] y"))
 
 
@@ -223,7 +229,9 @@ def test_torch_says_that_it_needs_a_gpu() -> None:
         half
     )
     x = torch.ones(2, dtype=torch.float16)
-    message = r"my::InTorch runs on GPUs alone .*input 0 is on the device cpu. To mend it: x.cuda\(\)"
+    message = (
+        r"my::InTorch runs on GPUs alone .*input 0 is on the device cpu. To mend it: x.cuda\(\)"
+    )
     for given in (x, x.clone().requires_grad_()):
         with pytest.raises(opgraft.Error, match=message):
             torch.ops.my.InTorch(given)
@@ -246,3 +254,12 @@ def test_declared_again_for_the_other_device() -> None:
             torch.ops.my.Again(x)
         opgraft.op("my::Again")(on_host)
         assert torch.equal(torch.ops.my.Again(x), x + 1)
+
+
+def test_the_guide() -> None:
+    """The declarations of docs/declaring.md."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "declaring.md").read_text()
+    declarations, *_ = re.findall(r"```py\n(.*?)```", page, re.S)
+    exec(declarations, {"opgraft": opgraft, "__name__": "guide"})
+    assert names(_declare.find("mylibrary::Swish")) == [["any"], ["any"]]
+    assert names(_declare.find("mylibrary::Mask")) == [["bfloat16"], ["bool"]]

@@ -82,9 +82,7 @@ def test_results(adds: None) -> None:
 
 
 @pytest.mark.parametrize(("body", "copies"), [("y = my.Add(x)", 0), ("y = my.Next(x)", 1)])
-def test_no_byte_goes_through_the_host(
-    adds: None, gpu: FakeGpu, body: str, copies: int
-) -> None:
+def test_no_byte_goes_through_the_host(adds: None, gpu: FakeGpu, body: str, copies: int) -> None:
     one = session(body)
     one.run(None, {"x": X})
     x, y = on_gpu(X), on_gpu(np.zeros_like(X))
@@ -246,9 +244,7 @@ def test_absent_inputs_lists_and_attributes(op: Callable[..., Any], stand_in: An
         def __init__(self, *, factor: float = 2.0) -> None:
             self.factor = factor
 
-        def compute(
-            self, x: np.ndarray, bias: np.ndarray | None = None
-        ) -> np.ndarray:
+        def compute(self, x: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
             y = stand_in.empty(x.shape, x.dtype)
             given = [x] if bias is None else [x, bias]
             factor = np.float32(self.factor)
@@ -262,9 +258,7 @@ def test_absent_inputs_lists_and_attributes(op: Callable[..., Any], stand_in: An
         return y
 
     one = session("a = my.Sum<factor = 3.0>(x) b = my.Sum(x, a) y = my.Concat(a, b, x)")
-    np.testing.assert_array_equal(
-        one.run(None, {"x": X})[0], np.concatenate([X * 3, X * 8, X])
-    )
+    np.testing.assert_array_equal(one.run(None, {"x": X})[0], np.concatenate([X * 3, X * 8, X]))
 
 
 def test_beside_operators_of_the_cpu(adds: None) -> None:

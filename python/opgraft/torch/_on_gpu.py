@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.utils.dlpack
 
 from opgraft import _declare
 from opgraft._errors import Error, PyOpError
@@ -150,11 +152,7 @@ class _Arrays:
     """Tensors as what the operator takes, and back."""
 
     def __init__(self, name: str) -> None:
-        self._cupy: Any = None
-        if name == "cupy":
-            import cupy
-
-            self._cupy = cupy
+        self._cupy: Any = importlib.import_module("cupy") if name == "cupy" else None
 
     def on_stream_of(self, device: torch.device) -> AbstractContextManager[Any]:
         """On torch's current stream."""
@@ -175,4 +173,4 @@ class _Arrays:
 
     def take(self, array: Any) -> Any:
         is_cupys = self._cupy is not None and isinstance(array, self._cupy.ndarray)
-        return torch.from_dlpack(array) if is_cupys else array
+        return torch.utils.dlpack.from_dlpack(array) if is_cupys else array
