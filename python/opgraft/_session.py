@@ -277,7 +277,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             if run_options is not None or getattr(iobinding, "_session", None) is not self._sess:
                 return _run_with_iobinding(self, iobinding, options)
             # What onnxruntime checks of other options, for a microsecond, cannot be in ours.
-            return self._sess.run_with_iobinding(iobinding._iobinding, options)
+            bound: Any = self._sess
+            return bound.run_with_iobinding(iobinding._iobinding, options)
         except Exception as error:
             translated = translate(error)
             if translated is None:
