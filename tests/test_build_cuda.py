@@ -15,11 +15,7 @@ from opgraft import _cuda_compiler, _refusals
 from opgraft._compiler import Compiler
 from opgraft._cuda_compiler import CudaCompiler
 from opgraft._errors import Error, UnavailableError
-from packs import command, exported_symbols, needed_libraries, needs_clang, run_plainly
-
-needs_nvcc = pytest.mark.skipif(
-    shutil.which("nvcc") is None, reason="nvcc is missing: install the CUDA toolkit"
-)
+from packs import command, exported_symbols, needed_libraries, needs_clang, needs_nvcc, run_plainly
 
 # The declaration is compiled by the C++ compiler, the kernel by nvcc.
 DECLARATION = """
