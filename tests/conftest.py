@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import fake_gpu as fake
 import numpy as np
 import onnx
 import onnx.parser
@@ -43,6 +46,18 @@ takes_float4 = pytest.mark.skipif(
 )
 
 Write = Callable[..., str]  # what the fixture write_module gives
+
+
+class _FilesAlone(FileFinder):
+    """Finds the modules of a folder, and not its folders: tests/torch is not torch."""
+
+    def find_spec(self, name: str, target: Any = None) -> Any:
+        found = super().find_spec(name, target)
+        return None if found is None or found.loader is None else found
+
+
+HERE = str(Path(__file__).parent)
+sys.path_importer_cache[HERE] = _FilesAlone(HERE, (SourceFileLoader, SOURCE_SUFFIXES))
 
 DOUBLE = """
     class Op:
@@ -222,3 +237,13 @@ def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert done.returncode == 0, done.stdout + done.stderr
     (build / "said.txt").write_text(done.stdout)
     return build
+
+
+@pytest.fixture
+def fake_gpu() -> Iterator[fake.FakeGpu]:
+    """The fake driver of CUDA, in this process. A test gives back all the memory that it takes."""
+    gpu = fake.start()
+    before = gpu.used()
+    yield gpu
+    gc.collect()
+    assert gpu.used() == before

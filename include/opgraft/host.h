@@ -24,6 +24,8 @@ int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment,
                            const char* allow, const char* prefer, OrtSession** session,
                            char** text);
 int opgraft_load(const char* path, char** text);
+int opgraft_use_cuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSessionOptions* options,
+                     int gpu, char** text);
 int opgraft_import(const char* module, char** text);
 void opgraft_free(char* text);
 }
@@ -105,6 +107,21 @@ inline Status CreateSessionFromArray(const OrtApiBase* runtime, const OrtEnv* en
   const std::string prefer = internal::Join(allowed.prefer);
   const int kind = opgraft_create_session(runtime, environment, nullptr, model, size, options,
                                           allow.c_str(), prefer.c_str(), session, &text);
+  return internal::TakeStatus(kind, text);
+}
+
+/// Has sessions with these options run on a GPU what has a kernel for one, with ONNX Runtime 1.24
+/// and newer; the rest stays on the CPU. `gpu` is its number among those that CUDA sees. To be
+/// called before the options are used, once for them. An UnavailableError says why there is no GPU:
+/// the options are as they were then, and the program may go on with the CPU.
+///
+/// A run is over when its work is done, unless its OrtRunOptions name a stream of CUDA's, by the
+/// entry "opgraft.cuda.stream" with its address as a decimal number: then it is over when all its
+/// work is on that stream.
+inline Status UseCuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSessionOptions* options,
+                      int gpu = 0) {
+  char* text = nullptr;
+  const int kind = opgraft_use_cuda(runtime, environment, options, gpu, &text);
   return internal::TakeStatus(kind, text);
 }
 

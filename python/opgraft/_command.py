@@ -73,6 +73,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_packs(run)
     run.add_argument(
+        "--gpu",
+        metavar="NUMBER",
+        help="run on this GPU, from 0 on, what has a kernel for GPUs",
+    )
+    run.add_argument(
         "--host",
         choices=["python", "cpp"],
         default="python",

@@ -38,6 +38,8 @@ class Operator:
     rule: Rule | None
     copy_inputs: bool
     implementation: Callable[..., Any]  # the function, or the class
+    on_gpu: bool = False
+    arrays: str = ""  # of one on a GPU, the library: "torch" or "cupy"
     torch_name: str = ""  # "aten::linalg_inv, aten::inverse": what it can stand for in torch
     backward: Backward | None = None
 
@@ -65,6 +67,12 @@ class Operator:
 
     def run(self, inputs: Sequence[Any], given: Mapping[str, Any], outputs: int) -> tuple[Any, ...]:
         """Runs it on arrays, without a runtime; an input that is absent is None."""
+        if self.on_gpu:
+            raise Error(
+                f"{self.full_name} runs on a GPU (device=\"cuda\"), not on NumPy arrays. To mend "
+                "it: run it in a session, opgraft.InferenceSession(model, "
+                'providers=["OpgraftCUDA", "CPUExecutionProvider"])'
+            )
         absent = [None] * (_required(self.signature.inputs) - len(inputs))
         inputs = [*inputs, *absent]
         extra: dict[str, Any] = {}
@@ -117,6 +125,8 @@ def op(
     *,
     shape: Callable[..., Any] | None = None,
     copy_inputs: bool = False,
+    device: str = "cpu",
+    arrays: str | None = None,
     torch: str | Sequence[str] = (),
     backward: Callable[..., Any] | None = None,
 ) -> Callable[[_Declared], _Declared]:
@@ -131,6 +141,11 @@ def op(
     output, or to a tuple of them. With it the function may have a keyword parameter `out`, and
     write its result straight into the runtime's memory. `copy_inputs` makes every input a copy that
     may be kept and written to.
+
+    With `device="cuda"` it runs on a GPU, in sessions with the provider OpgraftCUDA, and on nothing
+    else. It takes and gives arrays there, of torch, or of CuPy with `arrays="cupy"`; annotations
+    may name them too, `torch.Tensor` for any type, `Annotated[torch.Tensor, torch.float16]` for
+    one.
 
     With `opgraft.torch` imported, it is an operator of torch's too. `torch` is the name, or
     names, of operators of torch's own that it can stand for in exported models, such as
@@ -151,6 +166,7 @@ def op(
         raise Error(f"{name} cannot be declared: a node called PyOp names the class that it runs")
     if shape is not None and not callable(shape):
         raise Error(f"{name}: expected shape to be a function of the inputs' shapes, not {shape!r}")
+    on_gpu = _is_on_gpu(name, device, arrays)
     torch_names: list[Any] = list(torch) if isinstance(torch, (list, tuple)) else [torch]
     for one in torch_names:
         if not isinstance(one, str) or not _TORCH_NAME.fullmatch(one):
@@ -162,7 +178,11 @@ def op(
     scope = sys._getframe(1).f_locals
 
     def declare(implementation: _Declared) -> _Declared:
-        signature = _read(implementation, name, scope)
+        signature = _read(implementation, name, scope, on_gpu)
+        if arrays is not None and signature.arrays not in ("", arrays):
+            raise Error(
+                f"{name}: arrays={arrays!r}, but its annotations are of {signature.arrays}"
+            )
         rule = None
         if shape is not None:
             rule = Rule(
@@ -185,6 +205,8 @@ def op(
             rule=rule,
             copy_inputs=copy_inputs,
             implementation=implementation,
+            on_gpu=on_gpu,
+            arrays=(arrays or signature.arrays or "torch") if on_gpu else "",
             torch_name=", ".join(torch_names),
             backward=None if backward is None else read_backward(name, backward, signature),
         )
@@ -194,18 +216,32 @@ def op(
     return declare
 
 
+def _is_on_gpu(name: str, device: str, arrays: str | None) -> bool:
+    if device not in ("cpu", "cuda"):
+        raise Error(f"{name}: expected device to be 'cpu' or 'cuda', not {device!r}")
+    if arrays is None:
+        return device == "cuda"
+    if device == "cpu":
+        raise Error(f'{name}: arrays={arrays!r} is for operators on a GPU, device="cuda"')
+    from opgraft._gpu_arrays import LIBRARIES
+
+    if arrays not in LIBRARIES:
+        raise Error(f"{name}: expected arrays to be 'torch' or 'cupy', not {arrays!r}")
+    return True
+
+
 def _read(
-    implementation: Callable[..., Any], name: str, scope: Mapping[str, Any]
+    implementation: Callable[..., Any], name: str, scope: Mapping[str, Any], on_gpu: bool
 ) -> _signature.Signature:
     if not isinstance(implementation, type):
         if not callable(implementation):
             raise Error(f"{name}: expected a function or a class, not {implementation!r}")
-        return _signature.read(implementation, name, scope, is_method=False)
+        return _signature.read(implementation, name, scope, is_method=False, on_gpu=on_gpu)
     compute = getattr(implementation, "compute", None)
     if not callable(compute):
         raise Error(f"{name}: the class {implementation.__name__} has no method 'compute'")
     is_method = isinstance(inspect.getattr_static(implementation, "compute"), FunctionType)
-    signature = _signature.read(compute, name, scope, is_method=is_method)
+    signature = _signature.read(compute, name, scope, is_method=is_method, on_gpu=on_gpu)
     if signature.attributes:
         raise Error(
             f"{name}: '{signature.attributes[0].name}' is a keyword-only parameter of compute; "
@@ -267,6 +303,7 @@ def _register(operator: Operator) -> None:
         types=signature.types,
         attributes=[(one.name, one.kind, one.is_required) for one in signature.attributes],
         has_shape_rule=operator.rule is not None,
+        on_gpu=operator.on_gpu,
     )
     _operators[operator.full_name] = operator
     when_imported("onnx", _tell_onnx)

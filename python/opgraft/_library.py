@@ -21,6 +21,11 @@ def library_path() -> str:
     return str(_PACKAGE / "lib" / "libopgraft.so")
 
 
+def cuda_library_path() -> str:
+    """The path of libopgraft_cuda.so, the execution provider for GPUs."""
+    return str(_PACKAGE / "lib" / "libopgraft_cuda.so")
+
+
 def get_include() -> str:
     """The folder to be searched for `#include <opgraft/host.h>`.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from opgraft._errors import Error
+from opgraft._errors import Error, UnavailableError
 from opgraft._library import runner_path, runtime_library
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def _run_in_python(
     import onnxruntime
 
     from opgraft import _packs
+    from opgraft._cuda import PROVIDER, find_problem
     from opgraft._session import InferenceSession
 
     sys.path.append(os.getcwd())
@@ -57,10 +58,16 @@ def _run_in_python(
     session_options.log_severity_level = _ONLY_FATAL
     for pack in options.packs:
         _packs.load(pack)
+    providers: list[Any] | None = None
+    if options.gpu is not None:
+        if problem := find_problem():
+            raise UnavailableError(f"{PROVIDER} is not to be had: {problem}")
+        providers = [(PROVIDER, {"device_id": options.gpu}), "CPUExecutionProvider"]
     with _runtime_errors():
         session = InferenceSession(
             options.model,
             session_options,
+            providers,
             allow=options.allow,
             imports=options.imports,
             prefer=options.prefer,
@@ -76,8 +83,12 @@ def _run_in_python(
         results = session.run(names, values)
     for name, value in zip(names, results, strict=True):
         print(f"{name} {_format(value)}")
-        if name in outputs:
-            _save(outputs[name], value)
+    for name, value in zip(names, results, strict=True):
+        if name not in outputs:
+            continue
+        if not hasattr(value, "dtype"):
+            raise Error(f"--output {name}: it is no tensor, and .npy files hold no others")
+        _save(outputs[name], value)
     return 0
 
 
@@ -162,8 +173,10 @@ def _check_inputs(
             )
 
 
-def _format(value: np.ndarray) -> str:
+def _format(value: Any) -> str:
     """As opgraft-run prints it: type, shape, and the first elements to full precision."""
+    if not hasattr(value, "dtype"):  # a sequence or a map
+        return "is no tensor, and not shown"
     shape = ", ".join(str(size) for size in value.shape)
     elements = [_format_element(element) for element in value.flat[:_MOST_PRINTED]]
     more = " ..." if value.size > _MOST_PRINTED else ""
@@ -187,6 +200,7 @@ def _run_in_cpp(options: argparse.Namespace) -> int:
     given = {"allow": options.allow, "import": options.imports}
     given |= {"pack": options.packs, "prefer": options.prefer}
     given |= {"input": options.input, "output": options.output}
+    given |= {"gpu": [] if options.gpu is None else [options.gpu]}
     for option, entries in given.items():
         for entry in entries:
             command += [f"--{option}", entry]

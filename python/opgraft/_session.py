@@ -6,12 +6,13 @@ import atexit
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft import _pyop
+from opgraft._cuda import Chosen
 from opgraft._errors import (
     Error,
     ModelError,
@@ -27,7 +28,11 @@ from opgraft._prepare import Model, prepare_to_open
 from opgraft._pyop import may_be_swapped
 from opgraft._tensors import Exchange
 
+if TYPE_CHECKING:
+    from opgraft._cuda_run import Arrays
+
 _run = onnxruntime.InferenceSession.run
+_run_with_iobinding = onnxruntime.InferenceSession.run_with_iobinding
 _enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
 # Python ends the daemon threads that it meets at its exit, in the midst of ONNX Runtime too.
 atexit.register(_pyop.close_gate)
@@ -191,18 +196,24 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         has_data = prepared.has_external_data or self._check_unchanged is not None
         self._folder = prepared.folder if prepared.path is None and has_data else None
         self._shares_options = sess_options is not None
+        chosen = Chosen(providers, provider_options, options)
         with self._external_data(options):
             _call(
                 super().__init__,
                 prepared.bytes if prepared.path is None else prepared.path,
                 options,
-                providers,
-                provider_options,
+                chosen.providers,
+                chosen.provider_options,
                 otherwise=_refusal,
                 **kwargs,
             )
         self._exchange = Exchange(self)
         self._needs_help = self._exchange.is_needed
+        self._arrays: Arrays | None = None
+        if chosen.gpu is not None:
+            from opgraft import _cuda_run
+
+            self._arrays = _cuda_run.Arrays(self, chosen.gpu)
 
     @contextmanager
     def _external_data(self, options: onnxruntime.SessionOptions) -> Iterator[None]:
@@ -230,10 +241,20 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         with self._external_data(self._sess_options_initial):
             _call(super().set_providers, *arguments, **named)
 
-    def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
+    def run(
+        self, output_names: Any, input_feed: Any, run_options: Any = None, *, stream: Any = None
+    ) -> Any:
         # As _call and super(), without their cost.
         try:
             _enter_run()
+            if self._arrays is not None:
+                library = self._arrays.find(input_feed)
+                if library is not None:
+                    return self._arrays.run(
+                        self, library, output_names, input_feed, run_options, stream
+                    )
+            if stream is not None:
+                run_options = self._on_stream(stream, run_options)
             if self._needs_help or may_be_swapped(input_feed):
                 return self._exchange.run(self, output_names, input_feed, run_options)
             return _run(self, output_names, input_feed, run_options)
@@ -245,8 +266,32 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         finally:
             _leave_run()
 
-    def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> Any:
-        return _call(super().run_with_iobinding, iobinding, run_options)
+    def run_with_iobinding(
+        self, iobinding: Any, run_options: Any = None, *, stream: Any = None
+    ) -> Any:
+        try:
+            _enter_run()
+            if stream is not None:
+                run_options = self._on_stream(stream, run_options)
+            return _run_with_iobinding(self, iobinding, run_options)
+        except Exception as error:
+            translated = translate(error)
+            if translated is None:
+                raise
+            raise translated from translated.__cause__
+        finally:
+            _leave_run()
+
+    def _on_stream(self, stream: Any, run_options: Any) -> Any:
+        """The options of a run that is to be on a stream."""
+        if stream is None:
+            return run_options
+        if self._arrays is None:
+            raise Error(
+                "stream: this session has no GPU. To mend it: "
+                "providers=['OpgraftCUDA', 'CPUExecutionProvider']"
+            )
+        return self._arrays.options(stream, run_options)
 
     def run_with_ort_values(self, *arguments: Any, **named: Any) -> Any:
         return _call(super().run_with_ort_values, *arguments, **named)

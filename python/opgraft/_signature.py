@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -40,6 +41,15 @@ ELEMENT_TYPES = {
     "int4": 22,
     "float4_e2m1fn": 23,
 }
+
+#: Those that arrays on a GPU can have.
+GPU_TYPES = [
+    number
+    for name, number in ELEMENT_TYPES.items()
+    if name not in ("string", "uint4", "int4", "float4_e2m1fn")
+]
+#: The classes of such arrays, by the module, which is imported where one is in an annotation.
+_GPU_ARRAYS = {"torch": "Tensor", "cupy": "ndarray"}
 
 # AttributeProto.AttributeType, by the Python type that stands for it.
 FLOAT, INT, STRING, TENSOR, FLOATS, INTS, STRINGS = 1, 2, 3, 4, 6, 7, 8
@@ -79,11 +89,14 @@ class Signature:
     types: list[tuple[list[int], bool]] = field(default_factory=list)
     attributes: list[Attribute] = field(default_factory=list)
     takes_out: bool = False
+    #: The library of arrays on a GPU that the annotations name: "torch", "cupy", or "".
+    arrays: str = ""
 
 
 class _Reader:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, on_gpu: bool = False) -> None:
         self.name = name
+        self.on_gpu = on_gpu
         self.signature = Signature()
         self._variables: dict[TypeVar, int] = {}
 
@@ -91,6 +104,8 @@ class _Reader:
         return Error(f"{self.name} cannot be declared: {what}")
 
     def add_type(self, allowed: list[int], is_tied: bool) -> int:
+        if self.on_gpu and not allowed:
+            allowed = GPU_TYPES
         self.signature.types.append((allowed, is_tied))
         return len(self.signature.types) - 1
 
@@ -100,6 +115,22 @@ class _Reader:
         """The element types that a NumPy scalar type stands for, an abstract one for several."""
         if scalar in (Any, np.generic):
             return []
+        if self.on_gpu:
+            return self._gpu_types(scalar, where)
+        return self._element_types(scalar, where)
+
+    def _gpu_types(self, scalar: Any, where: str) -> list[int]:
+        if type(scalar).__module__ == "torch":  # torch.bfloat16, which NumPy has not
+            found = [ELEMENT_TYPES.get(str(scalar).removeprefix("torch."), -1)]
+        else:
+            found = self._element_types(scalar, where)
+        for number in found:
+            if number not in GPU_TYPES:
+                name = next((one for one, n in ELEMENT_TYPES.items() if n == number), scalar)
+                raise self.refuse(f"{where} is an array of {name}, which cannot lie on a GPU")
+        return found
+
+    def _element_types(self, scalar: Any, where: str) -> list[int]:
         if _is_union(scalar):
             return [n for one in typing.get_args(scalar) for n in self.element_types(one, where)]
         if scalar in (np.str_, np.object_, str):
@@ -139,6 +170,8 @@ class _Reader:
 
     def array(self, annotation: Any, where: str) -> int | None:
         """The index of the type of an annotated array; None for one of any type."""
+        if self.on_gpu:
+            annotation = self._on_host(annotation)
         if annotation in (inspect.Parameter.empty, np.ndarray, Any):
             return None
         if isinstance(annotation, TypeVar):
@@ -151,12 +184,27 @@ class _Reader:
             raise self.refuse(
                 f"{where} is annotated as {_text(annotation)}, expected numpy.ndarray or "
                 "numpy.typing.NDArray[...]"
+                + (', or device="cuda" for arrays on a GPU' if _library_of(annotation) else "")
             )
         if isinstance(scalar, TypeVar):
             return self.variable(scalar, where)
         allowed = self.element_types(scalar, where)
         # One type is the same wherever it stands; of several, each array may have its own.
         return self.add_type(allowed, len(allowed) == 1) if allowed else None
+
+    def _on_host(self, annotation: Any) -> Any:
+        """NumPy's annotation for one of an array on a GPU, whose library is noted."""
+        types_within: tuple[Any, ...] = ()
+        if typing.get_origin(annotation) is typing.Annotated:
+            annotation, *rest = typing.get_args(annotation)
+            types_within = tuple(one for one in rest if not isinstance(one, str))
+        library = _library_of(annotation)
+        if not library:
+            return annotation
+        if self.signature.arrays not in ("", library):
+            raise self.refuse(f"its arrays are of {self.signature.arrays} and of {library}")
+        self.signature.arrays = library
+        return np.ndarray[Any, np.dtype[types_within[0]]] if types_within else np.ndarray
 
     # Parameters.
 
@@ -256,14 +304,20 @@ class _Reader:
 
 
 def read(
-    function: Callable[..., Any], name: str, scope: Mapping[str, Any], *, is_method: bool
+    function: Callable[..., Any],
+    name: str,
+    scope: Mapping[str, Any],
+    *,
+    is_method: bool,
+    on_gpu: bool = False,
 ) -> Signature:
     """The schema in the signature of a function, or of a method's other parameters than self.
 
     `scope` is where the names in its annotations are looked for beside the function's module.
     """
-    reader = _Reader(name)
+    reader = _Reader(name, on_gpu)
     parameters, annotations = _parameters(reader, function, scope, is_method)
+    arrays = _hints(reader, function, scope, include_extras=True) if on_gpu else annotations
     for parameter in parameters:
         annotation = annotations.get(parameter.name, inspect.Parameter.empty)
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
@@ -271,7 +325,7 @@ def read(
                 f"'**{parameter.name}' takes attributes of any name; an operator names each"
             )
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            reader.input(parameter, annotation)
+            reader.input(parameter, arrays.get(parameter.name, inspect.Parameter.empty))
         elif parameter.name == "out":
             reader.signature.takes_out = True
         else:
@@ -280,7 +334,7 @@ def read(
     occurrences = [one.occurrence for one in inputs]
     if OPTIONAL in occurrences and VARIADIC in occurrences:
         raise reader.refuse("it has both optional inputs and '*' ones, which cannot be told apart")
-    reader.outputs(annotations.get("return", inspect.Parameter.empty))
+    reader.outputs(arrays.get("return", inspect.Parameter.empty))
     return reader.signature
 
 
@@ -308,11 +362,30 @@ def _parameters(
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise reader.refuse("it is a coroutine or a generator, which returns no array")
     parameters = list(inspect.signature(function).parameters.values())
+    annotations = _hints(reader, function, scope)
+    return parameters[1:] if is_method else parameters, annotations
+
+
+def _hints(
+    reader: _Reader,
+    function: Callable[..., Any],
+    scope: Mapping[str, Any],
+    include_extras: bool = False,
+) -> dict[str, Any]:
     try:
-        annotations = typing.get_type_hints(function, localns=dict(scope))
+        return typing.get_type_hints(
+            function, localns=dict(scope), include_extras=include_extras
+        )
     except Exception as error:
         raise reader.refuse(f"its annotations cannot be read: {error}") from error
-    return parameters[1:] if is_method else parameters, annotations
+
+
+def _library_of(annotation: Any) -> str:
+    """The library of whose arrays an annotation is the class."""
+    for module, name in _GPU_ARRAYS.items():
+        if module in sys.modules and annotation is getattr(sys.modules[module], name, None):
+            return module
+    return ""
 
 
 def dtype_of(element_type: int) -> np.dtype[Any]:

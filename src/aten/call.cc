@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
+#include "aten/gpu_rules.h"
 #include "aten/results.h"
 #include "core/text.h"
 
@@ -35,6 +35,26 @@ class NoGradients {
   const Libtorch& libtorch_;
   const bool was_enabled_;
 };
+
+Device DeviceOf(const Libtorch& libtorch, const Gpu* gpu) {
+  if (gpu == nullptr) return {libtorch.cpu, 0, false};
+  return {gpu->part->cuda, gpu->index, true};
+}
+
+/// What libtorch says of an operator that has no kernel for CUDA, or none for such elements.
+bool SaysNoKernel(const std::string& why) {
+  return why.find("Could not run 'aten::") != why.npos ||
+         why.find("not implemented for '") != why.npos ||
+         why.find("requires compiling PyTorch with") != why.npos;
+}
+
+/// Marks the inputs that are tensors of an argument.
+void AddTensors(const Written& written, std::vector<bool>* inputs) {
+  if (written.form == Form::kTensor || written.form == Form::kComplexTensor) {
+    (*inputs)[static_cast<std::size_t>(written.integer)] = true;
+  }
+  for (const Written& item : written.items) AddTensors(item, inputs);
+}
 
 /// Gives back the results of a call that have not been taken.
 class Results {
@@ -121,15 +141,23 @@ Status FindOperator(const NodeText& text, Operator* found) {
                             : ": it has no such overload; there are " + others));
 }
 
-Status Call::Make(const Libtorch& libtorch, const NodeText& text, const Operator& op,
-                  std::size_t inputs, std::size_t outputs, std::unique_ptr<const Call>* call) {
-  std::unique_ptr<Call> made(new Call(libtorch, text));
+Call::Call(const Libtorch& libtorch, const Gpu* gpu, const NodeText& text)
+    : libtorch_(libtorch),
+      cuda_(gpu != nullptr ? gpu->part : nullptr),
+      device_(DeviceOf(libtorch, gpu)),
+      dtypes_(libtorch),
+      who_(text.Who()) {}
+
+Status Call::Make(const Libtorch& libtorch, const Gpu* gpu, const NodeText& text,
+                  const Operator& op, std::size_t inputs, std::size_t outputs,
+                  std::unique_ptr<const Call>* call) {
+  std::unique_ptr<Call> made(new Call(libtorch, gpu, text));
   made->name_ = "aten::" + std::string(op.schema.name);
   made->overload_ = op.schema.overload;
   made->keeps_first_ = op.is_uninitialized && op.schema.name.starts_with("resize");
   made->is_uninitialized_ = op.is_uninitialized;
   made->may_be_lazy_ = op.schema.name == "_neg_view";
-  made->guard_ = FindGuard(op.schema.name);
+  made->guard_ = gpu != nullptr ? FindGpuRule(op.schema).guard : FindGuard(op.schema.name);
   Status status = made->ReadArguments(text, op, inputs);
   if (status.ok()) status = made->ReadOutputs(text, op, outputs);
   if (status.ok()) *call = std::move(made);
@@ -142,6 +170,11 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
   if (!status.ok()) return status;
   const std::vector<Parameter>& parameters = op.schema.parameters;
   std::vector<const Written*> given(parameters.size(), nullptr);
+  const bool has_tensors =
+      std::any_of(parameters.begin(), parameters.end(),
+                  [](const Parameter& one) { return one.type.kind == Kind::kTensor; });
+  const GpuRule rule = FindGpuRule(op.schema);
+  read_inputs_.resize(inputs);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const WrittenArgument& argument = arguments[i];
     std::size_t place = i;
@@ -173,10 +206,19 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
       status = ReadWritten(parameter.default_text, slot_names_.back(), &standard);
       if (!status.ok()) return status;
     }
-    const Written& written = given[i] != nullptr ? *given[i] : standard;
+    Written written = given[i] != nullptr ? *given[i] : standard;
+    if (device_.is_gpu && parameter.type.kind == Kind::kDevice && !has_tensors) {
+      written.form = Form::kDevice;  // else it would be the CPU, for there is nothing to go by
+    }
     Slot& slot = slots_.emplace_back();
-    status = Slot::Make(libtorch_, parameter.type, written, inputs, slot_names_.back(), &slot);
+    status =
+        Slot::Make(libtorch_, device_, parameter.type, written, inputs, slot_names_.back(), &slot);
     if (!status.ok()) return status;
+    if (device_.is_gpu && IsOnHost(op.schema, parameter.name)) slot.KeepOnHost();
+    slot.AddReadInputs(&read_inputs_);
+    if (std::find(rule.read.begin(), rule.read.end(), parameter.name) != rule.read.end()) {
+      AddTensors(written, &read_inputs_);
+    }
     // Normalization in training mode writes to its statistics, though the schema does not say so.
     if (parameter.name.starts_with("running_")) slot.Copy();
     may_be_lazy_ |= slot.IsComplex();
@@ -186,7 +228,7 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
     }
     if (guard_ == nullptr) continue;
     guarded_names_.emplace_back(parameter.name);
-    guarded_values_.push_back(written);
+    guarded_values_.push_back(std::move(written));
   }
   return PlaceScalars(op);
 }
@@ -198,10 +240,11 @@ Status Call::PlaceScalars(const Operator& op) {
   const std::optional<std::string> sibling = FindTensorOverload(op.schema);
   if (sibling) {
     overload_ = *sibling;
-    for (Slot& slot : slots_) slot.MakeTensorOfScalar();
+    const bool must_move = device_.is_gpu && !TakesNumbersOfHost(op.schema.name);
+    for (Slot& slot : slots_) slot.MakeTensorOfScalar(must_move);
     return Status();
   }
-  scalar_function_ = FindScalarFunction(libtorch_, op.schema);
+  scalar_function_ = FindScalarFunction(libtorch_, cuda_, op.schema);
   if (scalar_function_.function != nullptr) return Status();
   return Status::Model(slot_names_[static_cast<std::size_t>(scalar - slots_.begin())] +
                        " is a Scalar, which " + libtorch_.Name() +
@@ -235,7 +278,18 @@ Status Call::ReadOutputs(const NodeText& text, const Operator& op, std::size_t o
   return Status();
 }
 
-Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack) const {
+Status Call::Failed(const std::string& why, bool* lacks_kernel) const {
+  if (!device_.is_gpu) return Status::Error(who_ + ": " + why);
+  const bool is_missing = libtorch_.SaysWhy() && SaysNoKernel(why);
+  if (lacks_kernel != nullptr) *lacks_kernel = is_missing;
+  return Status::Error(who_ + ", on the GPU: " + why +
+                       (libtorch_.SaysWhy()
+                            ? ""
+                            : ". If it says that there is no kernel for CUDA: make the session "
+                              "without OpgraftCUDA, or use torch 2.13 or newer"));
+}
+
+Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack, bool* lacks_kernel) const {
   Status status;
   std::size_t made = 0;
   for (; made < slots_.size() && status.ok(); ++made) {
@@ -254,7 +308,7 @@ Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack) const {
     const Failure failure =
         scalar_function_.call(libtorch_, scalar_function_.function, stack, &result);
     free(slots_.size());  // which such a function only looks at
-    if (failure != 0) return Status::Error(who_ + ": " + libtorch_.TakeErrorText());
+    if (failure != 0) return Failed(libtorch_.TakeErrorText(), lacks_kernel);
     stack[0] = ToValue(result);
     return Status();
   }
@@ -275,16 +329,16 @@ Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack) const {
     return Status::Unavailable(who_ + ": " + libtorch_.Name() + " (" + libtorch_.path +
                                ") has no such operator; use another version");
   }
-  return Status::Error(who_ + ": " + why);
+  return Failed(why, lacks_kernel);
 }
 
-Status Call::Run(std::span<const InputTensor> inputs, Outputs& outputs) const {
+Status Call::Run(std::span<const InputTensor> inputs, Outputs& outputs, bool* lacks_kernel) const {
   if (guard_ != nullptr) {
     const std::string wrong = guard_(NamedArguments(guarded_names_, guarded_values_, inputs));
     if (!wrong.empty()) return Status::Error(who_ + ": " + wrong);
   }
   Value stack[kStack] = {};
-  if (Status status = Invoke(inputs, stack); !status.ok()) return status;
+  if (Status status = Invoke(inputs, stack, lacks_kernel); !status.ok()) return status;
   const Results results(libtorch_, results_, stack);
   Taking taking = {may_be_lazy_, is_uninitialized_, {}};
   if (keeps_first_) {
@@ -306,13 +360,13 @@ Status Call::Store(const WrittenResult& said, Value value, const Taking& taking,
   const auto store_number = [&](const auto number) {
     void* data = nullptr;
     Status status = outputs.Allocate((*index)++, {}, &data);
-    if (status.ok() && data != nullptr) std::memcpy(data, &number, sizeof(number));
+    if (status.ok() && data != nullptr) status = outputs.Copy(data, &number, sizeof(number));
     return status;
   };
   const auto store_tensor = [&](Tensor tensor, const WrittenResult::Tensor& tensor_said) {
     const std::size_t at = (*index)++;
-    return StoreTensor(libtorch_, dtypes_, tensor, tensor_said, taking, output_names_[at], at,
-                       outputs);
+    return StoreTensor(libtorch_, device_, dtypes_, tensor, tensor_said, taking, output_names_[at],
+                       at, outputs);
   };
   switch (said.form) {
     case WrittenResult::Form::kNull: return Status();

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "aten/cuda_part.h"
 #include "aten/encoding.h"
 #include "aten/guards.h"
 #include "aten/libtorch.h"
@@ -36,6 +38,11 @@ class Outputs {
   virtual ~Outputs() = default;
   /// The memory for output `index`; nullptr where nobody wants it.
   virtual Status Allocate(std::size_t index, std::span<const std::int64_t> shape, void** data) = 0;
+  /// Copies into that memory. What is given may be changed, or given back to libtorch, after it.
+  virtual Status Copy(void* to, const void* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+    return Status();
+  }
 };
 
 /// How results of an operator are to be taken.
@@ -55,17 +62,24 @@ Status FindOperator(const NodeText& text, Operator* found);
 class Call {
  public:
   /// A ModelError where node and operator do not fit together. The library must outlive this.
-  static Status Make(const Libtorch& libtorch, const NodeText& text, const Operator& op,
-                     std::size_t inputs, std::size_t outputs, std::unique_ptr<const Call>* call);
+  /// `gpu`: where it runs; nullptr for the CPU.
+  static Status Make(const Libtorch& libtorch, const Gpu* gpu, const NodeText& text,
+                     const Operator& op, std::size_t inputs, std::size_t outputs,
+                     std::unique_ptr<const Call>* call);
 
   /// The types and shapes of the node's outputs, as it says.
   const std::vector<NodeOutput>& outputs() const { return node_outputs_; }
 
-  Status Run(std::span<const InputTensor> inputs, Outputs& outputs) const;
+  /// Whether the host has to read each input: one on a GPU needs a copy for that.
+  const std::vector<bool>& read_inputs() const { return read_inputs_; }
+
+  /// On a GPU, to be called while the run's stream is libtorch's. `lacks_kernel` then says whether
+  /// the error is known to be that libtorch has no kernel for CUDA.
+  Status Run(std::span<const InputTensor> inputs, Outputs& outputs,
+             bool* lacks_kernel = nullptr) const;
 
  private:
-  Call(const Libtorch& libtorch, const NodeText& text)
-      : libtorch_(libtorch), dtypes_(libtorch), who_(text.Who()) {}
+  Call(const Libtorch& libtorch, const Gpu* gpu, const NodeText& text);
 
   Status ReadArguments(const NodeText& text, const Operator& op, std::size_t inputs);
   /// Finds a way for Scalars, which the dispatcher does not take.
@@ -73,9 +87,13 @@ class Call {
   Status ReadOutputs(const NodeText& text, const Operator& op, std::size_t outputs);
   Status Store(const WrittenResult& said, Value value, const Taking& taking, Outputs& outputs,
                std::size_t* index) const;
-  Status Invoke(std::span<const InputTensor> inputs, Value* stack) const;
+  Status Invoke(std::span<const InputTensor> inputs, Value* stack, bool* lacks_kernel) const;
+  /// The error of a call that has just failed.
+  Status Failed(const std::string& why, bool* lacks_kernel) const;
 
   const Libtorch& libtorch_;
+  const CudaPart* const cuda_;  // nullptr on the CPU
+  const Device device_;
   const DtypeNumbers dtypes_;
   const std::string who_;
   std::string name_;  // "aten::median"
@@ -86,6 +104,7 @@ class Call {
   Guard guard_ = nullptr;
   std::vector<std::string> guarded_names_;  // for the guard, where there is one
   std::vector<Written> guarded_values_;
+  std::vector<bool> read_inputs_;
   std::vector<WrittenResult> results_;
   std::vector<NodeOutput> node_outputs_;
   std::vector<std::string> output_names_;  // what messages call them

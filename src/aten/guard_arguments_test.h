@@ -1,11 +1,14 @@
 // Arguments by name, for tests of guards.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "aten/gpu_rules.h"
 #include "aten/guards.h"
 
 namespace opgraft::aten {
@@ -13,6 +16,7 @@ namespace opgraft::aten {
 constexpr int kFloat32 = 1;
 constexpr int kInt32 = 6;
 constexpr int kInt64 = 7;
+constexpr int kBool = 9;
 constexpr int kDouble = 11;
 
 /// Tensors and numbers by their names.
@@ -91,13 +95,48 @@ class Arguments {
     return AddWritten(name, list);
   }
 
+  Arguments& AddTruths(const std::string& name, std::vector<std::int64_t> shape,
+                       const std::vector<bool>& truths) {
+    AddWritten(name, AddTensor(std::move(shape), kBool));
+    std::copy(truths.begin(), truths.end(), tensors_.back().bytes.begin());
+    return *this;
+  }
+
+  /// Of a list of indices: absent, or of a shape, with numbers.
+  struct IndexTensor {
+    std::vector<std::int64_t> shape;
+    std::vector<std::int64_t> numbers;
+    int element_type = kInt64;
+  };
+  using Index = std::optional<IndexTensor>;
+
+  Arguments& AddIndices(const std::string& name, const std::vector<Index>& indices) {
+    Written list;
+    list.form = Form::kList;
+    for (const Index& index : indices) {
+      list.items.push_back(index ? AddTensor(index->shape, index->element_type) : Written());
+      if (!index || index->numbers.empty()) continue;
+      std::memcpy(tensors_.back().bytes.data(), index->numbers.data(),
+                  index->numbers.size() * sizeof(std::int64_t));
+    }
+    return AddWritten(name, list);
+  }
+
+  /// Tensors are on a GPU, and nobody has copied them.
+  void HideFromHost() { are_hidden_ = true; }
+
   /// What the check says.
   std::string Check(const char* operator_name) const {
-    std::vector<InputTensor> inputs;
-    for (const Held& one : tensors_) {
-      inputs.push_back({const_cast<char*>(one.bytes.data()), one.element_type, one.shape});
-    }
+    const std::vector<InputTensor> inputs = Inputs();
     return FindGuard(operator_name)(NamedArguments(names_, written_, inputs));
+  }
+
+  /// The same for the check on a GPU.
+  std::string CheckOnGpu(const char* operator_name) const {
+    Schema schema;
+    schema.name = operator_name;
+    const std::vector<InputTensor> inputs = Inputs();
+    return FindGpuRule(schema).guard(NamedArguments(names_, written_, inputs));
   }
 
   bool Pass(const char* operator_name) const { return Check(operator_name).empty(); }
@@ -109,12 +148,23 @@ class Arguments {
     int element_type;
   };
 
+  std::vector<InputTensor> Inputs() const {
+    std::vector<InputTensor> inputs;
+    for (const Held& one : tensors_) {
+      inputs.push_back({const_cast<char*>(one.bytes.data()), one.element_type, one.shape});
+      inputs.back().is_on_gpu = are_hidden_;
+    }
+    return inputs;
+  }
+
   Written AddTensor(std::vector<std::int64_t> shape, int element_type) {
     Written written;
     written.form = Form::kTensor;
     written.integer = static_cast<std::int64_t>(tensors_.size());
     // Of exactly the size that it has, so that reads beyond it are found.
-    const std::size_t size = element_type == kFloat32 || element_type == kInt32 ? 4 : 8;
+    const std::size_t size = element_type == kBool                                ? 1
+                             : element_type == kFloat32 || element_type == kInt32 ? 4
+                                                                                  : 8;
     std::vector<char> bytes(Count(shape) * size);
     tensors_.push_back({std::move(shape), std::move(bytes), element_type});
     return written;
@@ -129,6 +179,7 @@ class Arguments {
   std::vector<std::string> names_;
   std::vector<Written> written_;
   std::vector<Held> tensors_;
+  bool are_hidden_ = false;
 };
 
 }  // namespace opgraft::aten

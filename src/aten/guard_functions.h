@@ -10,7 +10,7 @@
 namespace opgraft::aten {
 
 /// Whether all integers of a tensor lie between the two, both included. Tensors of other types do:
-/// the operator itself refuses them.
+/// the operator itself refuses them. Those that cannot be read do not.
 bool LieWithin(const InputTensor& tensor, std::int64_t least, std::int64_t most);
 
 /// As messages write it: 0.5, 1e-30, nan.
@@ -44,6 +44,23 @@ std::string CheckGroups(const NamedArguments& arguments);
 std::string CheckAttention(const NamedArguments& arguments);
 std::string CheckFlashAttention(const NamedArguments& arguments);
 std::string CheckMaskedSoftmax(const NamedArguments& arguments);
+
+// guards_gpu.cc: what only kernels for the CPU check.
+std::string CheckIndicesAlong(const NamedArguments& arguments);
+std::string CheckSignedIndicesAlong(const NamedArguments& arguments);
+std::string CheckIndicesOfAll(const NamedArguments& arguments);
+std::string CheckTakenAlong(const NamedArguments& arguments);
+std::string CheckIndicesOfEach(const NamedArguments& arguments);
+std::string CheckRows(const NamedArguments& arguments);
+std::string CheckUnpooling(const NamedArguments& arguments);
+std::string CheckClasses(const NamedArguments& arguments);
+std::string CheckOneHot(const NamedArguments& arguments);
+std::string CheckEnoughForMask(const NamedArguments& arguments);
+std::string CheckChances(const NamedArguments& arguments);
+std::string CheckRates(const NamedArguments& arguments);
+std::string CheckQuantiles(const NamedArguments& arguments);
+std::string CheckCountedRepeats(const NamedArguments& arguments);
+std::string CheckWeights(const NamedArguments& arguments);
 
 // guards_recurrent.cc: cells of recurrent layers.
 std::string CheckLstm(const NamedArguments& arguments);

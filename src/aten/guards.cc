@@ -63,6 +63,7 @@ constexpr std::pair<std::string_view, Guard> kGuards[] = {
 
 bool LieWithin(const InputTensor& tensor, std::int64_t least, std::int64_t most) {
   const std::size_t count = Count(tensor.shape);
+  if (count != 0 && tensor.readable() == nullptr) return false;
   for (std::size_t i = 0; i < count; ++i) {
     const std::optional<std::int64_t> value = ReadInteger(tensor, i);
     if (value && (*value < least || *value > most)) return false;

@@ -34,7 +34,7 @@ bool IsFile(const std::filesystem::path& path) {
 
 }  // namespace
 
-Status FindInstalledTorch(std::string* path) {
+Status FindTorchWithoutAsking(std::string* path) {
   {
     const std::lock_guard lock(told_mutex);
     *path = Told();
@@ -48,6 +48,11 @@ Status FindInstalledTorch(std::string* path) {
     *path = beside;
     return Status();
   }
+  return Status::Unavailable("there is no package torch beside Opgraft");
+}
+
+Status FindInstalledTorch(std::string* path) {
+  if (FindTorchWithoutAsking(path).ok()) return Status();
   const char* const chosen = std::getenv("OPGRAFT_PYTHON");
   const bool is_chosen = chosen != nullptr && *chosen != '\0';
   if (!is_chosen && pyop::IsPythonRunning()) {

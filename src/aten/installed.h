@@ -13,6 +13,9 @@ namespace opgraft::aten {
 /// none.
 Status FindInstalledTorch(std::string* path);
 
+/// The same, as far as files alone tell: no python command is asked.
+Status FindTorchWithoutAsking(std::string* path);
+
 /// Tells where this process's Python has it; "" changes nothing.
 void TellInstalledTorch(const std::string& path);
 

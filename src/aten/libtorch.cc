@@ -95,6 +95,7 @@ Status LoadLibtorch(const std::string& path, Libtorch* libtorch) {
   find("torch_delete_string", &made.delete_string);
   find("torch_string_c_str", &made.string_c_str);
   find("aoti_torch_create_tensor_from_blob", &made.create_tensor_from_blob);
+  find("aoti_torch_empty_strided", &made.empty_strided);
   find("aoti_torch_new_tensor_handle", &made.new_tensor_handle);
   find("aoti_torch_scalar_to_tensor_bool", &made.scalar_to_tensor_bool);
   find("aoti_torch_scalar_to_tensor_int64", &made.scalar_to_tensor_int64);
@@ -131,23 +132,24 @@ Status LoadLibtorch(const std::string& path, Libtorch* libtorch) {
   return Status();
 }
 
+Status FindLibtorch(FindInstalled find, std::string* path) {
+  *path = platform::PathOfLoaded(kLibrary);
+  if (!path->empty()) return Status();
+  const char* const named = std::getenv("OPGRAFT_LIBTORCH");
+  if (named != nullptr && *named != '\0') return FindNamed(named, path);
+  Status status =
+      find != nullptr ? find(path) : Status::Unavailable(std::string(kLibrary) + " is not loaded");
+  return status.ok() ? status : Status::Unavailable(status.message() + kHowToGet);
+}
+
 Status GetLibtorch(FindInstalled find, const Libtorch** libtorch) {
   static std::mutex mutex;
   static const Libtorch* ready = nullptr;
   const std::lock_guard lock(mutex);
   *libtorch = ready;
   if (ready != nullptr) return Status();
-  std::string path = platform::PathOfLoaded(kLibrary);
-  const char* const named = std::getenv("OPGRAFT_LIBTORCH");
-  Status status;
-  if (path.empty() && named != nullptr && *named != '\0') {
-    status = FindNamed(named, &path);
-  } else if (path.empty() && find != nullptr) {
-    status = find(&path);
-    if (!status.ok()) status = Status::Unavailable(status.message() + kHowToGet);
-  } else if (path.empty()) {
-    status = Status::Unavailable(std::string(kLibrary) + " is not loaded" + kHowToGet);
-  }
+  std::string path;
+  Status status = FindLibtorch(find, &path);
   Libtorch loaded;
   if (status.ok()) status = LoadLibtorch(path, &loaded);
   if (status.ok()) *libtorch = ready = new Libtorch(std::move(loaded));  // for good, as the library

@@ -59,6 +59,9 @@ struct Libtorch {
                                      const std::int64_t* strides, std::int64_t storage_offset,
                                      std::int32_t dtype, std::int32_t device_type,
                                      std::int32_t device_index, Tensor* tensor);
+  Failure (*empty_strided)(std::int64_t rank, const std::int64_t* sizes,
+                           const std::int64_t* strides, std::int32_t dtype,
+                           std::int32_t device_type, std::int32_t device_index, Tensor* tensor);
   Failure (*new_tensor_handle)(Tensor original, Tensor* tensor);
   Failure (*scalar_to_tensor_bool)(bool value, Tensor* tensor);
   Failure (*scalar_to_tensor_int64)(std::int64_t value, Tensor* tensor);
@@ -100,6 +103,9 @@ struct Libtorch {
   /// "torch 2.13" or the like.
   std::string Name() const;
 
+  /// Whether calls that fail say why.
+  bool SaysWhy() const { return exception_get_what_without_backtrace != nullptr; }
+
   /// What the call that has just failed in this thread says.
   std::string TakeErrorText() const;
 
@@ -114,6 +120,9 @@ struct Libtorch {
 
 /// Finds where libtorch_cpu.so is installed; an UnavailableError says that it is not.
 using FindInstalled = Status (*)(std::string* path);
+
+/// Where the libtorch lies that GetLibtorch would take, without loading it.
+Status FindLibtorch(FindInstalled find, std::string* path);
 
 /// The functions of the one libtorch of this process: that which is loaded already, else that which
 /// OPGRAFT_LIBTORCH names (the file or a folder that holds it), else what `find` finds. An

@@ -98,6 +98,15 @@ std::vector<TensorArgument> NamedArguments::FindTensors(std::string_view name) c
   return tensors;
 }
 
+std::vector<std::optional<TensorArgument>> NamedArguments::FindOptionalTensors(
+    std::string_view name) const {
+  std::vector<std::optional<TensorArgument>> tensors;
+  const Written* const written = Find(name);
+  if (written == nullptr) return tensors;
+  for (const Written& item : written->items) tensors.push_back(TensorOf(item));
+  return tensors;
+}
+
 std::optional<std::int64_t> NamedArguments::FindInteger(std::string_view name) const {
   const Written* const written = Find(name);
   return written != nullptr ? IntegerOf(*written) : std::nullopt;

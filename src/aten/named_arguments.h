@@ -38,6 +38,8 @@ class NamedArguments {
   std::optional<TensorArgument> FindTensor(std::string_view name) const;
   /// Those of a list; none for one that is absent.
   std::vector<TensorArgument> FindTensors(std::string_view name) const;
+  /// The same with those that are absent.
+  std::vector<std::optional<TensorArgument>> FindOptionalTensors(std::string_view name) const;
   std::optional<std::int64_t> FindInteger(std::string_view name) const;
   std::optional<double> FindReal(std::string_view name) const;
   /// The numbers of a list, in which one may stand for all.

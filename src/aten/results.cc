@@ -90,8 +90,8 @@ void CopyFew(const Parts& parts, void* to) {
   }
 }
 
-Failure CopyByLibtorch(const Libtorch& libtorch, const DtypeNumbers& dtypes, Tensor tensor,
-                       const Parts& parts, void* to) {
+Failure CopyByLibtorch(const Libtorch& libtorch, const Device& device, const DtypeNumbers& dtypes,
+                       Tensor tensor, const Parts& parts, void* to) {
   std::array<std::int64_t, kMostRank> strides;
   std::int64_t stride = 1;
   for (std::size_t i = parts.sizes.size(); i-- > 0;) {
@@ -101,7 +101,7 @@ Failure CopyByLibtorch(const Libtorch& libtorch, const DtypeNumbers& dtypes, Ten
   Owned target(libtorch);
   const Failure failure = libtorch.create_tensor_from_blob(
       to, static_cast<std::int64_t>(parts.sizes.size()), parts.sizes.data(), strides.data(), 0,
-      dtypes.NumberOf(*parts.dtype), libtorch.cpu, 0, &target.tensor);
+      dtypes.NumberOf(*parts.dtype), device.type, device.index, &target.tensor);
   return failure != 0 ? failure : libtorch.copy_(target.tensor, tensor, 0);
 }
 
@@ -118,19 +118,21 @@ Failure ToDense(const Libtorch& libtorch, Tensor tensor, Tensor* dense) {
   return failure;
 }
 
-Status ReadParts(const Libtorch& libtorch, const DtypeNumbers& dtypes, Tensor tensor,
-                 const std::string& who, Parts* parts) {
-  std::int32_t device = 0;
+Status ReadParts(const Libtorch& libtorch, const Device& device, const DtypeNumbers& dtypes,
+                 Tensor tensor, const std::string& who, Parts* parts) {
+  std::int32_t type = 0;
   std::int32_t dtype = 0;
   std::int64_t rank = 0;
   std::int64_t* sizes = nullptr;
   std::int64_t* strides = nullptr;
-  if (libtorch.get_device_type(tensor, &device) != 0 || libtorch.get_dtype(tensor, &dtype) != 0 ||
+  if (libtorch.get_device_type(tensor, &type) != 0 || libtorch.get_dtype(tensor, &dtype) != 0 ||
       libtorch.get_dim(tensor, &rank) != 0 || libtorch.get_sizes(tensor, &sizes) != 0 ||
       libtorch.get_strides(tensor, &strides) != 0) {
     return Status::Error(who + ": " + libtorch.TakeErrorText());
   }
-  if (device != libtorch.cpu) return Status::Error(who + " is not on the CPU");
+  if (type != libtorch.cpu && type != device.type) {
+    return Status::Error(who + " is not on the CPU" + (device.is_gpu ? ", and not on a GPU" : ""));
+  }
   // torch sets none, ONNX Runtime and NumPy do.
   if (rank > static_cast<std::int64_t>(kMostRank)) {
     return Status::Error(who + " has " + std::to_string(rank) + " dimensions, expected at most " +
@@ -174,9 +176,9 @@ Status CheckSaid(const WrittenResult::Tensor& said, const Parts& parts, const st
 
 }  // namespace
 
-Status StoreTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes, Tensor tensor,
-                   const WrittenResult::Tensor& said, const Taking& taking, const std::string& who,
-                   std::size_t index, Outputs& outputs) {
+Status StoreTensor(const Libtorch& libtorch, const Device& device, const DtypeNumbers& dtypes,
+                   Tensor tensor, const WrittenResult::Tensor& said, const Taking& taking,
+                   const std::string& who, std::size_t index, Outputs& outputs) {
   bool is_defined = false;
   std::int32_t layout = 0;
   if (libtorch.is_defined(tensor, &is_defined) != 0 || !is_defined) {
@@ -192,7 +194,7 @@ Status StoreTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes, Tensor 
   }
   if (failure != 0) return Status::Error(who + ": " + libtorch.TakeErrorText());
   Parts parts;
-  Status status = ReadParts(libtorch, dtypes, tensor, who, &parts);
+  Status status = ReadParts(libtorch, device, dtypes, tensor, who, &parts);
   if (status.ok()) status = CheckSaid(said, parts, who);
   if (!status.ok()) return status;
   const OnnxShape shape(parts);
@@ -206,10 +208,11 @@ Status StoreTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes, Tensor 
     if (shown != 0) std::memcpy(to, taking.shown.data(), shown);
     std::memset(static_cast<char*>(to) + shown, 0, bytes - shown);
   } else if (!taking.may_be_lazy && !parts.dtype->is_complex && parts.IsContiguous()) {
-    std::memcpy(to, parts.data, bytes);
-  } else if (!taking.may_be_lazy && !parts.dtype->is_complex && parts.elements <= kFewElements) {
+    return outputs.Copy(to, parts.data, bytes);
+  } else if (!taking.may_be_lazy && !parts.dtype->is_complex && !device.is_gpu &&
+             parts.elements <= kFewElements) {
     CopyFew(parts, to);
-  } else if (CopyByLibtorch(libtorch, dtypes, tensor, parts, to) != 0) {
+  } else if (CopyByLibtorch(libtorch, device, dtypes, tensor, parts, to) != 0) {
     return Status::Error(who + ": " + libtorch.TakeErrorText());
   }
   return Status();

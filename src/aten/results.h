@@ -13,10 +13,10 @@
 
 namespace opgraft::aten {
 
-/// Puts `tensor` into output `index`, where the node says that it is `said`. The tensor stays the
-/// caller's.
-Status StoreTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes, Tensor tensor,
-                   const WrittenResult::Tensor& said, const Taking& taking, const std::string& who,
-                   std::size_t index, Outputs& outputs);
+/// Puts `tensor` into output `index`, where the node says that it is `said`. The outputs are on the
+/// device, the tensor is there or on the CPU. It stays the caller's.
+Status StoreTensor(const Libtorch& libtorch, const Device& device, const DtypeNumbers& dtypes,
+                   Tensor tensor, const WrittenResult::Tensor& said, const Taking& taking,
+                   const std::string& who, std::size_t index, Outputs& outputs);
 
 }  // namespace opgraft::aten

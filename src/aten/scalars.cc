@@ -69,18 +69,18 @@ Failure CallPad(const Libtorch& libtorch, void* function, const Value* values, T
 struct Row {
   std::string_view name;
   std::string_view overload;
-  const char* symbol;
+  const char* symbol;  // behind "aoti_torch_cpu_" or "aoti_torch_cuda_"
   Failure (*call)(const Libtorch&, void*, const Value*, Tensor*);
 };
 
 constexpr Row kRows[] = {
-    {"histc", "", "aoti_torch_cpu_histc", CallAs<Tensor, std::int64_t, Number, Number>},
-    {"constant_pad_nd", "", "aoti_torch_cpu_pad", CallPad},
-    {"add", "Tensor", "aoti_torch_cpu_add_Tensor", CallAs<Tensor, Tensor, Number>},
-    {"add", "Scalar", "aoti_torch_cpu_add_Scalar", CallAs<Tensor, Number, Number>},
-    {"addmv", "", "aoti_torch_cpu_addmv", CallAs<Tensor, Tensor, Tensor, Number, Number>},
-    {"addbmm", "", "aoti_torch_cpu_addbmm", CallAs<Tensor, Tensor, Tensor, Number, Number>},
-    {"segment_reduce", "", "aoti_torch_cpu_segment_reduce",
+    {"histc", "", "histc", CallAs<Tensor, std::int64_t, Number, Number>},
+    {"constant_pad_nd", "", "pad", CallPad},
+    {"add", "Tensor", "add_Tensor", CallAs<Tensor, Tensor, Number>},
+    {"add", "Scalar", "add_Scalar", CallAs<Tensor, Number, Number>},
+    {"addmv", "", "addmv", CallAs<Tensor, Tensor, Tensor, Number, Number>},
+    {"addbmm", "", "addbmm", CallAs<Tensor, Tensor, Tensor, Number, Number>},
+    {"segment_reduce", "", "segment_reduce",
      CallAs<Tensor, Text, MaybeTensor, MaybeTensor, MaybeTensor, std::int64_t, Flag, MaybeNumber>},
 };
 
@@ -108,10 +108,15 @@ std::optional<std::string> FindTensorOverload(const Schema& schema) {
   return std::nullopt;
 }
 
-ScalarFunction FindScalarFunction(const Libtorch& libtorch, const Schema& schema) {
+ScalarFunction FindScalarFunction(const Libtorch& libtorch, const CudaPart* gpu,
+                                  const Schema& schema) {
   for (const Row& row : kRows) {
     if (row.name != schema.name || row.overload != schema.overload) continue;
-    return {libtorch.FindFunction(row.symbol), row.call};
+    const std::string device = gpu != nullptr ? "cuda_" : "cpu_";
+    const std::string symbol = "aoti_torch_" + device + row.symbol;
+    return {
+        gpu != nullptr ? gpu->FindFunction(symbol.c_str()) : libtorch.FindFunction(symbol.c_str()),
+        row.call};
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "aten/cuda_part.h"
 #include "aten/libtorch.h"
 #include "aten/schema.h"
 
@@ -21,7 +22,8 @@ struct ScalarFunction {
 /// there is none.
 std::optional<std::string> FindTensorOverload(const Schema& schema);
 
-/// No function where there is none.
-ScalarFunction FindScalarFunction(const Libtorch& libtorch, const Schema& schema);
+/// No function where there is none. `gpu`: the part for CUDA, nullptr for the CPU.
+ScalarFunction FindScalarFunction(const Libtorch& libtorch, const CudaPart* gpu,
+                                  const Schema& schema);
 
 }  // namespace opgraft::aten

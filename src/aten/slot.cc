@@ -61,9 +61,10 @@ std::string Describe(const Written& written) {
 
 }  // namespace
 
-Status Slot::Make(const Libtorch& libtorch, const Type& type, const Written& written,
-                  std::size_t inputs, const std::string& who, Slot* slot) {
+Status Slot::Make(const Libtorch& libtorch, const Device& device, const Type& type,
+                  const Written& written, std::size_t inputs, const std::string& who, Slot* slot) {
   *slot = Slot();
+  slot->device_ = device;
   slot->kind_ = type.kind;
   if (written.form == Form::kNull) {
     return type.is_optional ? Status() : Wrong(who, type, Describe(written));
@@ -92,7 +93,8 @@ Status Slot::Make(const Libtorch& libtorch, const Type& type, const Written& wri
     spread.assign(static_cast<std::size_t>(type.count), written);
   }
   for (const Written& item : spread.empty() ? written.items : spread) {
-    Status status = Make(libtorch, element, item, inputs, who, &slot->items_.emplace_back());
+    Slot& made = slot->items_.emplace_back();
+    Status status = Make(libtorch, device, element, item, inputs, who, &made);
     if (!status.ok()) return status;
   }
   return Status();
@@ -152,8 +154,8 @@ Status Slot::Fit(const Libtorch& libtorch, const Type& type, const Written& writ
     case Kind::kDevice: {
       if (written.form != Form::kDevice) break;
       constexpr Value kNoIndex = 0xffffffff;
-      return constant(static_cast<Value>(static_cast<std::uint32_t>(libtorch.cpu)) << 32U |
-                      kNoIndex);
+      return constant(static_cast<Value>(static_cast<std::uint32_t>(device_.type)) << 32U |
+                      (device_.is_gpu ? static_cast<Value>(device_.index) : kNoIndex));
     }
     case Kind::kGenerator: break;
   }
@@ -186,8 +188,22 @@ bool Slot::IsScalar() const {
   return form_ == SlotForm::kScalar;
 }
 
-void Slot::MakeTensorOfScalar() {
-  if (form_ == SlotForm::kScalar) form_ = SlotForm::kScalarTensor;
+void Slot::MakeTensorOfScalar(bool must_move) {
+  if (form_ != SlotForm::kScalar) return;
+  form_ = SlotForm::kScalarTensor;
+  must_move_ = must_move;
+}
+
+void Slot::KeepOnHost() {
+  is_kept_on_host_ = true;
+  for (Slot& item : items_) item.KeepOnHost();
+}
+
+void Slot::AddReadInputs(std::vector<bool>* inputs) const {
+  const bool is_number = form_ == SlotForm::kNumber || form_ == SlotForm::kNumbers;
+  const bool is_kept = form_ == SlotForm::kTensor && is_kept_on_host_;
+  if (is_number || is_kept || is_number_of_) (*inputs)[place_] = true;
+  for (const Slot& item : items_) item.AddReadInputs(inputs);
 }
 
 bool Slot::LimitSize() {
@@ -275,53 +291,18 @@ Status Slot::MakeTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes,
     strides[i] = stride;
     if (shape[i] > 1) stride *= shape[i];
   }
+  const bool is_on_gpu = device_.is_gpu && !is_kept_on_host_;
+  void* data = is_kept_on_host_ ? input.readable() : input.data;
+  if (is_on_gpu && Count(shape) == 0) data = nullptr;  // the runtime has none there
   Tensor tensor = nullptr;
-  Failure failure =
-      libtorch.create_tensor_from_blob(input.data, static_cast<std::int64_t>(shape.size()),
-                                       shape.data(), strides, 0, dtype, libtorch.cpu, 0, &tensor);
+  Failure failure = libtorch.create_tensor_from_blob(
+      data, static_cast<std::int64_t>(shape.size()), shape.data(), strides, 0, dtype,
+      is_on_gpu ? device_.type : libtorch.cpu, is_on_gpu ? device_.index : 0, &tensor);
   if (failure == 0 && is_copied_) {
     Tensor copy = nullptr;
     failure = libtorch.clone(tensor, &copy);
     (void)libtorch.delete_tensor_object(tensor);
     tensor = copy;
-  }
-  if (failure != 0) return Status::Error(who + ": " + libtorch.TakeErrorText());
-  *value = ToValue(tensor);
-  return Status();
-}
-
-/// Of the type by which results are of the same one as with a Scalar: tensors that have dimensions
-/// come first, whole numbers yield to others.
-Status Slot::MakeScalarTensor(const Libtorch& libtorch, std::span<const InputTensor> inputs,
-                              const std::string& who, Value* value) const {
-  Form form = written_;
-  Value content = constant_;
-  if (is_number_of_) {
-    const InputTensor& input = inputs[place_];
-    const std::optional<double> real = Count(input.shape) == 1 ? ReadReal(input, 0) : std::nullopt;
-    if (!real) return Status::Model(who + ": input %" + std::to_string(place_) + " is no number");
-    const std::optional<std::int64_t> integer = ReadInteger(input, 0);
-    form = !integer ? Form::kFloat : input.element_type == 9 ? Form::kBool : Form::kInt;
-    content = integer ? FromInteger(*integer) : FromNumber(*real);
-  }
-  Tensor tensor = nullptr;
-  Failure failure = 0;
-  if (form == Form::kBool) {
-    failure = libtorch.scalar_to_tensor_bool(content != 0, &tensor);
-  } else if (form == Form::kInt) {
-    failure = libtorch.scalar_to_tensor_int64(static_cast<std::int64_t>(content), &tensor);
-  } else {
-    const auto is_wide = [](const InputTensor& input) {
-      constexpr int kFloat16 = 10;
-      constexpr int kBfloat16 = 16;
-      const bool is_real = input.element_type == 1 || input.element_type == kFloat16 ||
-                           input.element_type == kBfloat16;
-      return input.element_type == 11 || (is_real && !input.shape.empty());
-    };
-    const auto number = std::bit_cast<double>(content);
-    const bool wants_double = inputs.empty() || std::any_of(inputs.begin(), inputs.end(), is_wide);
-    failure = wants_double ? libtorch.scalar_to_tensor_float64(number, &tensor)
-                           : libtorch.scalar_to_tensor_float32(static_cast<float>(number), &tensor);
   }
   if (failure != 0) return Status::Error(who + ": " + libtorch.TakeErrorText());
   *value = ToValue(tensor);

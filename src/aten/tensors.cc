@@ -37,26 +37,28 @@ std::size_t Count(std::span<const std::int64_t> shape) {
 }
 
 std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index) {
+  if (input.readable() == nullptr) return std::nullopt;
   switch (input.element_type) {
-    case 2: return Read<std::uint8_t>(input.data, index);
-    case 3: return Read<std::int8_t>(input.data, index);
-    case 4: return Read<std::uint16_t>(input.data, index);
-    case 5: return Read<std::int16_t>(input.data, index);
-    case 6: return Read<std::int32_t>(input.data, index);
-    case 7: return Read<std::int64_t>(input.data, index);
-    case 9: return Read<std::uint8_t>(input.data, index) != 0 ? 1 : 0;
-    case 12: return Read<std::uint32_t>(input.data, index);
+    case 2: return Read<std::uint8_t>(input.readable(), index);
+    case 3: return Read<std::int8_t>(input.readable(), index);
+    case 4: return Read<std::uint16_t>(input.readable(), index);
+    case 5: return Read<std::int16_t>(input.readable(), index);
+    case 6: return Read<std::int32_t>(input.readable(), index);
+    case 7: return Read<std::int64_t>(input.readable(), index);
+    case 9: return Read<std::uint8_t>(input.readable(), index) != 0 ? 1 : 0;
+    case 12: return Read<std::uint32_t>(input.readable(), index);
     default: return std::nullopt;
   }
 }
 
 std::optional<double> ReadReal(const InputTensor& input, std::size_t index) {
+  if (input.readable() == nullptr) return std::nullopt;
   switch (input.element_type) {
-    case 1: return Read<float>(input.data, index);
-    case 10: return FromHalf(Read<std::uint16_t>(input.data, index));
-    case 11: return Read<double>(input.data, index);
+    case 1: return Read<float>(input.readable(), index);
+    case 10: return FromHalf(Read<std::uint16_t>(input.readable(), index));
+    case 11: return Read<double>(input.readable(), index);
     case 16: {
-      const std::uint32_t bits = Read<std::uint16_t>(input.data, index);
+      const std::uint32_t bits = Read<std::uint16_t>(input.readable(), index);
       return std::bit_cast<float>(bits << 16U);
     }
     default: break;

@@ -16,12 +16,18 @@ struct InputTensor {
   void* data = nullptr;
   int element_type = 0;
   std::span<const std::int64_t> shape;
+  bool is_on_gpu = false;     ///< `data` is nothing that this program can read
+  void* host_copy = nullptr;  ///< of one on a GPU, where the call asks for it
+
+  /// Its elements, where this program can read them; nullptr where it cannot.
+  void* readable() const { return is_on_gpu ? host_copy : data; }
 };
 
 /// The number of elements of a shape.
 std::size_t Count(std::span<const std::int64_t> shape);
 
-/// Element `index` of a tensor of integers or truths; nullopt for another.
+/// Element `index` of a tensor of integers or truths; nullopt for another, and for one that this
+/// program cannot read.
 std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index);
 
 /// The same as a float, of a tensor of any numbers.

@@ -77,6 +77,7 @@ struct Schema {
   std::vector<TypeVariable> types;
   std::vector<AttributeParameter> attributes;
   bool has_shape_rule = false;
+  bool on_gpu = false;  ///< its Python function takes arrays on a GPU, and no others
   std::shared_ptr<NativeOperator> native;  ///< nullptr for one that is declared in Python
 
   /// "domain::Name".

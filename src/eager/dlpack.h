@@ -15,7 +15,7 @@ struct Version {
   std::uint32_t minor;
 };
 
-enum DeviceType : std::int32_t { kCpu = 1, kCudaHost = 3 };
+enum DeviceType : std::int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13 };
 
 struct Device {
   std::int32_t type;
@@ -59,6 +59,17 @@ struct ManagedTensor {
   std::uint64_t flags;
   Tensor tensor;
 };
+
+/// As it was before there were versions; in a capsule that consumers of all ages take.
+struct UnversionedTensor {
+  Tensor tensor;
+  void* context;
+  void (*deleter)(UnversionedTensor*);
+};
+
+/// The names of capsules with these; a consumer that takes the tensor over changes the name.
+inline constexpr char kCapsule[] = "dltensor_versioned";
+inline constexpr char kUnversionedCapsule[] = "dltensor";
 
 struct ExchangeHeader {
   Version version;

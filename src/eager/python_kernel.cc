@@ -15,7 +15,7 @@
 #include "pyop/arrays.h"
 #include "pyop/bridge.h"
 #include "pyop/failure.h"
-#include "pyop/outputs.h"
+#include "pyop/numpy_outputs.h"
 #include "pyop/shape_rule.h"
 #include "pyop/spec.h"
 
@@ -121,7 +121,7 @@ Status PythonFunction::Run(Inputs& inputs, const dlpack::Exchange& exchange, Out
     if (!arrays.empty()) return ToTorch(&arrays, exchange, outputs);
   }
   ArrayCall call(views, spec_.output_types);
-  pyop::OutputStore store(spec_, call, inferred.get(), /*keep_frames=*/true);
+  pyop::NumPyOutputs store(spec_, call, inferred.get(), /*keep_frames=*/true);
   std::vector<PyObject*> given;
   for (std::size_t i = positional; i < arguments.size(); ++i) given.push_back(arguments[i].ptr());
   store.AdoptOut(std::move(out));

@@ -78,6 +78,15 @@ std::int32_t ElementTypeOf(dlpack::DataType type) {
   return 0;
 }
 
+bool FindDataType(std::int64_t element_type, dlpack::DataType* type) {
+  for (const KnownType& known : kTypes) {
+    if (known.element_type != element_type) continue;
+    *type = known.type;
+    return true;
+  }
+  return false;
+}
+
 bool IsContiguous(const dlpack::Tensor& tensor) {
   if (tensor.strides == nullptr) return true;
   std::int64_t expected = 1;
@@ -127,9 +136,7 @@ OutputTensor::Block* OutputTensor::MakeBlock(std::int32_t element_type,
     if (shape[axis] > 1) stride *= shape[axis];
   }
   dlpack::DataType type = {};
-  for (const KnownType& known : kTypes) {
-    if (known.element_type == element_type) type = known.type;
-  }
+  FindDataType(element_type, &type);
   *memory = static_cast<char*>(made) + header;
   block->managed = {{dlpack::kMajorVersion, dlpack::kMinorVersion},
                     block,

@@ -21,6 +21,9 @@ Status FindExchange(nanobind::handle capsule, const dlpack::Exchange** exchange)
 /// ONNX's number of the type; 0 for one that ONNX lacks.
 std::int32_t ElementTypeOf(dlpack::DataType type);
 
+/// The other way round; false where DLPack has none.
+bool FindDataType(std::int64_t element_type, dlpack::DataType* type);
+
 inline std::span<const std::int64_t> ShapeOf(const dlpack::Tensor& tensor) {
   return {tensor.shape, static_cast<std::size_t>(tensor.rank)};
 }

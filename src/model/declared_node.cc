@@ -200,8 +200,10 @@ class Matcher {
       input_order = {output_types_[i].source};
     }
     const std::size_t leading = output_order.size();
+    spec.on_gpu = schema_.on_gpu;
+    node_->op_type = spec.on_gpu ? pyop::kGpuOpType : pyop::kOpType;
     if (leading > 0) {
-      node_->op_type = pyop::kLikeOpType;
+      node_->op_type += pyop::kLikeEnding;
       if (leading < outputs().size()) node_->op_type += std::to_string(leading);
     }
     for (std::size_t i = 0; i < outputs().size(); ++i) {

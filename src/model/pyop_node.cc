@@ -251,7 +251,8 @@ Rope WriteCanonical(PyOpNode* node) {
     writer.add_message(tag::kNodeAttribute, attribute);
   };
   add(Attribute(name::kFormat, tag::kInt, [&](protozero::pbf_writer& value) {
-    value.add_int64(tag::kAttributeInt, spec.IsDeclared() ? pyop::kDeclaredFormat : pyop::kFormat);
+    const std::int64_t declared = spec.on_gpu ? pyop::kGpuFormat : pyop::kDeclaredFormat;
+    value.add_int64(tag::kAttributeInt, spec.IsDeclared() ? declared : pyop::kFormat);
   }));
   add(TextAttribute(name::kModule, spec.module));
   if (spec.IsDeclared()) {

@@ -19,26 +19,6 @@ namespace {
 
 constexpr std::int64_t kEncoding = 1;
 
-/// The runtime allots memory by the type that the graph gives an output, so that it must be the one
-/// that the node says.
-Status CheckOutputs(const OrtApi* api, const OrtKernelInfo* info, const std::string& who,
-                    std::size_t outputs, const std::vector<aten::NodeOutput>& said) {
-  for (std::size_t i = 0; i < outputs; ++i) {
-    OrtTypeInfo* type_info = nullptr;
-    OrtStatus* got = KernelInfo_GetOutputTypeInfo(api, info, i, &type_info);
-    const std::string output = who + ": output " + std::to_string(i);
-    GraphValue value;
-    Status status = ReadValue(api, got, type_info, output, &value);
-    if (!status.ok()) return status;
-    if (value.element_type != 0 && value.element_type != said[i].element_type) {
-      return Status::Model(output + " is " + ElementTypeName(said[i].element_type) +
-                           " by the node's attribute 'results', but " +
-                           ElementTypeName(value.element_type) + " in the graph");
-    }
-  }
-  return Status();
-}
-
 class RuntimeOutputs final : public aten::Outputs {
  public:
   RuntimeOutputs(const OrtApi* api, OrtKernelContext* context, std::size_t outputs)
@@ -47,11 +27,8 @@ class RuntimeOutputs final : public aten::Outputs {
   Status Allocate(std::size_t index, std::span<const std::int64_t> shape, void** data) override {
     *data = nullptr;
     if (index >= outputs_) return Status();
-    OrtValue* value = nullptr;
-    OrtStatus* status =
-        KernelContext_GetOutput(api_, context_, index, shape.data(), shape.size(), &value);
-    if (status == nullptr && value != nullptr) status = GetTensorMutableData(api_, value, data);
-    return FromRuntime(api_, status);
+    bool is_wanted = false;
+    return AllocateOutput(api_, context_, index, shape, &is_wanted, data);
   }
 
  private:
@@ -86,31 +63,80 @@ Status ReadAtenNode(const Attributes& attributes, aten::NodeText* text) {
   return Status();
 }
 
-Status AtenKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, const Policy& policy,
-                          std::unique_ptr<AtenKernel>* kernel) {
+Status OpenAtenNode(const Runtime& runtime, const OrtKernelInfo* info, const Policy& policy,
+                    AtenNode* node) {
   const OrtApi* const api = runtime.api;
-  aten::NodeText text;
-  std::size_t inputs = 0;
-  std::size_t outputs = 0;
+  aten::NodeText& text = node->text;
   const auto get_name = [&](char* out, std::size_t* size) {
     return KernelInfo_GetNodeName(api, info, out, size);
   };
   Status status = ReadText(api, get_name, &text.node);
   if (status.ok()) status = ReadAtenNode(KernelAttributes(runtime, info), &text);
-  if (status.ok()) status = FromRuntime(api, KernelInfo_GetInputCount(api, info, &inputs));
-  if (status.ok()) status = FromRuntime(api, KernelInfo_GetOutputCount(api, info, &outputs));
-  aten::Operator op;
-  if (status.ok()) status = aten::FindOperator(text, &op);
+  if (status.ok()) status = FromRuntime(api, KernelInfo_GetInputCount(api, info, &node->inputs));
+  if (status.ok()) status = FromRuntime(api, KernelInfo_GetOutputCount(api, info, &node->outputs));
+  if (status.ok()) status = aten::FindOperator(text, &node->op);
   if (!status.ok()) return status;
-  if (!op.is_listed && !policy.AllowsOperator(op.schema.FullName())) {
-    return policy.OperatorRefusal(text.Who(), op.schema.FullName());
+  if (!node->op.is_listed && !policy.AllowsOperator(node->op.schema.FullName())) {
+    return policy.OperatorRefusal(text.Who(), node->op.schema.FullName());
   }
-  const aten::Libtorch* libtorch = nullptr;
-  status = aten::GetLibtorch(aten::FindInstalledTorch, &libtorch);
-  if (!status.ok()) return Status(status.kind(), text.Who() + ": " + status.message());
-  std::unique_ptr<AtenKernel> made(new AtenKernel(runtime, inputs, outputs));
-  status = aten::Call::Make(*libtorch, text, op, inputs, outputs, &made->call_);
-  if (status.ok()) status = CheckOutputs(api, info, text.Who(), outputs, made->call_->outputs());
+  status = aten::GetLibtorch(aten::FindInstalledTorch, &node->libtorch);
+  return status.ok() ? status : Status(status.kind(), text.Who() + ": " + status.message());
+}
+
+Status CheckOutputs(const OrtApi* api, const OrtKernelInfo* info, const AtenNode& node,
+                    const std::vector<aten::NodeOutput>& said) {
+  for (std::size_t i = 0; i < node.outputs; ++i) {
+    OrtTypeInfo* type_info = nullptr;
+    OrtStatus* got = KernelInfo_GetOutputTypeInfo(api, info, i, &type_info);
+    const std::string output = node.text.Who() + ": output " + std::to_string(i);
+    GraphValue value;
+    Status status = ReadValue(api, got, type_info, output, &value);
+    if (!status.ok()) return status;
+    if (value.element_type != 0 && value.element_type != said[i].element_type) {
+      return Status::Model(output + " is " + ElementTypeName(said[i].element_type) +
+                           " by the node's attribute 'results', but " +
+                           ElementTypeName(value.element_type) + " in the graph");
+    }
+  }
+  return Status();
+}
+
+Status ReadInputs(const Runtime& runtime, const OrtKernelContext* context,
+                  std::pmr::memory_resource* memory, std::span<aten::InputTensor> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const OrtValue* value = nullptr;
+    OrtStatus* status = KernelContext_GetInput(runtime.api, context, i, &value);
+    TensorParts parts;
+    if (status == nullptr && value != nullptr) {
+      status = GetTensorParts(runtime, value, memory, &parts);
+    }
+    if (status != nullptr) return FromRuntime(runtime.api, status);
+    inputs[i].data = parts.data;
+    inputs[i].element_type = parts.element_type;
+    inputs[i].shape = parts.shape;
+  }
+  return Status();
+}
+
+Status AllocateOutput(const OrtApi* api, OrtKernelContext* context, std::size_t index,
+                      std::span<const std::int64_t> shape, bool* is_wanted, void** data) {
+  OrtValue* value = nullptr;
+  OrtStatus* status =
+      KernelContext_GetOutput(api, context, index, shape.data(), shape.size(), &value);
+  *is_wanted = value != nullptr;
+  if (status == nullptr && value != nullptr) status = GetTensorMutableData(api, value, data);
+  return FromRuntime(api, status);
+}
+
+Status AtenKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, const Policy& policy,
+                          std::unique_ptr<AtenKernel>* kernel) {
+  AtenNode node;
+  Status status = OpenAtenNode(runtime, info, policy, &node);
+  if (!status.ok()) return status;
+  std::unique_ptr<AtenKernel> made(new AtenKernel(runtime, node.inputs, node.outputs));
+  status = aten::Call::Make(*node.libtorch, nullptr, node.text, node.op, node.inputs, node.outputs,
+                            &made->call_);
+  if (status.ok()) status = CheckOutputs(runtime.api, info, node, made->call_->outputs());
   if (status.ok()) *kernel = std::move(made);
   return status;
 }
@@ -119,16 +145,8 @@ Status AtenKernel::Compute(OrtKernelContext* context) const {
   std::array<std::byte, 1024> buffer;
   std::pmr::monotonic_buffer_resource memory(buffer.data(), buffer.size());
   std::pmr::vector<aten::InputTensor> inputs(inputs_, &memory);
-  for (std::size_t i = 0; i < inputs_; ++i) {
-    const OrtValue* value = nullptr;
-    OrtStatus* status = KernelContext_GetInput(api(), context, i, &value);
-    TensorParts parts;
-    if (status == nullptr && value != nullptr) {
-      status = GetTensorParts(runtime_, value, &memory, &parts);
-    }
-    if (status != nullptr) return FromRuntime(api(), status);
-    inputs[i] = {parts.data, parts.element_type, parts.shape};
-  }
+  Status status = ReadInputs(runtime_, context, &memory, inputs);
+  if (!status.ok()) return status;
   RuntimeOutputs outputs(api(), context, outputs_);
   return call_->Run(inputs, outputs);
 }

@@ -8,9 +8,11 @@
 
 #include "aten/encoding.h"
 #include "model/aten_node.h"
+#include "ort/aten_gpu_kernel.h"
 #include "ort/aten_kernel.h"
 #include "ort/attributes.h"
 #include "ort/calls.h"
+#include "ort/cuda_services.h"
 #include "ort/shapes.h"
 
 namespace opgraft::ort {
@@ -20,14 +22,23 @@ const AtenOperator& Self(const OrtCustomOp* self) {
   return *reinterpret_cast<const AtenOperator*>(self);
 }
 
-OrtStatus* MakeKernel(const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info,
-                      void** kernel) {
-  return Guarded(api, [&] {
-    std::unique_ptr<AtenKernel> made;
-    Status status = AtenKernel::Create(Self(self).runtime, info, *Self(self).policy, &made);
-    *kernel = made.release();
-    return status;
-  });
+/// Has the operator make and run kernels of this class.
+template <class Kernel>
+void UseKernel(AtenOperator* self) {
+  self->CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info,
+                            void** kernel) {
+    return Guarded(api, [&] {
+      std::unique_ptr<Kernel> made;
+      Status status = Kernel::Create(Self(op).runtime, info, *Self(op).policy, &made);
+      *kernel = made.release();
+      return status;
+    });
+  };
+  self->KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
+    const auto* aten_kernel = static_cast<const Kernel*>(kernel);
+    return Guarded(aten_kernel->api(), [&] { return aten_kernel->Compute(context); });
+  };
+  self->KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
 }
 
 /// Tells the runtime what the node says of its outputs. The runtime drops an error: what is wrong
@@ -50,7 +61,8 @@ Status InferShapes(const AtenOperator& self, OrtShapeInferContext* context) {
 
 }  // namespace
 
-AtenOperator::AtenOperator(const Runtime& host, std::shared_ptr<const Policy> allowed)
+AtenOperator::AtenOperator(const Runtime& host, std::shared_ptr<const Policy> allowed,
+                           bool is_for_gpu)
     : runtime(host), policy(std::move(allowed)) {
   GetName = [](const OrtCustomOp*) { return model::kAtenOpType; };
   GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
@@ -63,12 +75,12 @@ AtenOperator::AtenOperator(const Runtime& host, std::shared_ptr<const Policy> al
   GetVariadicInputHomogeneity = GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 0; };
   GetStartVersion = [](const OrtCustomOp*) { return 1; };
   GetEndVersion = [](const OrtCustomOp*) { return INT_MAX; };
-  CreateKernelV2 = MakeKernel;
-  KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
-    const auto* aten_kernel = static_cast<const AtenKernel*>(kernel);
-    return Guarded(aten_kernel->api(), [&] { return aten_kernel->Compute(context); });
-  };
-  KernelDestroy = [](void* kernel) { delete static_cast<AtenKernel*>(kernel); };
+  if (is_for_gpu) {
+    GetExecutionProviderType = [](const OrtCustomOp*) { return kCudaProvider; };
+    UseKernel<AtenGpuKernel>(this);
+  } else {
+    UseKernel<AtenKernel>(this);
+  }
   if (runtime.InfersShapes()) {
     InferOutputShapeFn = [](const OrtCustomOp* self, OrtShapeInferContext* context) {
       return Guarded(Self(self).runtime.api, [&] { return InferShapes(Self(self), context); });

@@ -9,12 +9,12 @@
 
 namespace opgraft::ort {
 
-/// org.pytorch.aten::ATen: any inputs, any outputs.
+/// org.pytorch.aten::ATen: any inputs, any outputs; on the CPU, or on the GPU of OpgraftCUDA.
 struct AtenOperator : CustomOpTable {
   const Runtime runtime;
   const std::shared_ptr<const Policy> policy;
 
-  AtenOperator(const Runtime& runtime, std::shared_ptr<const Policy> policy);
+  AtenOperator(const Runtime& runtime, std::shared_ptr<const Policy> policy, bool is_for_gpu);
 };
 
 }  // namespace opgraft::ort

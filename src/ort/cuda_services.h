@@ -33,7 +33,7 @@ struct CudaProvider {
   void* slots[kEpSlots] = {};
 
   /// Of this struct from here on; raised when it grows.
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   int device = 0;
   /// The stream (CUstream) of the run that this thread is in.
   void* (*stream)(const CudaProvider*) = nullptr;
@@ -44,6 +44,8 @@ struct CudaProvider {
   /// Copies by that stream, from and to memory of the device or of the host, without waiting. 0 or
   /// an error of CUDA's driver.
   int (*copy)(const CudaProvider*, void* to, const void* from, std::size_t bytes) = nullptr;
+  /// Waits for all work that is on that stream by now. Since version 2.
+  int (*synchronize)(const CudaProvider*) = nullptr;
 };
 
 inline constexpr ApiFunction<317, const OrtEpApi*()> GetEpApi{};

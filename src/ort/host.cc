@@ -18,6 +18,7 @@
 #include "model/prepare_file.h"
 #include "opgraft/onnxruntime.h"
 #include "ort/calls.h"
+#include "ort/cuda_session.h"
 #include "ort/refusal.h"
 #include "ort/registration.h"
 #include "pyop/interpreter.h"
@@ -174,6 +175,12 @@ int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment,
                                 options, opgraft::ort::OrEmpty(allow),
                                 opgraft::ort::OrEmpty(prefer), session);
   });
+}
+
+int opgraft_use_cuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSessionOptions* options,
+                     int gpu, char** text) {
+  return opgraft::ort::ToProgram(
+      text, [&] { return opgraft::ort::UseCuda(runtime, environment, options, gpu); });
 }
 
 int opgraft_load(const char* path, char** text) {

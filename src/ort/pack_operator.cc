@@ -89,6 +89,18 @@ InPlaceFunction FindInPlace(const OpgraftOperator& declaration) {
   return choice > 0 && choice < kFunctions.size() ? kFunctions[choice] : nullptr;
 }
 
+/// Whether the operator has a kernel for the CPU that takes the same types as one for a device.
+bool HasTwinOnCpu(const OpgraftOperator& declaration, const OpgraftKernel& kernel) {
+  for (std::size_t i = 0; i < declaration.kernel_count; ++i) {
+    const OpgraftKernel& other = *declaration.kernels[i];
+    if (std::strcmp(other.device, "cpu") == 0 &&
+        std::equal(kernel.types, kernel.types + declaration.type_count, other.types)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 int Minimum(const OpgraftParameter* parameters, std::size_t count) {
   const bool is_variadic = count > 0 && parameters[count - 1].occurrence == OPGRAFT_VARIADIC;
   return is_variadic ? static_cast<int>(parameters[count - 1].minimum) : 1;
@@ -160,6 +172,8 @@ PackOperator::PackOperator(const Runtime& runtime, const OpgraftOperator& declar
   }
 }
 
+bool PackOperator::IsForGpu() const { return std::strcmp(kernel_.device, "cuda") == 0; }
+
 /// Older runtimes crash in some cases: those of Runtime::InfersShapes. Where all inputs and outputs
 /// are required, the runtime has checked by then that all are there.
 bool PackOperator::MayInfer() const {
@@ -200,6 +214,12 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
                            ElementTypeName(value.element_type) + " in the graph");
     }
   }
+  if (IsForGpu() && provider_ == nullptr) {
+    return Status::Unavailable(kernel->who +
+                               ": it runs on GPUs alone, for these types, and this session has "
+                               "none. To mend it: in Python providers=['OpgraftCUDA', "
+                               "'CPUExecutionProvider'], in C++ opgraft::UseCuda");
+  }
   if (provider_ != nullptr) {
     Status status = Device::Find(runtime_, info, &kernel->device);
     if (!status.ok()) return Status(status.kind(), kernel->who + ": " + status.message());
@@ -233,6 +253,7 @@ void AddKernels(const Runtime& runtime, const OpgraftOperator& declaration, cons
     } else if (std::strcmp(kernel.device, "cuda") == 0) {
       add(kRuntimeCudaProvider);
       if (runtime.version >= kOldestCudaRuntime) add(kCudaProvider);
+      if (!HasTwinOnCpu(declaration, kernel)) add(nullptr);  // which says so, and no more
     }
   }
 }

@@ -17,7 +17,8 @@ namespace opgraft::ort {
 class PackOperator : public CustomOpTable {
  public:
   /// `name` is what nodes call it, which may differ from the operator's own; `provider` is what
-  /// runs a kernel for a device, nullptr for the CPU.
+  /// runs a kernel for a device, nullptr for the CPU. For the CPU a kernel for a device can only
+  /// tell that it is one.
   PackOperator(const Runtime& runtime, const OpgraftOperator& declaration,
                const OpgraftKernel& kernel, std::string name, const char* provider);
 
@@ -31,6 +32,7 @@ class PackOperator : public CustomOpTable {
   std::int32_t TypeOf(const OpgraftParameter& parameter) const {
     return kernel_.types[parameter.type];
   }
+  bool IsForGpu() const;
   bool MayInfer() const;
   Status Create(const OrtKernelInfo* info, void** made) const;
   Status Infer(OrtShapeInferContext* context) const;

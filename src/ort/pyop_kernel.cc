@@ -9,6 +9,7 @@
 #include "core/element_type.h"
 #include "ort/attributes.h"
 #include "ort/calls.h"
+#include "ort/cuda_services.h"
 #include "ort/pyop_spec.h"
 #include "ort/tensors.h"
 #include "pyop/interpreter.h"
@@ -72,6 +73,49 @@ Status CheckOutputs(const OrtApi* api, const OrtKernelInfo* info, pyop::Spec* sp
   return Status();
 }
 
+/// The GPU of the provider that a node is assigned to.
+class ProviderGpu final : public pyop::Gpu {
+ public:
+  explicit ProviderGpu(const CudaProvider* provider) : provider_(provider) {}
+
+  int index() const override { return provider_->device; }
+  void* Stream() const override { return provider_->stream(provider_); }
+  void* Allocate(std::size_t bytes) const override { return provider_->allocate(provider_, bytes); }
+  void Free(void* memory) const override { provider_->free(provider_, memory); }
+  Status Copy(void* to, const void* from, std::size_t bytes) const override {
+    const int error = provider_->copy(provider_, to, from, bytes);
+    if (error == 0) return Status();
+    return Status::Error("CUDA cannot copy " + std::to_string(bytes) +
+                         " bytes on the device: error " + std::to_string(error));
+  }
+
+ private:
+  const CudaProvider* const provider_;
+};
+
+/// Finds the GPU of a node that needs one.
+Status FindGpu(const Runtime& runtime, const OrtKernelInfo* info, const pyop::Spec& spec,
+               PyOpDevice device, std::unique_ptr<pyop::Gpu>* gpu) {
+  if (spec.on_gpu != (device != PyOpDevice::kCpu)) {
+    return Status::Model(spec.Who() +
+                         ": its attribute 'format' does not go with its operator type"
+                         "; prepare the model again from its original");
+  }
+  if (!spec.on_gpu) return Status();
+  const CudaProvider* const provider =
+      device == PyOpDevice::kGpu ? FindCudaProvider(runtime, info) : nullptr;
+  if (provider != nullptr) {
+    *gpu = std::make_unique<ProviderGpu>(provider);
+    return Status();
+  }
+  return Status::Unavailable(
+      spec.Who() +
+      ": it runs on GPUs alone, and this session would run it on the CPU. To mend it: " +
+      (runtime.version < kOldestCudaRuntime ? "install ONNX Runtime 1.24 or newer, then " : "") +
+      "in Python providers=['OpgraftCUDA', 'CPUExecutionProvider'], in this order, in C++ "
+      "opgraft::UseCuda");
+}
+
 /// The tensors of one run. What it needs to know of them fits into itself, but for odd cases.
 class RuntimeCall final : public pyop::Call {
  public:
@@ -103,6 +147,9 @@ class RuntimeCall final : public pyop::Call {
     OrtStatus* status = KernelContext_GetOutput(api_, context_, spec_.OutputPlace(index),
                                                 shape.data(), shape.size(), &value);
     if (status == nullptr && value != nullptr) status = GetTensorMutableData(api_, value, data);
+    if (status == nullptr && value != nullptr && *data == nullptr && Elements(shape) > 0) {
+      return Status::Error("there is no memory left for it");
+    }
     return FromRuntime(api_, status);
   }
 
@@ -150,6 +197,10 @@ class RuntimeCall final : public pyop::Call {
     if (status != nullptr || value == nullptr) return FromRuntime(api_, status);
     TensorParts parts;
     Status read = ReadTensor(runtime_, value, &memory_, &parts);
+    if (read.ok() && parts.data == nullptr) {
+      return Status::Error(spec_.Who() + ": the node's input " + std::to_string(index) +
+                           " has no memory: there was none left for it");
+    }
     *view = {parts.data, parts.element_type, parts.shape};
     return read;
   }
@@ -166,7 +217,7 @@ class RuntimeCall final : public pyop::Call {
 }  // namespace
 
 Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, const Policy& policy,
-                          std::unique_ptr<PyOpKernel>* kernel) {
+                          PyOpDevice device, std::unique_ptr<PyOpKernel>* kernel) {
   const OrtApi* const api = runtime.api;
   pyop::Spec spec;
   std::size_t inputs = 0;
@@ -179,6 +230,8 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetInputCount(api, info, &inputs));
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetOutputCount(api, info, &outputs));
   if (status.ok()) status = Check(spec, inputs, outputs);
+  std::unique_ptr<pyop::Gpu> gpu;
+  if (status.ok()) status = FindGpu(runtime, info, spec, device, &gpu);
   if (status.ok()) status = FillTypes(api, info, inputs, &spec);
   if (status.ok()) status = CheckOutputs(api, info, &spec);
   if (!status.ok()) return status;
@@ -194,7 +247,8 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
     return Status(status.kind(), spec.Who() + ": " + status.message());
   }
   std::unique_ptr<PyOpKernel> made(new PyOpKernel(runtime, std::move(spec), inputs));
-  status = bridge->create(made->spec_, policy, &made->operator_);
+  made->gpu_ = std::move(gpu);
+  status = bridge->create(made->spec_, policy, made->gpu_.get(), &made->operator_);
   if (status.ok()) *kernel = std::move(made);
   return status;
 }

@@ -1,6 +1,7 @@
 // The kernel of a canonical PyOp node: from ONNX Runtime's tensors to the Python operator and back.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -12,13 +13,20 @@
 
 namespace opgraft::ort {
 
+/// What a kernel is made for.
+enum class PyOpDevice : std::uint8_t {
+  kCpu,
+  kGpu,
+  kMissingGpu,  ///< an operator that needs a GPU, in a session that runs it on the CPU
+};
+
 /// Thread-safe: the runtime's runs may overlap.
 class PyOpKernel {
  public:
   /// Reads and checks the node, asks the policy, and makes the Python object. This is the one gate
   /// that every node passes on its way to Python, whoever prepared the model.
   static Status Create(const Runtime& runtime, const OrtKernelInfo* info, const Policy& policy,
-                       std::unique_ptr<PyOpKernel>* kernel);
+                       PyOpDevice device, std::unique_ptr<PyOpKernel>* kernel);
 
   Status Compute(OrtKernelContext* context) const;
 
@@ -31,6 +39,7 @@ class PyOpKernel {
   const Runtime runtime_;
   const pyop::Spec spec_;
   const std::size_t inputs_;
+  std::unique_ptr<pyop::Gpu> gpu_;  ///< nullptr for one that runs on the CPU
   std::unique_ptr<pyop::Operator> operator_;
 };
 

@@ -8,6 +8,7 @@
 #include "model/runtime_limits.h"
 #include "ort/attributes.h"
 #include "ort/calls.h"
+#include "ort/cuda_services.h"
 #include "ort/pyop_kernel.h"
 #include "ort/pyop_spec.h"
 #include "ort/shapes.h"
@@ -42,7 +43,8 @@ OrtStatus* MakeKernel(const OrtCustomOp* self, const OrtApi* api, const OrtKerne
                       void** kernel) {
   return Guarded(api, [&] {
     std::unique_ptr<PyOpKernel> made;
-    Status status = PyOpKernel::Create(Self(self).runtime, info, *Self(self).policy, &made);
+    Status status =
+        PyOpKernel::Create(Self(self).runtime, info, *Self(self).policy, Self(self).device, &made);
     *kernel = made.release();
     return status;
   });
@@ -87,14 +89,17 @@ Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
 }  // namespace
 
 PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed, std::string called,
-           int of_type, std::size_t leads)
+           int of_type, std::size_t leads, PyOpDevice on)
     : runtime(host),
       policy(std::move(allowed)),
       name(std::move(called)),
       type(of_type),
-      leading(leads) {
+      leading(leads),
+      device(on) {
   GetName = [](const OrtCustomOp* self) { return Self(self).name.c_str(); };
-  GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
+  GetExecutionProviderType = [](const OrtCustomOp* self) {
+    return Self(self).device == PyOpDevice::kGpu ? kCudaProvider : nullptr;
+  };
   GetInputType = InputType;
   GetInputTypeCount = InputCount;
   GetInputCharacteristic = InputCharacteristic;
@@ -122,15 +127,20 @@ PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed, std::stri
 
 PyOpFamily MakePyOpFamily(const Runtime& runtime, const std::shared_ptr<const Policy>& policy) {
   PyOpFamily family;
-  family.push_back(std::make_unique<PyOp>(runtime, policy, pyop::kOpType, 0, 0));
   const std::int64_t last_type = model::LimitsOf(runtime.version).last_type;
-  for (int type = 1; type <= last_type; ++type) {
-    const ElementType* const known = FindElementType(type);
-    if (known == nullptr || !known->is_carried) continue;
-    for (std::size_t leading = 0; leading <= pyop::kMostLeading; ++leading) {
-      const std::string number = leading > 0 ? std::to_string(leading) : "";
-      family.push_back(
-          std::make_unique<PyOp>(runtime, policy, pyop::kLikeOpType + number, type, leading));
+  for (const PyOpDevice device : {PyOpDevice::kCpu, PyOpDevice::kGpu, PyOpDevice::kMissingGpu}) {
+    if (device == PyOpDevice::kGpu && runtime.version < kOldestCudaRuntime) continue;
+    const std::string name = device == PyOpDevice::kCpu ? pyop::kOpType : pyop::kGpuOpType;
+    family.push_back(std::make_unique<PyOp>(runtime, policy, name, 0, 0, device));
+    for (int type = 1; type <= last_type; ++type) {
+      const ElementType* const known = FindElementType(type);
+      if (known == nullptr || !known->is_carried) continue;
+      if (device != PyOpDevice::kCpu && (type == kString || known->IsPacked())) continue;
+      for (std::size_t leading = 0; leading <= pyop::kMostLeading; ++leading) {
+        const std::string like =
+            name + pyop::kLikeEnding + (leading > 0 ? std::to_string(leading) : "");
+        family.push_back(std::make_unique<PyOp>(runtime, policy, like, type, leading, device));
+      }
     }
   }
   return family;

@@ -12,7 +12,8 @@ Status ReadSpec(const Attributes& attributes, pyop::Spec* spec) {
   attributes.Read(pyop::attribute::kOutputTypes, &spec->output_types);
   attributes.Read(pyop::attribute::kInputPlaces, &spec->input_places);
   attributes.Read(pyop::attribute::kArguments, &spec->arguments);
-  if (format == pyop::kDeclaredFormat) {
+  spec->on_gpu = format == pyop::kGpuFormat;
+  if (format == pyop::kDeclaredFormat || spec->on_gpu) {
     attributes.Read(pyop::attribute::kOperator, &spec->operator_name);
     attributes.Read(pyop::attribute::kOutputPlaces, &spec->output_places);
     if (!spec->IsDeclared())
@@ -22,11 +23,11 @@ Status ReadSpec(const Attributes& attributes, pyop::Spec* spec) {
   }
   std::vector<std::int64_t> shapes;
   attributes.Read(pyop::attribute::kOutputShapes, &shapes);
-  if (format != pyop::kFormat && format != pyop::kDeclaredFormat) {
+  if (format < pyop::kFormat || format > pyop::kGpuFormat) {
     return Status::Model(spec->Who() + ": the node is of format " + std::to_string(format) +
                          ", this Opgraft reads formats " + std::to_string(pyop::kFormat) + " to " +
-                         std::to_string(pyop::kDeclaredFormat) +
-                         (format > pyop::kDeclaredFormat
+                         std::to_string(pyop::kGpuFormat) +
+                         (format > pyop::kGpuFormat
                               ? "; install a newer one"
                               : "; prepare the model again from its original"));
   }

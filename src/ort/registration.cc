@@ -6,13 +6,18 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 
+#include "aten/cuda_part.h"
 #include "aten/installed.h"
+#include "aten/libtorch.h"
+#include "core/platform.h"
 #include "core/policy.h"
 #include "model/aten_node.h"
 #include "ort/aten_operator.h"
 #include "ort/calls.h"
+#include "ort/cuda_services.h"
 #include "ort/pack_domains.h"
 #include "ort/pyop_operator.h"
 #include "pyop/spec.h"
@@ -26,28 +31,53 @@ constexpr char kRegisteredEntry[] = "opgraft.registered";
 /// Where the libtorch of this process's Python lies, told by it.
 constexpr char kLibtorchEntry[] = "opgraft.libtorch";
 
+/// The provider's, which a session with a GPU has loaded.
+constexpr char kCudaLibrary[] = "libopgraft_cuda.so";
+
 /// The domains whose operators are Opgraft's own.
 struct OwnDomains {
   PyOpFamily family;
   std::unique_ptr<AtenOperator> aten;
+  std::unique_ptr<AtenOperator> gpu_aten;  ///< where libtorch has CUDA
   OrtCustomOpDomain* pyop_domain = nullptr;
   OrtCustomOpDomain* aten_domain = nullptr;
 };
+
+/// Whether ATen nodes can run on a GPU: whether the libtorch that would be loaded for them has a
+/// part for CUDA. It is only looked for, not loaded. A python command is asked for it where a
+/// session may need it: where the provider's library is there.
+bool HasTorchForGpu(const Runtime& runtime) {
+  if (runtime.version < kOldestCudaRuntime) return false;
+  std::string path;
+  if (!aten::FindLibtorch(aten::FindTorchWithoutAsking, &path).ok() &&
+      !platform::PathOfLoaded(kCudaLibrary).empty()) {
+    static const auto* const asked = [] {
+      auto* const found = new std::string;
+      if (!aten::FindLibtorch(aten::FindInstalledTorch, found).ok()) found->clear();
+      return found;
+    }();
+    path = *asked;
+  }
+  return !aten::FindCudaPart(path).empty();
+}
 
 /// Finds or makes the domains for a policy; the caller holds no lock that the runtime needs.
 Status FindDomains(const Runtime& runtime, const std::string& key, Policy policy,
                    const OwnDomains** domains) {
   static std::mutex mutex;
   // Never destroyed: sessions may outlive every static object.
-  static auto* const registrations = new std::map<std::pair<Runtime, std::string>, OwnDomains>;
+  using Key = std::tuple<Runtime, std::string, bool>;
+  static auto* const registrations = new std::map<Key, OwnDomains>;
+  const bool has_gpu = HasTorchForGpu(runtime);
   const std::lock_guard lock(mutex);
-  OwnDomains& registered = (*registrations)[{runtime, key}];
+  OwnDomains& registered = (*registrations)[{runtime, key, has_gpu}];
   *domains = &registered;
   if (registered.aten_domain != nullptr) return Status();
   const auto shared = std::make_shared<const Policy>(std::move(policy));
   OwnDomains made;
   made.family = MakePyOpFamily(runtime, shared);
-  made.aten = std::make_unique<AtenOperator>(runtime, shared);
+  made.aten = std::make_unique<AtenOperator>(runtime, shared, /*is_for_gpu=*/false);
+  if (has_gpu) made.gpu_aten = std::make_unique<AtenOperator>(runtime, shared, /*is_for_gpu=*/true);
   const OrtApi* const api = runtime.api;
   OrtStatus* status = CreateCustomOpDomain(api, pyop::kDomain, &made.pyop_domain);
   for (const std::unique_ptr<PyOp>& pyop : made.family) {
@@ -56,9 +86,9 @@ Status FindDomains(const Runtime& runtime, const std::string& key, Policy policy
         CustomOpDomain_Add(api, made.pyop_domain, reinterpret_cast<const OrtCustomOp*>(pyop.get()));
   }
   if (status == nullptr) status = CreateCustomOpDomain(api, model::kAtenDomain, &made.aten_domain);
-  if (status == nullptr) {
-    status = CustomOpDomain_Add(api, made.aten_domain,
-                                reinterpret_cast<const OrtCustomOp*>(made.aten.get()));
+  for (const AtenOperator* const aten : {made.aten.get(), made.gpu_aten.get()}) {
+    if (status != nullptr || aten == nullptr) continue;
+    status = CustomOpDomain_Add(api, made.aten_domain, reinterpret_cast<const OrtCustomOp*>(aten));
   }
   if (status != nullptr) return FromRuntime(api, status);
   registered = std::move(made);

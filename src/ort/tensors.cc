@@ -46,7 +46,7 @@ OrtStatus* GetTensorParts(const Runtime& runtime, const OrtValue* value,
   }
   parts->shape = {shape, rank};
   static char nothing = 0;  // an empty tensor may have no memory, and yet it is there
-  if (parts->data == nullptr) parts->data = &nothing;
+  if (parts->data == nullptr && Elements(parts->shape) == 0) parts->data = &nothing;
   return status;
 }
 

@@ -20,7 +20,9 @@ namespace opgraft::ort {
 inline constexpr int kTextType = 8;
 
 struct TensorParts {
-  void* data = nullptr;  ///< never nullptr once read, even for an empty tensor
+  /// nullptr, once read, only where the runtime has found no memory for the tensor; an empty one
+  /// has some, of the host's.
+  void* data = nullptr;
   int element_type = 0;
   std::span<const std::int64_t> shape;  ///< the runtime's, or of the memory given
 };

@@ -18,10 +18,11 @@ namespace opgraft::pyop {
 
 /// Raised with every change of this file or of what it includes. Both sides are built from one
 /// tree, but a program may bring a libopgraft older or newer than its Python's package.
-inline constexpr std::uint32_t kBridgeVersion = 3;
+inline constexpr std::uint32_t kBridgeVersion = 4;
 
-/// A tensor in the runtime's memory; `data` is nullptr for an input that is absent, and not to be
-/// read where the type is string. Elements of less than a byte are packed, lowest first.
+/// A tensor in the runtime's memory, of the GPU where the operator runs on one; `data` is nullptr
+/// for an input that is absent, and not to be read where the type is string. Elements of less than
+/// a byte are packed, lowest first.
 struct TensorView {
   void* data = nullptr;
   std::int64_t element_type = 0;
@@ -48,6 +49,21 @@ class Call {
   virtual Status IsUnwanted(std::size_t index, bool* is_unwanted) = 0;
 };
 
+/// The GPU that a node runs on, in the run that this thread is in. Thread-safe.
+class Gpu {
+ public:
+  virtual ~Gpu() = default;
+  virtual int index() const = 0;
+  /// A CUstream: all work of a call goes to it.
+  virtual void* Stream() const = 0;
+  /// Memory for work on that stream; nullptr where there is none. Work may still go on with it when
+  /// it is given back.
+  virtual void* Allocate(std::size_t bytes) const = 0;
+  virtual void Free(void* memory) const = 0;
+  /// Copies from one place of the GPU's memory to another, by that stream and without waiting.
+  virtual Status Copy(void* to, const void* from, std::size_t bytes) const = 0;
+};
+
 /// A Python operator, ready to run. Thread-safe: calls may overlap.
 class Operator {
  public:
@@ -61,8 +77,10 @@ struct Bridge {
   /// Imports the module and makes the object. `spec` is checked, all its types are filled in, and
   /// the module of a class is allowed already; the class itself must be of an allowed module too. A
   /// declared operator is run if the process knows it, or its module is allowed and declares it.
-  /// `policy` is used during the call alone.
-  Status (*create)(const Spec& spec, const Policy& policy, std::unique_ptr<Operator>* made);
+  /// `policy` is used during the call alone. `gpu` is there for an operator that runs on one, and
+  /// outlives it; else nullptr.
+  Status (*create)(const Spec& spec, const Policy& policy, const Gpu* gpu,
+                   std::unique_ptr<Operator>* made);
   /// OperatorSource::Find under `policy`.
   Status (*find_schema)(std::string_view who, std::string_view full_name, std::string_view module,
                         const Policy& policy, std::shared_ptr<const Schema>* schema);
@@ -81,7 +99,7 @@ inline constexpr char kBridgeCapsule[] = "opgraft._pyop.bridge";
 
 /// The function of the module's library that starts Python in a program that has none. Its name
 /// changes with kBridgeVersion, since it is called before the version can be read.
-inline constexpr char kStartPythonSymbol[] = "opgraft_start_python_3";
+inline constexpr char kStartPythonSymbol[] = "opgraft_start_python_4";
 using StartPython = void (*)(const char* program, Status* status);
 
 }  // namespace opgraft::pyop

@@ -142,6 +142,12 @@ Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallabl
   std::shared_ptr<const Schema> schema;
   Status status = FindSchema(spec.Who(), spec.operator_name, spec.module, policy, &schema);
   if (!status.ok()) return status;
+  if (schema->on_gpu != spec.on_gpu) {
+    const auto place = [](bool on_gpu) { return on_gpu ? "a GPU" : "the CPU"; };
+    return Status::Model(spec.Who() + ": it is declared to run on " + place(schema->on_gpu) +
+                         ", but the node was prepared for " + place(spec.on_gpu) +
+                         "; prepare the model again from its original");
+  }
   const bool fits = Schema::TakesCount(schema->inputs, spec.input_types.size()) &&
                     Schema::TakesCount(schema->outputs, spec.output_types.size());
   if (!fits) {
@@ -180,7 +186,7 @@ Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallabl
 Status MakeCallable(const Spec& spec, const Policy& policy, PythonCallable* made) {
   for (const auto* const types : {&spec.input_types, &spec.output_types}) {
     for (const std::int64_t element_type : *types) {
-      if (element_type == 0) continue;  // of an input that is absent
+      if (element_type == 0 || spec.on_gpu) continue;  // of an input that is absent, or not NumPy's
       if (Status status = FindArrays(element_type); !status.ok()) {
         return Status(status.kind(), spec.Who() + ": " + status.message());
       }

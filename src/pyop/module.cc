@@ -123,7 +123,7 @@ void DeclareOperator(const std::string& domain, const std::string& name, const s
                      const Parameters& inputs, const Parameters& outputs,
                      const std::vector<std::tuple<std::vector<std::int64_t>, bool>>& types,
                      const std::vector<std::tuple<std::string, std::int64_t, bool>>& attributes,
-                     bool has_shape_rule) {
+                     bool has_shape_rule, bool on_gpu) {
   auto schema = std::make_shared<Schema>();
   schema->domain = domain;
   schema->name = name;
@@ -135,6 +135,7 @@ void DeclareOperator(const std::string& domain, const std::string& name, const s
     schema->attributes.push_back({attribute, type, is_required});
   }
   schema->has_shape_rule = has_shape_rule;
+  schema->on_gpu = on_gpu;
   if (Status status = Declare(std::move(schema)); !status.ok()) Raise(status);
 }
 
@@ -183,7 +184,7 @@ NB_MODULE(_pyop, module) {
   opgraft::eager::DefineKernel(module);
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
-             nb::arg("has_shape_rule"));
+             nb::arg("has_shape_rule"), nb::arg("on_gpu"));
   module.def("enter_run", &EnterRun, "A run of a session begins; at exit, no more");
   module.def("leave_run", &LeaveRun, "A run of a session ends");
   module.def("close_gate", &CloseGate, "Holds back the threads that would run on at exit");

@@ -1,26 +1,16 @@
-// The checks that every returned value must pass, and the copy.
+// The checks that every returned value must pass, whatever kind of array it is.
 #include "pyop/outputs.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
-#include "core/element_type.h"
 #include "core/text.h"
-#include "pyop/arrays.h"
-#include "pyop/exit_gate.h"
 #include "pyop/failure.h"
 
 namespace nb = nanobind;
 
 namespace opgraft::pyop {
-namespace {
-
-/// Below this an output is copied faster than the GIL is given up and taken again.
-constexpr std::size_t kBytesWorthReleasing = 256UL * 1024;
-
-}  // namespace
 
 bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> declared) {
   const auto fits = [](std::int64_t size, std::int64_t expected) {
@@ -64,8 +54,9 @@ Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) co
                         "out[...] = value");
   }
   const auto store = [&](std::size_t index, PyObject* value, bool is_ours) {
-    return index < out.size() ? StoreIntoOut(index, value, out[index])
-                              : StoreOne(index, value, is_ours);
+    if (index >= out.size()) return StoreOne(index, value, is_ours);
+    const bool is_written = value == out[index] || value == Py_None;
+    return is_written ? Status() : StoreIntoOut(index, value, out[index]);
   };
   const bool is_tuple = PyTuple_Check(returned);
   if (!out.empty() && returned == Py_None) return Status();
@@ -103,20 +94,6 @@ Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) co
   return Status();
 }
 
-Status OutputStore::StoreIntoOut(std::size_t index, PyObject* value, PyObject* out) const {
-  if (value == out || value == Py_None) return Status();
-  ReturnedArray array;
-  const std::int64_t type = spec_.output_types[index];
-  const bool fits = array.Take(value) && array.HasType(type) && array.HasShapeOf(out);
-  if (!fits) {
-    return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) +
-                        ": expected None, 'out', or " + Describe(out) + ", but " + spec_.Callee() +
-                        " returned " + Describe(value));
-  }
-  if (array.CopyTo(out)) return Status();
-  return Failure(keep_frames_).ToStatus(spec_.Who() + ": the copy of an output", true);
-}
-
 Status OutputStore::CheckShape(std::size_t index, std::span<const std::int64_t> shape,
                                PyObject* value) const {
   const auto refuse = [&](const DeclaredShape& expected, const std::string& source,
@@ -141,66 +118,23 @@ Status OutputStore::CheckShape(std::size_t index, std::span<const std::int64_t> 
   return refuse(inferred, "its shape rule says", "mend the rule or the operator");
 }
 
-Status OutputStore::StoreOne(std::size_t index, PyObject* value, bool is_ours) const {
-  const std::int64_t type = spec_.output_types[index];
-  const auto unexpected = [&](const std::string& expected, const std::string& mend,
-                              const std::string& problem = "") {
-    return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) + ": expected " +
-                        expected + ", but " + spec_.Callee() + " returned " + Describe(value) +
-                        (problem.empty() ? "" : ": " + problem) + ". To mend it: " + mend);
-  };
-  const auto array_of_type = [&] {
-    return type == kString ? std::string("an array of str")
-                           : "a NumPy array of " + ElementTypeName(type);
-  };
-  ReturnedArray array;
-  if (!array.Take(value)) {
-    if (value == Py_None) {
-      bool is_unwanted = false;
-      const Status status = call_.IsUnwanted(index, &is_unwanted);
-      if (!status.ok() || is_unwanted) return status;
-    }
-    std::string problem;
-    if (!array.TakePlain(value, type, &problem)) {
-      return unexpected(array_of_type(), HowToReturn(value, DtypeName(type)), problem);
-    }
-  }
-  if (!array.HasType(type)) {
-    return unexpected(array_of_type(),
-                      "return value.astype(" + DtypeName(type) + "), or " +
-                          (spec_.IsDeclared() ? "annotate the output with the other type"
-                                              : "declare the other type in 'output_types'"));
-  }
-  if (Status status = CheckShape(index, array.shape(), value); !status.ok()) return status;
-  void* memory = nullptr;
-  Status status;
-  if (type == kString) {
-    std::vector<nb::object> owners;
-    std::vector<std::string_view> strings;
-    std::string problem;
-    if (!array.ReadStrings(&owners, &strings, &problem)) {
-      return unexpected(array_of_type(), "let every element be a str", problem);
-    }
-    status = call_.StoreStrings(index, array.shape(), strings);
-  } else {
-    status = call_.Allocate(index, array.shape(), &memory);
-  }
-  if (!status.ok()) {
-    return Status(status.kind(), spec_.Who() + ": output " + std::to_string(index) +
-                                     ", for which " + spec_.Callee() + " returned " +
-                                     Describe(value) + ": " + status.message());
-  }
-  if (memory == nullptr) return status;
-  const std::span<const std::byte> block =
-      FindElementType(type)->IsPacked() ? std::span<const std::byte>() : array.block();
-  if (block.size() >= kBytesWorthReleasing && is_ours && array.OwnsItsMemory()) {
-    WithoutGil([&] { std::memcpy(memory, block.data(), block.size()); });
-  } else if (!block.empty()) {
-    std::memcpy(memory, block.data(), block.size());
-  } else if (!array.CopyTo(type, memory)) {
-    return Failure(keep_frames_).ToStatus(spec_.Who() + ": the copy of an output", true);
-  }
-  return Status();
+Status OutputStore::Unexpected(std::size_t index, PyObject* value, const std::string& expected,
+                               const std::string& mend, const std::string& problem) const {
+  return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) + ": expected " + expected +
+                      ", but " + spec_.Callee() + " returned " + Describe(value) +
+                      (problem.empty() ? "" : ": " + problem) + ". To mend it: " + mend);
+}
+
+Status OutputStore::Allocate(std::size_t index, std::span<const std::int64_t> shape,
+                             PyObject* value, void** memory) const {
+  return Named(call_.Allocate(index, shape, memory), index, value);
+}
+
+Status OutputStore::Named(const Status& status, std::size_t index, PyObject* value) const {
+  if (status.ok()) return status;
+  return Status(status.kind(), spec_.Who() + ": output " + std::to_string(index) + ", for which " +
+                                   spec_.Callee() + " returned " + Describe(value) + ": " +
+                                   status.message());
 }
 
 }  // namespace opgraft::pyop

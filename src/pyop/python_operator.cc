@@ -2,28 +2,24 @@
 #include "pyop/python_operator.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
+#include <iterator>
 #include <string>
-#include <thread>
 
 #include "core/element_type.h"
-#include "core/text.h"
 #include "pyop/arrays.h"
 #include "pyop/exit_gate.h"
 #include "pyop/failure.h"
 #include "pyop/gil.h"
-#include "pyop/outputs.h"
+#include "pyop/gpu_operator.h"
+#include "pyop/numpy_outputs.h"
 
 namespace nb = nanobind;
 
 namespace opgraft::pyop {
 namespace {
 
-/// How long an argument may still be held after the call, by a thread of the operator's that is
-/// about to drop it, before that counts as kept: so many times a millisecond.
-constexpr int kGraceSteps = 20;
-constexpr int kCollectEvery = 5;
+/// How to keep an array, for messages.
+constexpr char kHowToCopy[] = "array.copy()";
 
 /// Makes arrays of the input's type possible, or says why they are not.
 Status FindInputType(const TensorView& input) {
@@ -33,44 +29,11 @@ Status FindInputType(const TensorView& input) {
                        ", which a Python operator cannot take");
 }
 
-/// As gc.collect() does, also where the collector is switched off.
-void CollectGarbage() {
-  try {
-    nb::module_::import_("gc").attr("collect")();
-  } catch (nb::python_error&) {  // then the arguments count as kept
-  }
-}
-
-/// The names of keyword arguments in a call with `out`.
-PyObject* OutKeyword() {
-  static PyObject* const names = PyTuple_Pack(1, PyUnicode_InternFromString("out"));
-  return names;
-}
-
-/// Calls `body`, which returns a Status, with the GIL held and every C++ exception caught.
-template <class Body>
-Status WithGil(const Spec& spec, Body body) noexcept {
-  try {
-    const ScopedGil gil;
-    try {
-      return body();
-    } catch (nb::python_error& error) {
-      error.restore();
-      return Failure(/*keep_frames=*/false).ToStatus(spec.Who() + ": a call of Python", true);
-    } catch (const platform::ThreadExit&) {
-      Park();  // here, before the GIL that Python has not given is given back
-    }
-  } catch (const std::exception& exception) {
-    return Status::Error(spec.Who() + ": " + exception.what());
-  } catch (const platform::ThreadExit&) {
-    Park();
-  }
-}
-
 }  // namespace
 
-Status PythonOperator::Create(const Spec& spec, const Policy& policy,
+Status PythonOperator::Create(const Spec& spec, const Policy& policy, const Gpu* gpu,
                               std::unique_ptr<Operator>* made) {
+  if (gpu != nullptr) return GpuOperator::Create(spec, policy, *gpu, made);
   std::unique_ptr<PythonOperator> created(new PythonOperator(spec));
   Status status = WithGil(spec, [&] {
     Status found = MakeCallable(spec, policy, &created->callable_);
@@ -101,12 +64,7 @@ Status PythonOperator::Compute(Call& call) noexcept {
 }
 
 Status PythonOperator::ComputeWithGil(Call& call) {
-  if (HoldsArguments()) {
-    return Status::PyOp(spec_.Who() + ": not run, since " + KeptText() +
-                        " that an earlier call kept is still held, by the operator or by someone "
-                        "it was handed to (in a notebook also by '_' and 'Out'). " +
-                        HowToKeep());
-  }
+  if (HoldsArguments()) return StillKeptError(spec_, callable_, kHowToCopy);
   std::shared_ptr<const InferredShapes> inferred;
   if (rule_) {
     if (Status status = rule_->Apply(call.inputs(), &inferred); !status.ok()) return status;
@@ -115,7 +73,7 @@ Status PythonOperator::ComputeWithGil(Call& call) {
   Status status = MakeArguments(call, &arguments);
   if (!status.ok()) return status;
   const std::size_t positional = arguments.size() - 1;
-  OutputStore outputs(spec_, call, inferred.get(), /*keep_frames=*/callable_.copy_inputs);
+  NumPyOutputs outputs(spec_, call, inferred.get(), /*keep_frames=*/callable_.copy_inputs);
   if (callable_.takes_out) {
     status = outputs.MakeOut(&arguments);
     if (!status.ok()) {
@@ -123,7 +81,7 @@ Status PythonOperator::ComputeWithGil(Call& call) {
       return status;
     }
   }
-  nb::object returned = Invoke(positional, &arguments);
+  nb::object returned = Invoke(callable_, positional, &arguments);
   if (!returned.is_valid()) {
     const Failure failure(/*keep_frames=*/callable_.copy_inputs);
     // An exception that holds an argument is not kept: it would outlive the memory.
@@ -133,33 +91,9 @@ Status PythonOperator::ComputeWithGil(Call& call) {
   status = outputs.Store(returned.ptr(), std::span(arguments).subspan(positional + 1));
   returned.reset();
   if (!Release(std::move(arguments)) && status.ok()) {
-    return Status::PyOp(spec_.Who() + ": " + spec_.Callee() + " kept " + KeptText() +
-                        ", or a view of one, beyond the call, but its memory is ONNX Runtime's and "
-                        "is used again. " +
-                        HowToKeep());
+    return KeptError(spec_, callable_, kHowToCopy);
   }
   return status;
-}
-
-nb::object PythonOperator::Invoke(std::size_t positional, Arguments* arguments) const {
-  // Of several outputs, `out` is a tuple. It stands where its arrays begin, during the call alone.
-  const auto out = static_cast<std::ptrdiff_t>(positional) + 1;
-  const auto count = static_cast<std::ptrdiff_t>(arguments->size()) - out;
-  nb::object tuple;
-  if (callable_.takes_out && count != 1) {
-    tuple = nb::steal(PyTuple_New(count));
-    if (!tuple.is_valid()) return {};
-    for (std::ptrdiff_t i = 0; i < count; ++i) {
-      PyTuple_SET_ITEM(tuple.ptr(), i, Py_NewRef(*(arguments->begin() + out + i)));
-    }
-    arguments->insert(arguments->begin() + out, tuple.ptr());
-  }
-  // The slot before the first argument is free for a bound method to put its object into.
-  nb::object returned = nb::steal(PyObject_Vectorcall(
-      callable_.compute.ptr(), arguments->data() + 1, positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
-      callable_.takes_out ? OutKeyword() : nullptr));
-  if (tuple.is_valid()) arguments->erase(arguments->begin() + out);
-  return returned;
 }
 
 Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
@@ -194,27 +128,11 @@ Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
   return Status();
 }
 
-std::string PythonOperator::KeptText() const {
-  return callable_.takes_out ? "an input or 'out'" : "an input";
-}
-
-std::string PythonOperator::HowToKeep() const {
-  return std::string("To mend it: keep a copy (array.copy()), or let every input be one, with ") +
-         (spec_.IsDeclared() ? "@opgraft.op(..., copy_inputs=True)"
-                             : "the line 'copy_inputs = True' in the class");
-}
-
 bool PythonOperator::Release(Arguments arguments) {
   const auto is_kept = [&](PyObject* argument) {
     return argument != nullptr && IsLent(argument) && Py_REFCNT(argument) > 1;
   };
-  const auto any_kept = [&] { return std::any_of(arguments.begin(), arguments.end(), is_kept); };
-  for (int step = 0; step < kGraceSteps && any_kept(); ++step) {
-    // Cycles that nobody holds are no fault of the operator's. Once may not do: a collection that
-    // is under way in another thread makes this one return at once.
-    if (step % kCollectEvery == 0) CollectGarbage();
-    WithoutGil([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
-  }
+  AwaitRelease([&] { return std::any_of(arguments.begin(), arguments.end(), is_kept); });
   bool all_released = true;
   for (PyObject* argument : arguments) {
     if (is_kept(argument)) {

@@ -5,12 +5,11 @@
 
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "pyop/bridge.h"
 #include "pyop/callable.h"
+#include "pyop/invocation.h"
 #include "pyop/shape_rule.h"
 
 namespace opgraft::pyop {
@@ -18,7 +17,8 @@ namespace opgraft::pyop {
 class PythonOperator final : public Operator {
  public:
   /// Bridge::create.
-  static Status Create(const Spec& spec, const Policy& policy, std::unique_ptr<Operator>* made);
+  static Status Create(const Spec& spec, const Policy& policy, const Gpu* gpu,
+                       std::unique_ptr<Operator>* made);
 
   PythonOperator(const PythonOperator&) = delete;
   PythonOperator& operator=(const PythonOperator&) = delete;
@@ -27,20 +27,12 @@ class PythonOperator final : public Operator {
   Status Compute(Call& call) noexcept override;
 
  private:
-  /// The arguments of one call, as Python objects.
-  using Arguments = std::vector<PyObject*>;
-
   explicit PythonOperator(const Spec& spec) : spec_(spec) {}
 
   Status ComputeWithGil(Call& call);
   Status MakeArguments(Call& call, Arguments* arguments) const;
-  /// Calls Python with so many positional arguments, and what follows them as `out`.
-  nanobind::object Invoke(std::size_t positional, Arguments* arguments) const;
   /// Lets go of the arguments. False where the operator has kept some of them; they join kept_.
   bool Release(Arguments arguments);
-  /// What may have been kept, and what to do about it, for messages.
-  std::string KeptText() const;
-  std::string HowToKeep() const;
   /// Whether the operator still holds an argument of an earlier call.
   bool HoldsArguments();
 

@@ -14,12 +14,16 @@ namespace opgraft::pyop {
 
 inline constexpr char kDomain[] = "ai.opgraft";
 inline constexpr char kOpType[] = "PyOp";
-/// Like PyOp, but all outputs have the type of the first input; with a number behind it, so many of
-/// the first outputs have. So the runtime finds the types by itself where the model says nothing.
-inline constexpr char kLikeOpType[] = "PyOpLike";
+/// As PyOp, for an operator that runs on a GPU.
+inline constexpr char kGpuOpType[] = "PyOpCuda";
+/// Behind one of these: all outputs have the type of the first input; with a number behind it, so
+/// many of the first outputs have. So the runtime finds the types by itself where the model says
+/// nothing.
+inline constexpr char kLikeEnding[] = "Like";
 inline constexpr std::size_t kMostLeading = 2;
 inline constexpr std::int64_t kFormat = 1;          ///< of a node that runs a class
 inline constexpr std::int64_t kDeclaredFormat = 2;  ///< of a node that runs a declared operator
+inline constexpr std::int64_t kGpuFormat = 3;       ///< of one that runs it on a GPU
 
 /// The attributes of a canonical node.
 namespace attribute {
@@ -58,6 +62,7 @@ struct Spec {
   std::vector<std::int64_t> output_places;
   std::vector<DeclaredShape> output_shapes;  ///< one for each output, or empty
   std::string arguments;  ///< a NodeProto in bytes, whose attributes are for __init__
+  bool on_gpu = false;    ///< the operator is declared to run on a GPU
 
   bool IsDeclared() const { return !operator_name.empty(); }
   /// What messages call that which is run: the method's name, or "the operator".

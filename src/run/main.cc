@@ -1,5 +1,6 @@
 // opgraft-run: runs a model in a program that is not Python, by whichever ONNX Runtime it is given.
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <list>
 #include <map>
@@ -19,19 +20,21 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: opgraft-run --onnxruntime LIBRARY [--allow MODULE]... [--import MODULE]...\n"
-    "                   [--pack FILE]... [--prefer NAME]...\n"
+    "                   [--pack FILE]... [--prefer NAME]... [--gpu NUMBER]\n"
     "                   [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... MODEL\n"
     "Runs MODEL by the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
     "module that the model may run, or 'package.*'; --import one that is imported first, for the\n"
     "operators that it declares; --pack a pack to be loaded first, --prefer an operator of ONNX\n"
-    "Runtime's own domains, or a domain, that a pack shall run. Python is the one that\n"
-    "OPGRAFT_PYTHON names, else python3 on the PATH.\n";
+    "Runtime's own domains, or a domain, that a pack shall run; --gpu a GPU that runs what can "
+    "run\n"
+    "there. Python is the one that OPGRAFT_PYTHON names, else python3 on the PATH.\n";
 
 struct Options {
   std::string runtime;
   std::string model;
   Allowed allowed;
   std::vector<std::string> packs;
+  std::string gpu;  ///< its number; empty: none
   std::map<std::string, std::string> inputs;
   std::map<std::string, std::string> outputs;
 };
@@ -66,6 +69,8 @@ Status ParseOptions(int count, char** arguments, Options* options) {
       options->allowed.imports.push_back(value);
     } else if (argument == "--pack") {
       options->packs.push_back(value);
+    } else if (argument == "--gpu") {
+      options->gpu = value;
     } else if (argument == "--prefer") {
       options->allowed.prefer.push_back(value);
     } else if (argument == "--input") {
@@ -135,8 +140,15 @@ Status Runner::Open(const Options& options) {
   status = Take(ort::CreateEnv(api_, kOnlyFatal, "opgraft-run", &environment_));
   if (status.ok()) status = Take(ort::CreateSessionOptions(api_, &session_options));
   if (!status.ok()) return status;
-  status =
-      CreateSession(base, environment_, options.model, session_options, options.allowed, &session_);
+  if (!options.gpu.empty()) {
+    int gpu = -1;
+    std::from_chars(options.gpu.data(), options.gpu.data() + options.gpu.size(), gpu);
+    status = UseCuda(base, environment_, session_options, gpu);
+  }
+  if (status.ok()) {
+    status = CreateSession(base, environment_, options.model, session_options, options.allowed,
+                           &session_);
+  }
   ort::ReleaseSessionOptions(api_, session_options);
   if (status.ok()) {
     status = ReadNames(ort::SessionGetInputCount, ort::SessionGetInputName, &input_names_);
@@ -190,6 +202,9 @@ Status Runner::Run(const std::map<std::string, Array>& inputs,
                            output_values.data()));
   }
   for (std::size_t i = 0; status.ok() && i < output_values.size(); ++i) {
+    int is_tensor = 0;
+    status = Take(ort::IsTensor(api_, output_values[i], &is_tensor));
+    if (!status.ok() || is_tensor == 0) continue;
     status = ReadValue(api_, output_values[i], &(*outputs)[output_names_[i]]);
   }
   for (OrtValue* value : input_values) ort::ReleaseValue(api_, value);
@@ -233,9 +248,15 @@ Status Main(int count, char** arguments) {
   }
   if (status = runner.Run(inputs, &outputs); !status.ok()) return status;
   for (const std::string& name : runner.output_names()) {
-    std::printf("%s %s\n", name.c_str(), Format(outputs[name]).c_str());
+    const auto output = outputs.find(name);
+    const std::string text =
+        output == outputs.end() ? "is no tensor, and not shown" : Format(output->second);
+    std::printf("%s %s\n", name.c_str(), text.c_str());
   }
   for (const auto& [name, file] : options.outputs) {
+    if (!outputs.contains(name)) {
+      return Status::Error("--output " + name + ": it is no tensor, and .npy files hold no others");
+    }
     if (status = WriteNpy(file, outputs[name]); !status.ok()) return status;
   }
   return Status();

@@ -92,6 +92,10 @@ def test_by_hand() -> None:
         ({"inputs": ("x",), "input_places": [-1, 0]}, "input 1, 'i', is float32, expected int64"),
         ({"inputs": ("x", "i", "i")}, "expected 1 to 2 inputs and 2 outputs, but the node has 3"),
         ({"outputs": ("y",), "output_types": [0]}, "expected 1 to 2 inputs and 2 outputs"),
+        # One that runs on a GPU, as its operator type and its format must say alike.
+        ({"format": 3}, "its attribute 'format' does not go with its operator type"),
+        ({"op_type": "PyOpCudaLike1"}, "its attribute 'format' does not go with"),
+        ({"op_type": "PyOpCudaLike1", "format": 3}, "it runs on GPUs alone, and this session would"),
     ],
 )
 def test_a_node_that_is_wrong(changes: dict[str, Any], message: str) -> None:

@@ -167,7 +167,8 @@ def test_a_canonical_node_by_hand(write_module: Write) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 3}, "is of format 3, this Opgraft reads formats 1 to 2; install a newer one"),
+        ({"format": 4}, "is of format 4, this Opgraft reads formats 1 to 3; install a newer one"),
+        ({"format": 3}, "attribute 'operator' is missing"),
         ({"format": 2}, "attribute 'operator' is missing"),
         ({"format": 2, "operator": "Op"}, "attribute 'operator' is 'Op', expected 'domain::Name'"),
         ({"format": 0}, "is of format 0"),

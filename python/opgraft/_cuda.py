@@ -1,0 +1,146 @@
+"""The execution provider OpgraftCUDA: adding it to a session."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import onnxruntime
+
+from opgraft._errors import Error
+from opgraft._library import cuda_library_path
+
+PROVIDER = "OpgraftCUDA"
+_CPU = "CPUExecutionProvider"
+_OLDEST = (1, 24)
+_BY_NAME = (1, 26)  # the first that finds providers of libraries by their names
+_VENDOR = 0x10DE
+_DEVICE_ENTRY = "opgraft.cuda.device"
+_lock = threading.Lock()
+
+Providers = Sequence[Any] | None
+
+
+class Chosen:
+    """The providers that a session is to have, and the GPU among them; None where there is none."""
+
+    def __init__(
+        self,
+        providers: Providers,
+        provider_options: Sequence[dict[Any, Any]] | None,
+        options: onnxruntime.SessionOptions,
+    ) -> None:
+        self.providers = providers
+        self.provider_options = provider_options
+        self.gpu: int | None = None
+        wanted = [_name(one) for one in providers or ()]
+        if PROVIDER not in wanted:
+            return
+        place = wanted.index(PROVIDER)
+        given = _options(providers or (), provider_options, place)
+        problem = find_problem()
+        if problem:
+            warnings.warn(
+                f"{PROVIDER} is not to be had: {problem}. The session runs on the CPU",
+                stacklevel=3,
+            )
+            self._leave_out(place)
+            return
+        self.gpu = _gpu(given)
+        if options.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL:
+            raise Error(
+                f"{PROVIDER} orders work by streams, one for each run, and does not run nodes side "
+                "by side. To mend it: leave execution_mode at ORT_SEQUENTIAL"
+            )
+        if _version() < _BY_NAME:
+            self._leave_out(place)
+            _add_to(options, self.gpu)
+            if {_name(one) for one in self.providers or ()} - {_CPU}:
+                raise Error(
+                    f"beside {PROVIDER}, ONNX Runtime {onnxruntime.__version__} takes only {_CPU}. "
+                    "To mend it: pip install 'onnxruntime>=1.26', or leave the others out"
+                )
+            self.providers = self.provider_options = None
+
+    def _leave_out(self, place: int) -> None:
+        left = list(self.providers or ())
+        del left[place]
+        self.providers = left or [_CPU]
+        if self.provider_options:
+            self.provider_options = [
+                one for i, one in enumerate(self.provider_options) if i != place
+            ] or None
+
+
+def device(gpu: int) -> Any:
+    """ONNX Runtime's object for a GPU's memory."""
+    return onnxruntime.OrtDevice.make("gpu", gpu, _VENDOR)
+
+
+def _name(provider: Any) -> str:
+    return str(provider[0] if isinstance(provider, (tuple, list)) else provider)
+
+
+def _options(
+    providers: Sequence[Any], provider_options: Sequence[dict[Any, Any]] | None, place: int
+) -> dict[str, Any]:
+    given = dict((provider_options or {place: {}})[place])
+    if isinstance(providers[place], (tuple, list)):
+        given.update(providers[place][1])
+    return given
+
+
+def _gpu(given: dict[str, Any]) -> int:
+    unknown = sorted(given.keys() - {"device_id"})
+    if unknown:
+        raise Error(f"{PROVIDER} has no option '{unknown[0]}'; it has 'device_id'")
+    asked = str(given.get("device_id", 0))
+    gpus = [one.ep_metadata["cuda_device_id"] for one in _devices()]
+    if asked not in gpus:
+        raise Error(f"{PROVIDER}: there is no GPU with device_id {asked}, only {', '.join(gpus)}")
+    return int(asked)
+
+
+def _version() -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", onnxruntime.__version__)[:2]))
+
+
+@functools.cache
+def find_problem() -> str:
+    """Why there is no GPU to be used; "" where there is one. Registers the provider's library."""
+    if _version() < _OLDEST:
+        return f"it needs ONNX Runtime 1.24 or newer, this one is {onnxruntime.__version__}"
+    with _lock:
+        if not _devices():
+            library = ctypes.CDLL(cuda_library_path())
+            library.opgraft_cuda_problem.restype = ctypes.c_char_p
+            if problem := library.opgraft_cuda_problem():
+                return str(problem.decode(errors="replace"))
+            onnxruntime.register_execution_provider_library(PROVIDER, cuda_library_path())
+    return "" if _devices() else "ONNX Runtime does not take the GPUs that it offers"
+
+
+def _devices() -> list[Any]:
+    return [one for one in onnxruntime.get_ep_devices() if one.ep_name == PROVIDER]
+
+
+def _add_to(options: onnxruntime.SessionOptions, gpu: int) -> None:
+    """Adds the provider to the options themselves, where it is not in them already."""
+    try:
+        before = options.get_session_config_entry(_DEVICE_ENTRY)
+    except RuntimeError:
+        before = None
+    if before is None:
+        one = next(one for one in _devices() if one.ep_metadata["cuda_device_id"] == str(gpu))
+        options.add_provider_for_devices([one], {})
+        options.add_session_config_entry(_DEVICE_ENTRY, str(gpu))
+    elif before != str(gpu):
+        raise Error(
+            f"these session options have {PROVIDER} on GPU {before} already. To mend it: make new "
+            f"session options for GPU {gpu}"
+        )

@@ -1,0 +1,220 @@
+"""Runs with arrays that lie on a GPU: in and out by DLPack, on the stream of their library."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+from opgraft import _cuda
+from opgraft._errors import Error
+
+_STREAM_ENTRY = "opgraft.cuda.stream"
+_GPU = 2  # DLPack's number for CUDA
+_CURRENT = -1  # of __dlpack__: no stream to wait for, the run is on the current one
+
+
+def stream_entry(stream: Any) -> str:
+    """What the options of a run call a stream: of torch, of CuPy, or an address.
+
+    torch keeps its streams for good, so that memory need not wait when it is given back.
+    """
+    address = getattr(stream, "cuda_stream", None)
+    if address is not None:
+        is_external = bool(address) and stream.stream_id == address
+        return f"{address}" if is_external else f"{address} kept"
+    address = getattr(stream, "ptr", stream)
+    if isinstance(address, int) and not isinstance(address, bool):
+        return str(address)
+    raise Error(
+        f"stream: expected a torch.cuda.Stream, a cupy.cuda.Stream or an address, not a "
+        f"{type(stream).__name__}"
+    )
+
+
+class OnStream:
+    """Options of runs, one for each thread: the runtime only lets them be set, not copied."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    def options(self, stream: Any, given: Any) -> Any:
+        """Options that put a run on a stream: those given, else ones of this thread's."""
+        if given is not None:
+            given.add_run_config_entry(_STREAM_ENTRY, stream_entry(stream))
+            return given
+        own = self._own
+        if getattr(own, "stream", None) is stream:  # torch's streams are equal to None
+            return own.options
+        entry = stream_entry(stream)
+        if getattr(own, "entry", None) != entry:
+            options = onnxruntime.RunOptions()
+            options.add_run_config_entry(_STREAM_ENTRY, entry)
+            # The runtime looks for this one by raising an exception where it is absent: 80 µs.
+            options.add_run_config_entry("gpu_graph_id", "-1")
+            own.entry, own.options = entry, options
+        own.stream = stream
+        return own.options
+
+
+class Arrays:
+    """What a session does with arrays on its GPU."""
+
+    def __init__(self, session: onnxruntime.InferenceSession, gpu: int) -> None:
+        self._gpu = gpu
+        self._device = _cuda.device(gpu)._get_c_device()
+        self._outputs = [one.name for one in session.get_outputs()]
+        self._host_outputs = {one.name for one in session.get_outputs() if "string" in one.type}
+        self._on_stream = OnStream()
+
+    def find(self, feed: Mapping[str, Any]) -> Any:
+        """The library, torch or CuPy, of the first array that lies on a GPU; None without one."""
+        for value in feed.values():
+            if type(value) is not np.ndarray and _gpu_of(value) is not None:
+                return _library_of(value)
+        return None
+
+    def options(self, stream: Any, given: Any) -> Any:
+        return self._on_stream.options(stream, given)
+
+    def run(
+        self,
+        session: Any,
+        library: Any,
+        output_names: Sequence[str] | None,
+        feed: Mapping[str, Any],
+        run_options: Any,
+        stream: Any,
+    ) -> list[Any]:
+        """As onnxruntime's run; all outputs are arrays of the library's on the GPU."""
+        names = list(output_names) if output_names else self._outputs
+        if stream is None:
+            stream = library.stream(self._gpu)
+        binding = runtime.SessionIOBinding(session._sess)
+        kept = [self._bind(binding, library, name, value) for name, value in feed.items()]
+        for name in names:
+            if name in self._host_outputs:
+                binding.bind_output(name, runtime.OrtDevice.cpu(), 0)
+            else:
+                binding.bind_output(name, self._device)
+        session._sess.run_with_iobinding(binding, self.options(stream, run_options))
+        del kept
+        values = binding.get_outputs()  # not a list: where it ends, C++ throws, for 30 µs
+        return [
+            values[i].numpy() if name in self._host_outputs else library.take(values[i])
+            for i, name in enumerate(names)
+        ]
+
+    def _bind(self, binding: Any, library: Any, name: str, value: Any) -> Any:
+        """Binds an input where it lies; gives what must live until the run is over."""
+        if isinstance(value, onnxruntime.OrtValue):
+            made = value._ortvalue
+        elif (where := _gpu_of(value)) is None:
+            value = np.asarray(value)
+            made = onnxruntime.OrtValue.ortvalue_from_numpy(value)._ortvalue
+        elif where != self._gpu:
+            raise Error(f"input '{name}' lies on GPU {where}, the session runs on GPU {self._gpu}")
+        else:
+            made = library.give(value)
+        binding.bind_ortvalue_input(name, made)
+        return value
+
+
+class _Torch:
+    """torch, which is imported already where its tensors are given."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+
+    def stream(self, gpu: int) -> Any:
+        return self._torch.cuda.current_stream(gpu)
+
+    def give(self, tensor: Any) -> Any:
+        tensor = tensor.detach().contiguous()
+        is_bool = tensor.dtype is self._torch.bool
+        capsule = self._torch.utils.dlpack.to_dlpack(
+            tensor.view(self._torch.uint8) if is_bool else tensor
+        )
+        return runtime.OrtValue.from_dlpack(capsule, is_bool)
+
+    def take(self, value: Any) -> Any:
+        tensor = self._torch.utils.dlpack.from_dlpack(value.to_dlpack())
+        is_bool = value.data_type() == "tensor(bool)"
+        return (
+            tensor.view(self._torch.bool)
+            if is_bool and tensor.dtype != self._torch.bool
+            else tensor
+        )
+
+
+class _CuPy:
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+
+    def stream(self, gpu: int) -> Any:
+        return self._cupy.cuda.get_current_stream()
+
+    def give(self, array: Any) -> Any:
+        array = self._cupy.ascontiguousarray(array)
+        is_bool = array.dtype == bool
+        capsule = (array.view("uint8") if is_bool else array).__dlpack__(stream=_CURRENT)
+        return runtime.OrtValue.from_dlpack(capsule, is_bool)
+
+    def take(self, value: Any) -> Any:
+        array = self._cupy.from_dlpack(_Capsule(value))
+        is_bool = value.data_type() == "tensor(bool)"
+        return array.view(bool) if is_bool and array.dtype != bool else array
+
+
+class _Capsule:
+    """What from_dlpack asks of an array."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._value.to_dlpack()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._value.__dlpack_device__()  # type: ignore[no-any-return]
+
+
+def _gpu_of(array: Any) -> int | None:
+    """The number of the GPU that an array lies on; None for what lies elsewhere."""
+    is_cuda = getattr(array, "is_cuda", None)  # torch tells so at a tenth of the cost
+    if is_cuda is False:
+        return None
+    if is_cuda is True:
+        return int(array.get_device())
+    ask = getattr(array, "__dlpack_device__", None)
+    if ask is None:
+        return None
+    kind, number = ask()
+    return int(number) if int(kind) == _GPU else None
+
+
+_libraries: dict[type, Any] = {}
+
+
+def _library_of(array: Any) -> Any:
+    """torch, or CuPy, by the class of an array, which may be a subclass of theirs."""
+    found = _libraries.get(type(array))
+    if found is None:
+        found = _libraries[type(array)] = _find_library(array)
+    return found
+
+
+def _find_library(array: Any) -> Any:
+    for name, kind, library in (("torch", "Tensor", _Torch), ("cupy", "ndarray", _CuPy)):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(array, getattr(module, kind)):
+            return library(module)
+    raise Error(
+        f"an array on a GPU is of {type(array).__module__}.{type(array).__name__}; expected one of "
+        "torch or of CuPy. To mend it: torch.from_dlpack(array)"
+    )

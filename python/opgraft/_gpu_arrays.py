@@ -1,0 +1,204 @@
+"""Arrays on a GPU for operators that run there: of torch, or of CuPy.
+
+The bridge makes them by DLPack, over the runtime's memory, and asks here for the rest.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol
+
+from opgraft import _declare
+
+
+class Library(Protocol):
+    """What the bridge uses of a library, for one GPU."""
+
+    name: str  # of its arrays, for messages
+    array: type
+    exchange: Any  # the capsule of DLPack's C functions, or None
+    from_dlpack: Callable[[Any], Any]
+    how_to_copy: str
+    how_to_move: str
+    how_to_be_plain: str
+
+    def how_to_convert(self, element_type: str) -> str: ...
+    def current_stream(self) -> int:
+        """The address of this thread's."""
+        ...
+
+    def on_stream(self, address: int) -> AbstractContextManager[Any]:
+        """While it is entered, the stream of that address is this thread's."""
+        ...
+
+    def is_plain(self, array: Any) -> bool:
+        """Whether the array's memory holds the numbers that it shows."""
+        ...
+
+    def copy(self, array: Any) -> Any: ...
+    def assign(self, to: Any, given: Any) -> None: ...
+    def describe(self, array: Any) -> str: ...
+
+
+class _OnTorchStream:
+    """As `torch.cuda.stream`, at a part of its cost."""
+
+    __slots__ = ("_before", "_cuda", "_gpu", "_stream")
+
+    def __init__(self, cuda: Any, gpu: int, stream: Any) -> None:
+        self._cuda, self._gpu, self._stream = cuda, gpu, stream
+
+    def __enter__(self) -> None:
+        self._before = self._cuda.current_stream(self._gpu)
+        self._cuda.set_stream(self._stream)
+
+    def __exit__(self, *_: object) -> None:
+        self._cuda.set_stream(self._before)
+
+
+class _Torch:
+    name = "torch.Tensor"
+    how_to_copy = "x.clone()"
+    how_to_be_plain = "return a dense tensor, value.to_dense()"
+
+    def __init__(self, gpu: int) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise _Unfit(
+                f"torch {torch.__version__} sees no GPU. To mend it: install a build of torch for "
+                "CUDA, pip install torch"
+            )
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        self._torch = torch
+        self._gpu = gpu
+        self._streams: dict[int, Any] = {}
+        self._plain = (torch.Tensor, torch.nn.Parameter)
+        self.array = torch.Tensor
+        self.exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+        self.from_dlpack = torch.from_dlpack
+        self.how_to_move = (
+            f"make it on the device of the inputs (device=x.device), or value.to('cuda:{gpu}')"
+        )
+
+    def how_to_convert(self, element_type: str) -> str:
+        return f"value.to(torch.{element_type})"
+
+    def current_stream(self) -> int:
+        return int(self._torch.cuda.current_stream(self._gpu).cuda_stream)
+
+    def on_stream(self, address: int) -> _OnTorchStream:
+        cuda = self._torch.cuda
+        stream = self._streams.get(address)
+        if stream is None:
+            stream = (
+                cuda.ExternalStream(address, device=self._gpu)
+                if address
+                else cuda.default_stream(self._gpu)
+            )
+            self._streams[address] = stream
+        return _OnTorchStream(cuda, self._gpu, stream)
+
+    def is_plain(self, array: Any) -> bool:
+        return type(array) in self._plain and not array.is_neg()
+
+    def copy(self, array: Any) -> Any:
+        return array.detach().clone()
+
+    def assign(self, to: Any, given: Any) -> None:
+        to.copy_(given.detach())
+
+    def describe(self, array: Any) -> str:
+        dtype = str(array.dtype).removeprefix("torch.")
+        layout = "" if array.layout is self._torch.strided else f" of layout {array.layout}"
+        return _text(dtype, "tensor", array.shape, f"{layout} on {array.device}")
+
+
+class _CuPy:
+    name = "cupy.ndarray"
+    exchange = None
+    how_to_copy = "x.copy()"
+    how_to_be_plain = "return a plain array, cupy.ascontiguousarray(value)"
+
+    def __init__(self, gpu: int) -> None:
+        import cupy
+
+        if gpu >= cupy.cuda.runtime.getDeviceCount():
+            raise _Unfit(f"CuPy {cupy.__version__} sees no GPU {gpu}")
+        self._cupy = cupy
+        self._gpu = gpu
+        self._streams: dict[int, Any] = {0: cupy.cuda.Stream.null}
+        self.array = cupy.ndarray
+        self.from_dlpack = cupy.from_dlpack
+        self.how_to_move = f"make it on GPU {gpu}"
+
+    def how_to_convert(self, element_type: str) -> str:
+        return f"value.astype(cupy.{element_type})"
+
+    def current_stream(self) -> int:
+        return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def on_stream(self, address: int) -> AbstractContextManager[Any]:
+        stream = self._streams.get(address)
+        if stream is None:
+            make = getattr(self._cupy.cuda.Stream, "from_external", None)
+            if make is None:  # before CuPy 14
+                stream = self._cupy.cuda.ExternalStream(address, self._gpu)
+            else:
+                stream = make(_Stream(address))
+            self._streams[address] = stream
+        return stream  # type: ignore[no-any-return]
+
+    def is_plain(self, array: Any) -> bool:
+        return type(array) is self.array
+
+    def copy(self, array: Any) -> Any:
+        return array.copy()
+
+    def assign(self, to: Any, given: Any) -> None:
+        self._cupy.copyto(to, given)
+
+    def describe(self, array: Any) -> str:
+        return _text(array.dtype, "cupy.ndarray", array.shape, f" on GPU {array.device.id}")
+
+
+class _Stream:
+    """A stream by its address, as libraries hand them to each other."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address
+
+
+class _Unfit(Exception):
+    """Why a library cannot be used."""
+
+
+def _text(dtype: Any, kind: str, shape: Any, rest: str) -> str:
+    article = "an" if str(dtype)[0] in "aeio" else "a"
+    return f"{article} {dtype} {kind} of shape {tuple(shape)}{rest}"
+
+
+#: By the value of `arrays=`, which is the name of the module too.
+LIBRARIES: dict[str, Callable[[int], Library]] = {"torch": _Torch, "cupy": _CuPy}
+
+
+def find(full_name: str, gpu: int) -> Library | str:
+    """The library that the operator's arrays are of, or why it cannot be had."""
+    name = _declare.find(full_name).arrays
+    try:
+        return LIBRARIES[name](gpu)
+    except ImportError as error:
+        return (
+            f"its arrays are of {name}, which cannot be imported ({error}). To mend it: pip "
+            f"install {_PACKAGES[name]}"
+        )
+    except _Unfit as unfit:
+        return f"its arrays are of {name}, but {unfit}"
+
+
+_PACKAGES: dict[str, str] = {"torch": "torch", "cupy": "cupy-cuda13x, or the one for your CUDA"}

@@ -1,0 +1,234 @@
+// Memory comes from a pool of our own, which CUDA keeps in the order of the streams' work.
+#include "cuda/gpu.h"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace opgraft::cuda {
+namespace {
+
+constexpr int kMemoryPoolsAttribute = 115;  // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+constexpr int kReleaseThreshold = 4;        // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+constexpr unsigned kPortable = 1;           // CU_MEMHOSTALLOC_PORTABLE: for all GPUs
+constexpr int kRelaxed = 2;                 // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr unsigned kBlocking = 0;           // CU_STREAM_DEFAULT
+constexpr KnownStream kDefaultStream;
+
+Address ToAddress(const void* memory) { return reinterpret_cast<Address>(memory); }
+
+}  // namespace
+
+const Status& Gpu::FindAll(const std::vector<Gpu*>** gpus) {
+  static auto* const found = new std::vector<Gpu*>;
+  static const auto* const status = new Status(Find(found));
+  *gpus = found;
+  return *status;
+}
+
+Status Gpu::Find(std::vector<Gpu*>* gpus) {
+  const Driver* driver = nullptr;
+  if (const Status& status = LoadDriver(&driver); !status.ok()) return status;
+  int count = 0;
+  Status status = Check(*driver, driver->DeviceGetCount(&count), "count its GPUs");
+  if (!status.ok()) return status;
+  if (count == 0) return Status::Unavailable("CUDA sees no GPU (is CUDA_VISIBLE_DEVICES empty?)");
+  for (int i = 0; i < count; ++i) {
+    auto* const gpu = new Gpu(*driver, i);
+    gpus->push_back(gpu);
+    int device = 0;
+    std::array<char, 256> name = {};
+    int has_pools = 0;
+    status = Check(*driver, driver->DeviceGet(&device, i), "find GPU " + std::to_string(i));
+    if (status.ok()) {
+      status =
+          Check(*driver, driver->DeviceGetName(name.data(), name.size() - 1, device), "name it");
+    }
+    gpu->name_ = name.data();
+    if (status.ok()) {
+      status = Check(*driver, driver->DeviceGetAttribute(&has_pools, kMemoryPoolsAttribute, device),
+                     "describe it");
+    }
+    if (status.ok() && has_pools == 0) {
+      status = Status::Unavailable("GPU " + std::to_string(i) + ", " + gpu->name_ +
+                                   ", has no memory pools, which Opgraft needs");
+    }
+    if (!status.ok()) break;
+  }
+  if (!status.ok()) gpus->clear();
+  return status;
+}
+
+Status Gpu::Open() {
+  const std::lock_guard lock(mutex_);
+  if (context_ != nullptr) return Status();
+  int device = 0;
+  Context context = nullptr;
+  Status status = Check(driver_, driver_.DeviceGet(&device, index_), "find the GPU");
+  if (status.ok()) {
+    status = Check(driver_, driver_.DevicePrimaryCtxRetain(&context, device), "open the GPU");
+  }
+  if (!status.ok()) return status;
+  PoolProperties properties;
+  properties.location = index_;
+  Pool pool = nullptr;
+  status = Check(driver_, driver_.MemPoolCreate(&pool, &properties), "make a pool of memory");
+  if (!status.ok()) return status;
+  // Kept until somebody needs it: CUDA would give it back to the system whenever a stream is waited
+  // for, and fetch it again at great cost.
+  std::uint64_t threshold = std::numeric_limits<std::uint64_t>::max();
+  status = Check(driver_, driver_.MemPoolSetAttribute(pool, kReleaseThreshold, &threshold),
+                 "set up a pool of memory");
+  pool_ = pool;
+  context_ = context;
+  return status;
+}
+
+Context Gpu::Enter() {
+  Context before = nullptr;
+  static_cast<void>(driver_.CtxGetCurrent(&before));
+  if (before != context_) static_cast<void>(driver_.CtxSetCurrent(context_));
+  return before;
+}
+
+void Gpu::Leave(Context before) {
+  if (before != context_) static_cast<void>(driver_.CtxSetCurrent(before));
+}
+
+template <class Try>
+int Gpu::Demand(Try try_once) {
+  int result = try_once();
+  if (result != kOutOfMemory) return result;
+  // What was given back by streams that are not done yet is free when they are.
+  static_cast<void>(driver_.CtxSynchronize());
+  static_cast<void>(driver_.MemPoolTrimTo(pool_, 0));
+  return try_once();
+}
+
+void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) {
+  if (bytes == 0) return nullptr;
+  const InGpu entered(*this);
+  FreeDeferred();
+  const Stream stream = known.stream;
+  Address memory = 0;
+  const int result =
+      Demand([&] { return driver_.MemAllocFromPoolAsync(&memory, bytes, pool_, stream); });
+  if (result != kSuccess) return nullptr;
+  auto* const pointer = reinterpret_cast<void*>(memory);
+  const std::lock_guard lock(mutex_);
+  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords, !known.is_kept};
+  return pointer;
+}
+
+void* Gpu::AllocateForAll(std::size_t bytes) {
+  void* const memory = Allocate(bytes, kDefaultStream);
+  if (memory == nullptr) return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    owners_[memory].is_shared = true;
+  }
+  if (Synchronize(kDefaultStream.stream).ok()) return memory;
+  Free(memory);
+  return nullptr;
+}
+
+void Gpu::Free(void* memory, const KnownStream* current) {
+  if (memory == nullptr) return;
+  const InGpu entered(*this);
+  Owner owner;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = owners_.find(memory);
+    if (found == owners_.end()) return;
+    owner = found->second;
+    owners_.erase(found);
+  }
+  if (owner.is_shared) {
+    const bool is_of_run = current != nullptr && current->stream == owner.stream;
+    if (is_of_run && owner.stream != kDefaultStream.stream) {
+      owner.is_shared = false;
+    } else {
+      owner.stream = kDefaultStream.stream;
+    }
+  }
+  if (TryToFree(memory, owner)) return;
+  const std::lock_guard lock(mutex_);
+  deferred_.emplace_back(memory, owner);
+}
+
+bool Gpu::TryToFree(void* memory, const Owner& owner) const {
+  const Mode mode = ModeOf(owner.stream);
+  // Recorded, it would be given back whenever the graph runs, and the recording would fail.
+  if (mode == Mode::kWaits || (mode == Mode::kRecords && !owner.is_recorded)) return false;
+  if (owner.is_shared) static_cast<void>(driver_.CtxSynchronize());
+  // Else a graph that this thread records, or another one, would be lost.
+  int capture_mode = kRelaxed;
+  static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&capture_mode));
+  // An error is of no use: memory of a graph that was never run is the graph's.
+  static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
+  static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&capture_mode));
+  return true;
+}
+
+void Gpu::FreeDeferred() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(deferred_, [&](const auto& one) { return TryToFree(one.first, one.second); });
+}
+
+Gpu::Mode Gpu::ModeOf(Stream stream) const {
+  int status = 0;  // CU_STREAM_CAPTURE_STATUS_NONE
+  if (driver_.StreamIsCapturing(stream, &status) != kSuccess) return Mode::kWaits;
+  return status == 0 ? Mode::kRuns : Mode::kRecords;
+}
+
+void* Gpu::AllocatePinned(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const InGpu entered(*this);
+  void* memory = nullptr;
+  const int result = driver_.MemHostAlloc(&memory, bytes, kPortable);
+  return result == kSuccess ? memory : nullptr;
+}
+
+void Gpu::FreePinned(void* memory) {
+  const InGpu entered(*this);
+  if (memory != nullptr) static_cast<void>(driver_.MemFreeHost(memory));
+}
+
+Status Gpu::TakeStream(Stream* stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!streams_.empty()) {
+      *stream = streams_.back();
+      streams_.pop_back();
+      return Status();
+    }
+  }
+  const InGpu entered(*this);
+  return Check(driver_, driver_.StreamCreate(stream, kBlocking), "make a stream");
+}
+
+void Gpu::GiveStream(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.push_back(stream);
+}
+
+Status Gpu::Copy(void* to, const void* from, std::size_t bytes, Stream stream) {
+  if (bytes == 0) return Status();
+  const InGpu entered(*this);
+  const int result = driver_.MemcpyAsync(ToAddress(to), ToAddress(from), bytes, stream);
+  if (result == kSuccess) return Status();
+  return Check(driver_, result, "copy " + std::to_string(bytes) + " bytes");
+}
+
+Status Gpu::Synchronize(Stream stream) {
+  const InGpu entered(*this);
+  return Check(driver_, driver_.StreamSynchronize(stream), "finish its work");
+}
+
+Status Gpu::SynchronizeAll() {
+  const InGpu entered(*this);
+  return Check(driver_, driver_.CtxSynchronize(), "finish its work");
+}
+
+}  // namespace opgraft::cuda

@@ -1,0 +1,99 @@
+// What NumPy arrays are checked for beyond their shapes, and the copy.
+#include "pyop/numpy_outputs.h"
+
+#include <cstring>
+#include <vector>
+
+#include "core/element_type.h"
+#include "pyop/arrays.h"
+#include "pyop/exit_gate.h"
+#include "pyop/failure.h"
+
+namespace nb = nanobind;
+
+namespace opgraft::pyop {
+namespace {
+
+/// Below this an output is copied faster than the GIL is given up and taken again.
+constexpr std::size_t kBytesWorthReleasing = 256UL * 1024;
+
+}  // namespace
+
+PyObject* NumPyOutputs::MakeOutArray(const TensorView& tensor) {
+  return pyop::MakeOutArray(tensor);
+}
+
+bool NumPyOutputs::IsIntact(PyObject* array, const TensorView& tensor) const {
+  return pyop::IsIntact(array, tensor);
+}
+
+PyObject* NumPyOutputs::CopyOf(PyObject* value) const { return pyop::CopyOf(value); }
+
+std::string NumPyOutputs::Describe(PyObject* value) const { return pyop::Describe(value); }
+
+Status NumPyOutputs::StoreIntoOut(std::size_t index, PyObject* value, PyObject* out) const {
+  ReturnedArray array;
+  const std::int64_t type = spec_.output_types[index];
+  const bool fits = array.Take(value) && array.HasType(type) && array.HasShapeOf(out);
+  if (!fits) {
+    return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) +
+                        ": expected None, 'out', or " + Describe(out) + ", but " + spec_.Callee() +
+                        " returned " + Describe(value));
+  }
+  if (array.CopyTo(out)) return Status();
+  return Failure(keep_frames_).ToStatus(spec_.Who() + ": the copy of an output", true);
+}
+
+Status NumPyOutputs::StoreOne(std::size_t index, PyObject* value, bool is_ours) const {
+  const std::int64_t type = spec_.output_types[index];
+  const auto array_of_type = [&] {
+    return type == kString ? std::string("an array of str")
+                           : "a NumPy array of " + ElementTypeName(type);
+  };
+  ReturnedArray array;
+  if (!array.Take(value)) {
+    if (value == Py_None) {
+      bool is_unwanted = false;
+      const Status status = call_.IsUnwanted(index, &is_unwanted);
+      if (!status.ok() || is_unwanted) return status;
+    }
+    std::string problem;
+    if (!array.TakePlain(value, type, &problem)) {
+      return Unexpected(index, value, array_of_type(), HowToReturn(value, DtypeName(type)),
+                        problem);
+    }
+  }
+  if (!array.HasType(type)) {
+    return Unexpected(index, value, array_of_type(),
+                      "return value.astype(" + DtypeName(type) + "), or " +
+                          (spec_.IsDeclared() ? "annotate the output with the other type"
+                                              : "declare the other type in 'output_types'"));
+  }
+  if (Status status = CheckShape(index, array.shape(), value); !status.ok()) return status;
+  void* memory = nullptr;
+  Status status;
+  if (type == kString) {
+    std::vector<nb::object> owners;
+    std::vector<std::string_view> strings;
+    std::string problem;
+    if (!array.ReadStrings(&owners, &strings, &problem)) {
+      return Unexpected(index, value, array_of_type(), "let every element be a str", problem);
+    }
+    status = Named(call_.StoreStrings(index, array.shape(), strings), index, value);
+  } else {
+    status = Allocate(index, array.shape(), value, &memory);
+  }
+  if (!status.ok() || memory == nullptr) return status;
+  const std::span<const std::byte> block =
+      FindElementType(type)->IsPacked() ? std::span<const std::byte>() : array.block();
+  if (block.size() >= kBytesWorthReleasing && is_ours && array.OwnsItsMemory()) {
+    WithoutGil([&] { std::memcpy(memory, block.data(), block.size()); });
+  } else if (!block.empty()) {
+    std::memcpy(memory, block.data(), block.size());
+  } else if (!array.CopyTo(type, memory)) {
+    return Failure(keep_frames_).ToStatus(spec_.Who() + ": the copy of an output", true);
+  }
+  return Status();
+}
+
+}  // namespace opgraft::pyop

@@ -1,0 +1,107 @@
+"""The fake driver of CUDA, tests/cuda/fake_driver.cc, for the tests: building it, and asking it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from pack_building import KEPT, build_pack, find_compiler
+
+import opgraft
+
+_SOURCES = Path(__file__).parent / "cuda"
+PROVIDERS = ["OpgraftCUDA", "CPUExecutionProvider"]
+needs_plugins = pytest.mark.skipif(
+    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),
+    reason="OpgraftCUDA needs ONNX Runtime 1.24 or newer",
+)
+
+
+def build_driver() -> Path:
+    """Its library, built unless it is there already."""
+    source = _SOURCES / "fake_driver.cc"
+    library = KEPT / f"fake_driver-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = library.with_suffix(f".{os.getpid()}")
+        command = [find_compiler("g++"), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror"]
+        subprocess.run(
+            [*command, "-shared", "-fPIC", str(source), "-o", str(unfinished)], check=True
+        )
+        unfinished.replace(library)
+    return library
+
+
+def build_operators() -> Path:
+    """The pack whose kernels run on the fake driver."""
+    return build_pack([_SOURCES / "operators.cc"])
+
+
+@functools.cache
+def start() -> FakeGpu:
+    """The fake driver in this process, with its operators; skips where it cannot be."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        pass
+    else:
+        pytest.skip("this machine has a driver of CUDA: the fake one is for those without")
+    driver = build_driver()
+    os.environ["OPGRAFT_CUDA_DRIVER"] = str(driver)
+    os.environ["FAKE_CUDA_MEMORY"] = str(1 << 28)
+    os.environ["FAKE_CUDA_GPUS"] = "2"
+    opgraft.load(build_operators())
+    return FakeGpu(driver)
+
+
+class FakeGpu:
+    """What the driver knows of its memory, and its streams."""
+
+    def __init__(self, driver: Path) -> None:
+        self._driver = ctypes.CDLL(str(driver))
+        self._driver.fake_alias.restype = self._driver.fake_stream.restype = ctypes.c_void_p
+        self._driver.fake_used.restype = ctypes.c_size_t
+        self._driver.fake_count.restype = ctypes.c_long
+
+    def used(self) -> int:
+        """Bytes of memory that are somebody's, when all streams are done."""
+        return int(self._driver.fake_used())
+
+    def counts(self) -> dict[str, int]:
+        names = ["to_device", "to_host", "on_device", "waits", "launches"]
+        return {name: int(self._driver.fake_count(i)) for i, name in enumerate(names)}
+
+    def stream(self, is_blocking: bool) -> int:
+        return int(self._driver.fake_stream(int(is_blocking)))
+
+    def delay(self, stream: int, milliseconds: int) -> None:
+        """Puts work on a stream that takes a while."""
+        self._driver.fake_delay(ctypes.c_void_p(stream), milliseconds)
+
+    def copy(self, stream: int, to: int, source: int, size: int) -> None:
+        """Puts a copy on a stream, on the device."""
+        words = [ctypes.c_ulonglong(to), ctypes.c_ulonglong(source)]
+        self._driver.cuMemcpyAsync(*words, ctypes.c_size_t(size), ctypes.c_void_p(stream))
+
+    def read(self, address: int, size: int) -> np.ndarray:
+        """The floats that lie on the device by now, whoever may be writing them."""
+        alias = self._driver.fake_alias(ctypes.c_void_p(address))
+        return np.ctypeslib.as_array(
+            ctypes.cast(alias, ctypes.POINTER(ctypes.c_float)), (size,)
+        ).copy()
+
+    def wait(self, stream: int) -> None:
+        self._driver.cuStreamSynchronize(ctypes.c_void_p(stream))
+
+
+def on_gpu(array: np.ndarray) -> Any:
+    """An OrtValue on the fake GPU; the provider must have been used before."""
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array, "gpu", 0, 0x10DE)
