@@ -69,6 +69,7 @@ function(opgraft_add_pack name)
       CUDA_RUNTIME_LIBRARY Static
       LINKER_LANGUAGE CXX)
     target_compile_definitions(${name} PRIVATE OPGRAFT_CUDA)
+    target_include_directories(${name} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   endif()
   # A sanitizer's functions are in the program that loads the pack.
   if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-fsanitize")

@@ -69,7 +69,7 @@ class Operator:
         """Runs it on arrays, without a runtime; an input that is absent is None."""
         if self.on_gpu:
             raise Error(
-                f"{self.full_name} runs on a GPU (device=\"cuda\"), not on NumPy arrays. To mend "
+                f'{self.full_name} runs on a GPU (device="cuda"), not on NumPy arrays. To mend '
                 "it: run it in a session, opgraft.InferenceSession(model, "
                 'providers=["OpgraftCUDA", "CPUExecutionProvider"])'
             )
@@ -180,9 +180,7 @@ def op(
     def declare(implementation: _Declared) -> _Declared:
         signature = _read(implementation, name, scope, on_gpu)
         if arrays is not None and signature.arrays not in ("", arrays):
-            raise Error(
-                f"{name}: arrays={arrays!r}, but its annotations are of {signature.arrays}"
-            )
+            raise Error(f"{name}: arrays={arrays!r}, but its annotations are of {signature.arrays}")
         rule = None
         if shape is not None:
             rule = Rule(

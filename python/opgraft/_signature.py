@@ -373,9 +373,7 @@ def _hints(
     include_extras: bool = False,
 ) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(
-            function, localns=dict(scope), include_extras=include_extras
-        )
+        return typing.get_type_hints(function, localns=dict(scope), include_extras=include_extras)
     except Exception as error:
         raise reader.refuse(f"its annotations cannot be read: {error}") from error
 
