@@ -1,7 +1,7 @@
 // The kernels of custom_op_library_cuda.h: one thread for each element.
-#include "custom_op_library_cuda.h"
-
 #include <cuda_runtime.h>
+
+#include "custom_op_library_cuda.h"
 
 namespace {
 

@@ -331,20 +331,32 @@ def _is_for_a_newer_runtime(request: Request) -> bool:
 
 
 def _try(request: Request) -> tuple[str, str] | None:
-    """Makes a session, as a program would, and lets it go.
+    """Makes a session, as a program would, and lets it go; on a GPU where it needs one.
 
     No operator of ours is run: ONNX Runtime computes nothing ahead but by its own.
     """
     import onnxruntime
 
+    from opgraft._cuda import PROVIDER, find_problem
+    from opgraft._errors import UnavailableError
     from opgraft._session import InferenceSession
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    try:
+    def make(providers: list[str] | None = None) -> None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
         for library in request.libraries:
             options.register_custom_ops_library(library)
-        InferenceSession(request.model, options, allow=request.allow, prefer=request.prefer)
+        InferenceSession(
+            request.model, options, providers, allow=request.allow, prefer=request.prefer
+        )
+
+    try:
+        try:
+            make()
+        except UnavailableError as error:
+            if "it runs on GPUs alone" not in str(error) or find_problem():
+                raise
+            make([PROVIDER, "CPUExecutionProvider"])
     except KeyboardInterrupt:
         raise
     except BaseException as error:

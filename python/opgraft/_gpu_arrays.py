@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from opgraft import _declare
 
@@ -42,7 +42,7 @@ class Library(Protocol):
     def describe(self, array: Any) -> str: ...
 
 
-class _OnTorchStream:
+class _OnTorchStream(AbstractContextManager[None]):
     """As `torch.cuda.stream`, at a part of its cost."""
 
     __slots__ = ("_before", "_cuda", "_gpu", "_stream")
@@ -60,11 +60,14 @@ class _OnTorchStream:
 
 class _Torch:
     name = "torch.Tensor"
+    array: type
+    from_dlpack: Callable[[Any], Any]
     how_to_copy = "x.clone()"
     how_to_be_plain = "return a dense tensor, value.to_dense()"
 
     def __init__(self, gpu: int) -> None:
         import torch
+        import torch.utils.dlpack
 
         if not torch.cuda.is_available():
             raise _Unfit(
@@ -77,8 +80,8 @@ class _Torch:
         self._streams: dict[int, Any] = {}
         self._plain = (torch.Tensor, torch.nn.Parameter)
         self.array = torch.Tensor
-        self.exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-        self.from_dlpack = torch.from_dlpack
+        self.exchange: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+        self.from_dlpack = torch.utils.dlpack.from_dlpack
         self.how_to_move = (
             f"make it on the device of the inputs (device=x.device), or value.to('cuda:{gpu}')"
         )
@@ -89,7 +92,7 @@ class _Torch:
     def current_stream(self) -> int:
         return int(self._torch.cuda.current_stream(self._gpu).cuda_stream)
 
-    def on_stream(self, address: int) -> _OnTorchStream:
+    def on_stream(self, address: int) -> AbstractContextManager[Any]:
         cuda = self._torch.cuda
         stream = self._streams.get(address)
         if stream is None:
@@ -118,19 +121,18 @@ class _Torch:
 
 class _CuPy:
     name = "cupy.ndarray"
-    exchange = None
+    exchange: Any = None
     how_to_copy = "x.copy()"
     how_to_be_plain = "return a plain array, cupy.ascontiguousarray(value)"
 
     def __init__(self, gpu: int) -> None:
-        import cupy
-
+        cupy = importlib.import_module("cupy")
         if gpu >= cupy.cuda.runtime.getDeviceCount():
             raise _Unfit(f"CuPy {cupy.__version__} sees no GPU {gpu}")
         self._cupy = cupy
         self._gpu = gpu
-        self._streams: dict[int, Any] = {0: cupy.cuda.Stream.null}
-        self.array = cupy.ndarray
+        self._streams: dict[int, Any] = {}
+        self.array: type = cupy.ndarray
         self.from_dlpack = cupy.from_dlpack
         self.how_to_move = f"make it on GPU {gpu}"
 
@@ -143,12 +145,7 @@ class _CuPy:
     def on_stream(self, address: int) -> AbstractContextManager[Any]:
         stream = self._streams.get(address)
         if stream is None:
-            make = getattr(self._cupy.cuda.Stream, "from_external", None)
-            if make is None:  # before CuPy 14
-                stream = self._cupy.cuda.ExternalStream(address, self._gpu)
-            else:
-                stream = make(_Stream(address))
-            self._streams[address] = stream
+            stream = self._streams[address] = cupy_stream(self._cupy, address, self._gpu)
         return stream  # type: ignore[no-any-return]
 
     def is_plain(self, array: Any) -> bool:
@@ -162,6 +159,15 @@ class _CuPy:
 
     def describe(self, array: Any) -> str:
         return _text(array.dtype, "cupy.ndarray", array.shape, f" on GPU {array.device.id}")
+
+
+def cupy_stream(cupy: Any, address: int, gpu: int) -> Any:
+    """CuPy's object for a stream, which is its current one while it is entered."""
+    if address == 0:
+        return cupy.cuda.Stream.null
+    if hasattr(cupy.cuda.Stream, "from_external"):
+        return cupy.cuda.Stream.from_external(_Stream(address))
+    return cupy.cuda.ExternalStream(address, gpu)  # before CuPy 14
 
 
 class _Stream:

@@ -204,7 +204,9 @@ class _Reader:
         if self.signature.arrays not in ("", library):
             raise self.refuse(f"its arrays are of {self.signature.arrays} and of {library}")
         self.signature.arrays = library
-        return np.ndarray[Any, np.dtype[types_within[0]]] if types_within else np.ndarray
+        if not types_within:
+            return np.ndarray
+        return types.GenericAlias(np.ndarray, (Any, types.GenericAlias(np.dtype, types_within[:1])))
 
     # Parameters.
 

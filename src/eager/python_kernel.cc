@@ -249,6 +249,10 @@ Status PythonFunction::ToTorch(Objects* arrays, const dlpack::Exchange& exchange
 Status PreparePython(const std::shared_ptr<const Schema>& schema,
                      const pyop::PythonCallable& callable, const std::vector<std::int64_t>& types,
                      std::size_t outputs, std::shared_ptr<Prepared>* made) {
+  if (schema->on_gpu) {
+    return Status::Error(schema->FullName() +
+                         " runs on GPUs alone, not on the host's memory. To mend it: x.cuda()");
+  }
   pyop::Spec spec;
   spec.module = schema->module;
   spec.operator_name = schema->FullName();

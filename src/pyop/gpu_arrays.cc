@@ -214,17 +214,20 @@ void GpuLibrary::Forget() {
 }
 
 OnStream::OnStream(const GpuLibrary& library, void* stream) {
-  void* current = nullptr;
+  const auto wanted = reinterpret_cast<std::uintptr_t>(stream);
+  std::uintptr_t current = 0;
   const dlpack::Exchange* const exchange = library.exchange_;
   if (exchange != nullptr && exchange->current_stream != nullptr) {
-    if (exchange->current_stream(dlpack::kCuda, library.gpu_, &current) != 0) {
+    void* found = nullptr;
+    if (exchange->current_stream(dlpack::kCuda, library.gpu_, &found) != 0) {
       throw nb::python_error();
     }
+    current = reinterpret_cast<std::uintptr_t>(found);
   } else {
-    current = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(library.current_stream_()));
+    current = nb::cast<std::uintptr_t>(library.current_stream_());
   }
-  if (current == stream) return;
-  nb::object manager = library.on_stream_(reinterpret_cast<std::uintptr_t>(stream));
+  if (current == wanted) return;
+  nb::object manager = library.on_stream_(wanted);
   manager.attr("__enter__")();
   manager_ = std::move(manager);
 }

@@ -15,9 +15,8 @@ import opgraft
 def model(
     body: str, inputs: str = "float[n, m] x", outputs: str = "float[n, m] y"
 ) -> onnx.ModelProto:
-    return onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["": 18, "my": 1]> g ({inputs}) => ({outputs}) {{ {body} }}'
-    )
+    graph = f"g ({inputs}) => ({outputs}) {{ {body} }}"
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 18, "my": 1]> {graph}')
 
 
 def session(body: str, *arguments: str, **named: Any) -> opgraft.InferenceSession:

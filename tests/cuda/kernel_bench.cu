@@ -135,13 +135,12 @@ void BenchGelu(Clock& clock, std::size_t count) {
   Memory<T> x(count), y(count);
   Fill(x.data(), count, Random<T>(1 << 20, 1));
   const Times copy = clock.Measure([&](CudaStream stream) {
-    Require(cudaMemcpyAsync(y.data(), x.data(), count * sizeof(T), cudaMemcpyDeviceToDevice,
-                            stream),
-            "cudaMemcpyAsync");
+    Require(
+        cudaMemcpyAsync(y.data(), x.data(), count * sizeof(T), cudaMemcpyDeviceToDevice, stream),
+        "cudaMemcpyAsync");
   });
-  const Times ours = clock.Measure([&](CudaStream stream) {
-    Require(GeluCuda(x.data(), y.data(), count, stream), "GeluCuda");
-  });
+  const Times ours = clock.Measure(
+      [&](CudaStream stream) { Require(GeluCuda(x.data(), y.data(), count, stream), "GeluCuda"); });
   const double bytes = 2.0 * static_cast<double>(count * sizeof(T));
   std::printf("| %-8s | %9zu | %8.1f | %8.1f | %8.1f | %8.1f | %6.0f | %5.1f %% |\n", kNameOf<T>,
               count, ours.by_graph, ours.by_events, copy.by_graph, copy.by_events,
@@ -149,9 +148,10 @@ void BenchGelu(Clock& clock, std::size_t count) {
 }
 
 CUDA_BENCHMARK(Gelu) {
-  std::printf("\nGelu, us; GB/s and the share of a device copy's by the graph\n"
-              "| type     |  elements |    graph |   events | copy, gr | copy, ev |   GB/s |   share |\n"
-              "|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "\nGelu, us; GB/s and the share of a device copy's by the graph\n"
+      "| type     |  elements |    graph |   events | copy, gr | copy, ev |   GB/s |   share |\n"
+      "|---|---|---|---|---|---|---|---|\n");
   Clock clock;
   const std::size_t large = std::size_t{1} << (IsSmall() ? 20 : 28);
   BenchGelu<float>(clock, large);
@@ -179,9 +179,10 @@ void BenchTrilu(Clock& clock, const TriluShape& shape) {
 }
 
 CUDA_BENCHMARK(Trilu) {
-  std::printf("\nTrilu, upper, us; the copy is of all elements\n"
-              "| matrices               | bytes | graph | events | copy, graph |\n"
-              "|---|---|---|---|---|\n");
+  std::printf(
+      "\nTrilu, upper, us; the copy is of all elements\n"
+      "| matrices               | bytes | graph | events | copy, graph |\n"
+      "|---|---|---|---|---|\n");
   Clock clock;
   BenchTrilu<4>(clock, {1, 16'384, 16'384});
   BenchTrilu<4>(clock, {1, 16'383, 16'383});
@@ -201,7 +202,8 @@ void BenchInverse(Clock& clock, std::size_t n, std::size_t count, const char* no
                   Invert<T> invert = InverseCuda<T>) {
   const std::size_t elements = n * n * count;
   Memory<T> x(elements), y(elements);
-  Fill(x.data(), elements, Random<T>(n * n * std::min<std::size_t>(count, 1 + 1'000'000 / (n * n)), 1));
+  Fill(x.data(), elements,
+       Random<T>(n * n * std::min<std::size_t>(count, 1 + 1'000'000 / (n * n)), 1));
   SameScratch scratch;
   const Times ours = clock.Measure([&](CudaStream stream) {
     Require(invert(x.data(), y.data(), n, count, scratch.get(), stream), "InverseCuda");
@@ -215,9 +217,10 @@ void BenchInverse(Clock& clock, std::size_t n, std::size_t count, const char* no
 }
 
 CUDA_BENCHMARK(Inverse) {
-  std::printf("\nInverse, us; GB/s and TFLOP/s by the graph\n"
-              "| type    |     n |   count |     graph |    events |   GB/s | TFLOP/s | |\n"
-              "|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "\nInverse, us; GB/s and TFLOP/s by the graph\n"
+      "| type    |     n |   count |     graph |    events |   GB/s | TFLOP/s | |\n"
+      "|---|---|---|---|---|---|---|---|\n");
   Clock clock;
   for (const std::size_t count : {20'000, 100'000}) {
     for (const std::size_t n : {2, 3, 4, 8, 12, 16, 24, 32, 48, 64}) {
@@ -228,7 +231,8 @@ CUDA_BENCHMARK(Inverse) {
   for (const std::size_t n : {4, 16, 32, 64}) BenchInverse<double>(clock, n, 20'000);
   for (const std::size_t n : {4, 16, 32, 64}) BenchInverse<Float16>(clock, n, 20'000);
   for (const std::size_t n : {96, 128, 192}) BenchInverse<float>(clock, n, 1'000);
-  for (const std::size_t n : {8, 64, 128, 192, 256, 512, 1024, 2048}) BenchInverse<float>(clock, n, 1);
+  for (const std::size_t n : {8, 64, 128, 192, 256, 512, 1024, 2048})
+    BenchInverse<float>(clock, n, 1);
   BenchInverse<float>(clock, 256, 100);
   BenchInverse<float>(clock, 1024, 4);
   BenchInverse<double>(clock, 1024, 1);
@@ -246,8 +250,9 @@ CudaError ByLibrary(const T* matrices, T* inverses, std::size_t n, std::size_t c
 
 /// From which size on the library is the faster one.
 CUDA_BENCHMARK(Library) {
-  std::printf("\n| type    |     n |   count |     graph |    events |   GB/s | TFLOP/s | |\n"
-              "|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "\n| type    |     n |   count |     graph |    events |   GB/s | TFLOP/s | |\n"
+      "|---|---|---|---|---|---|---|---|\n");
   Clock clock;
   for (const std::size_t n : {256, 1024, 2048, 3072, 4096}) {
     BenchInverse<float>(clock, n, 1, "ours", InvertInMemory<float>);

@@ -119,15 +119,11 @@ class Array:
     @property
     def t(self) -> Array:
         """Transposed, which is no block in memory."""
-        return Array(
-            self.data, self.shape[::-1], self.dtype, self.owner, self.strides[::-1]
-        )
+        return Array(self.data, self.shape[::-1], self.dtype, self.owner, self.strides[::-1])
 
     def __getitem__(self, index: int) -> Array:
         offset = index * self.strides[0] * self.dtype.itemsize
-        return Array(
-            self.data + offset, self.shape[1:], self.dtype, self.owner, self.strides[1:]
-        )
+        return Array(self.data + offset, self.shape[1:], self.dtype, self.owner, self.strides[1:])
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device

@@ -14,11 +14,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import Write
 from fake_gpu import PROVIDERS, needs_plugins
 from fake_models import model, session
 
 import opgraft
+from conftest import Write
 
 pytestmark = needs_plugins
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -93,9 +93,7 @@ def test_wrong_results(
     np.testing.assert_array_equal(one.run(None, {"x": X})[0], X)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"), [WRONG[0], WRONG[2], WRONG[3], WRONG[4], WRONG[5]]
-)
+@pytest.mark.parametrize(("make", "message"), [WRONG[0], WRONG[2], WRONG[3], WRONG[4], WRONG[5]])
 def test_wrong_results_beside_out(
     op: Callable[..., Any], stand_in: Any, make: Callable[[Any, Any], Any], message: str
 ) -> None:
@@ -321,9 +319,7 @@ def test_a_torch_that_sees_no_gpu(stand_in: Any) -> None:
         session("y = my.Torch(x)")
 
 
-def test_a_library_that_is_not_installed(
-    stand_in: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_is_not_installed(stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
 
     @opgraft.op("my::CuPy", device="cuda", arrays="cupy")
@@ -335,3 +331,20 @@ def test_a_library_that_is_not_installed(
         match="operator my::CuPy: its arrays are of cupy, which cannot be imported.*pip install",
     ):
         session("y = my.CuPy(x)")
+
+
+def test_the_doctor_tries_it_on_the_gpu(stand_in: Any, write_module: Write, tmp_path: Path) -> None:
+    name = write_module(ELSEWHERE)
+    opgraft.prepare(model("y = my.Elsewhere(x)"), imports=[name]).save(tmp_path / "model.onnx")
+    folders = os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *sys.path])
+    for gpus, status in (("1", 0), ("0", 1)):
+        doctor = [sys.executable, "-m", "opgraft", "doctor", "--allow", name]
+        done = subprocess.run(
+            [*doctor, str(tmp_path / "model.onnx")],
+            env={**os.environ, "PYTHONPATH": folders, "FAKE_CUDA_GPUS": gpus},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        assert ("it runs on GPUs alone" in done.stdout) == (status == 1)

@@ -3,7 +3,9 @@ which stream, and that no byte goes through the host."""
 
 from __future__ import annotations
 
+import sys
 import threading
+import types
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -80,9 +82,7 @@ def test_results(adds: None) -> None:
 
 
 @pytest.mark.parametrize(("body", "copies"), [("y = my.Add(x)", 0), ("y = my.Next(x)", 1)])
-def test_no_byte_goes_through_the_host(
-    adds: None, gpu: FakeGpu, body: str, copies: int
-) -> None:
+def test_no_byte_goes_through_the_host(adds: None, gpu: FakeGpu, body: str, copies: int) -> None:
     one = session(body)
     one.run(None, {"x": X})
     x, y = on_gpu(X), on_gpu(np.zeros_like(X))
@@ -244,9 +244,7 @@ def test_absent_inputs_lists_and_attributes(op: Callable[..., Any], stand_in: An
         def __init__(self, *, factor: float = 2.0) -> None:
             self.factor = factor
 
-        def compute(
-            self, x: np.ndarray, bias: np.ndarray | None = None
-        ) -> np.ndarray:
+        def compute(self, x: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
             y = stand_in.empty(x.shape, x.dtype)
             given = [x] if bias is None else [x, bias]
             factor = np.float32(self.factor)
@@ -260,9 +258,7 @@ def test_absent_inputs_lists_and_attributes(op: Callable[..., Any], stand_in: An
         return y
 
     one = session("a = my.Sum<factor = 3.0>(x) b = my.Sum(x, a) y = my.Concat(a, b, x)")
-    np.testing.assert_array_equal(
-        one.run(None, {"x": X})[0], np.concatenate([X * 3, X * 8, X])
-    )
+    np.testing.assert_array_equal(one.run(None, {"x": X})[0], np.concatenate([X * 3, X * 8, X]))
 
 
 def test_beside_operators_of_the_cpu(adds: None) -> None:
@@ -326,3 +322,46 @@ def test_annotated_types(op: Callable[..., Any]) -> None:
     np.testing.assert_array_equal(one.run(None, {"x": x})[0], x)
     with pytest.raises(opgraft.ModelError, match="input 0, 'x', is float32, expected float16"):
         session("y = my.Half(x)")
+
+
+def test_what_is_asked_of_cupy(stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the stand-in under CuPy's names."""
+
+    class Stream:
+        def __init__(self, ptr: int) -> None:
+            self.ptr = ptr
+
+        def __enter__(self) -> None:
+            self.before, stand_in.thread.stream = stand_in.thread.stream, self.ptr
+
+        def __exit__(self, *_: object) -> None:
+            stand_in.thread.stream = self.before
+
+        @staticmethod
+        def from_external(given: Any) -> Stream:
+            return Stream(given.__cuda_stream__()[1])
+
+    cupy = types.ModuleType("cupy")
+    cupy.__dict__.update(
+        ndarray=stand_in.Array,
+        from_dlpack=stand_in.from_dlpack,
+        copyto=lambda to, given: stand_in.launch(np.copyto, to, given),
+        cuda=types.SimpleNamespace(
+            Stream=Stream,
+            runtime=types.SimpleNamespace(getDeviceCount=lambda: 1),
+            get_current_stream=lambda: Stream(stand_in.thread.stream),
+        ),
+    )
+    Stream.null = Stream(0)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+
+    @opgraft.op("my::OfCuPy", device="cuda", arrays="cupy", shape=lambda x: x[::-1])
+    def of_cupy(x: np.ndarray) -> np.ndarray:
+        return x.t
+
+    one = session("a = my.OfCuPy(x) y = my.OfCuPy(a)")
+    for stream in (None, 0):
+        stand_in.streams.clear()
+        np.testing.assert_array_equal(one.run(None, {"x": X}, stream=stream)[0], X)
+        assert len(stand_in.streams) == 2 and (stream is None or set(stand_in.streams) == {0})
+    assert stand_in.thread.stream == 0

@@ -99,8 +99,8 @@ def unlikeness(expected: Sequence[Any], got: Sequence[Any]) -> str:
 
 
 def plain(value: Any) -> torch.Tensor:
-    """A tensor of real numbers, dense."""
-    tensor = torch.as_tensor(value).detach()
+    """A tensor of real numbers, dense, in the host's memory."""
+    tensor = torch.as_tensor(value).detach().cpu()
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
     tensor = tensor.resolve_conj().resolve_neg()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from opgraft import _pyop
-from opgraft.torch import _batch, _fake, _gradient, _private
+from opgraft import _declare, _pyop
+from opgraft.torch import _batch, _fake, _gradient, _on_gpu, _private
 
 if TYPE_CHECKING:
     from opgraft.torch._operators import TorchOperator
@@ -40,11 +40,16 @@ def install(operator: TorchOperator) -> None:
         return schema.attributes_of(keywords), schema.count_outputs(keywords)
 
     run = _pyop.TorchKernel(operator.schema.full_name, not operator.schema.module, read)
-    begin = run.otherwise(_gradient.make(operator))
     operator.kernel = run
+    begin: Callable[..., Any] = _gradient.make(operator)
+    on_tensors: Callable[..., Any] = run
+    if operator.schema.module and _declare.find(operator.schema.full_name).on_gpu:
+        on_tensors = _on_gpu.make(operator)
+    else:
+        begin = run.otherwise(begin)
     library, local = operator.library, operator.qualified.partition("::")[2]
-    # For every device: what is not the CPU's is refused by the kernel, which says what to do.
-    library.impl(local, run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+    # For every device: what is not that of the kernel is refused by it, which says what to do.
+    library.impl(local, on_tensors, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     library.impl(local, begin, "Autograd")  # type: ignore[no-untyped-call]
     torch.library.register_vmap(operator.qualified, _batch.make(operator), lib=library)
     torch.library.register_fake(operator.qualified, _fake.make(operator), lib=library)

@@ -37,7 +37,7 @@ ELEMENT_TYPES = {
     torch.float8_e5m2: 19,
     torch.float8_e5m2fnuz: 20,
 }
-_DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
+DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 
 
 def make(operator: TorchOperator) -> Callable[..., Any]:
@@ -51,7 +51,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
         while tensors and tensors[-1] is None:
             tensors.pop()
         device = next((one.device for one in tensors if one is not None), torch.device("cpu"))
-        types = [0 if one is None else _element_type(operator, one) for one in tensors]
+        types = [0 if one is None else element_type(operator, one) for one in tensors]
         shapes = [None if one is None else tuple(one.shape) for one in tensors]
         given = schema.attributes_of(kwargs)
         count = schema.count_outputs(kwargs)
@@ -60,7 +60,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
         sizes = infer(operator, types, shapes, given, count)
         return schema.arrange(
             [
-                torch.empty(_settled(operator, place, shape), dtype=_DTYPES[type_], device=device)
+                torch.empty(_settled(operator, place, shape), dtype=DTYPES[type_], device=device)
                 for place, (type_, shape) in enumerate(zip(results, sizes, strict=True))
             ]
         )
@@ -68,7 +68,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
     return fake
 
 
-def _element_type(operator: TorchOperator, tensor: torch.Tensor) -> int:
+def element_type(operator: TorchOperator, tensor: torch.Tensor) -> int:
     number = ELEMENT_TYPES.get(tensor.dtype)
     if number is None:
         raise Error(

@@ -88,6 +88,10 @@ def register_all() -> None:
             _register(native.full_name, source, partial(_schema.of_native, native))
 
 
+def _is_on_gpu(source: _declare.Operator | tuple[str, int]) -> bool:
+    return isinstance(source, _declare.Operator) and source.on_gpu
+
+
 def _version(operator: _packs.NativeOperator) -> int:
     return operator.since_version
 
@@ -110,7 +114,8 @@ def _register(full_name: str, source: Any, read: Callable[[], TorchSchema]) -> N
     _refused.pop(full_name, None)
     try:
         schema = read()
-        if before is not None and before.schema.text == schema.text:
+        is_alike = before is not None and _is_on_gpu(before.source) == _is_on_gpu(source)
+        if before is not None and is_alike and before.schema.text == schema.text:
             before.schema, before.source = schema, source
             _eager.replace(before)
             return
