@@ -1,7 +1,8 @@
 # find_package(opgraft): libopgraft.so with its headers, packs of operators, and their tests.
 #
 #   opgraft::opgraft                                     for programs: opgraft/host.h
-#   opgraft_add_pack(name source...)                     a pack, libname.so
+#   opgraft_add_pack(name source...)                     a pack, libname.so; with .cu sources the
+#                                                        project's languages are CXX and CUDA
 #   opgraft_add_test(name source... PACKS pack...)       a program of OpTester cases, known to CTest
 get_filename_component(OPGRAFT_PACKAGE "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
 set(OPGRAFT_PACK_MAP "${CMAKE_CURRENT_LIST_DIR}/../adapter/pack/exports.map")
@@ -12,6 +13,12 @@ if(NOT TARGET opgraft::opgraft)
     IMPORTED_LOCATION "${OPGRAFT_PACKAGE}/lib/libopgraft.so"
     INTERFACE_INCLUDE_DIRECTORIES "${OPGRAFT_PACKAGE}/include"
     INTERFACE_COMPILE_FEATURES cxx_std_20)
+endif()
+
+# CMake before 3.25.2 does not know that nvcc has C++20.
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
 
 # The package's own sources in `folder`, compiled once for all that use them in a project.
@@ -45,8 +52,25 @@ function(opgraft_add_pack name)
   if(NOT TARGET opgraft_adapter)
     _opgraft_add_objects(opgraft_adapter adapter)
   endif()
+  set(cuda_sources ${ARGN})
+  list(FILTER cuda_sources INCLUDE REGEX "\\.cu$")
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(cuda_sources AND NOT "CUDA" IN_LIST languages)
+    message(FATAL_ERROR "opgraft_add_pack(${name}): ${cuda_sources} needs the language CUDA: project(... LANGUAGES CXX CUDA), or enable_language(CUDA)")
+  endif()
   add_library(${name} SHARED ${ARGN} $<TARGET_OBJECTS:opgraft_adapter>)
   _opgraft_set_options(${name})
+  if(cuda_sources)
+    # CUDA's runtime becomes part of the pack, which loads without a driver.
+    set_target_properties(${name} PROPERTIES
+      CUDA_STANDARD 20
+      CUDA_STANDARD_REQUIRED ON
+      CUDA_VISIBILITY_PRESET hidden
+      CUDA_RUNTIME_LIBRARY Static
+      LINKER_LANGUAGE CXX)
+    target_compile_definitions(${name} PRIVATE OPGRAFT_CUDA)
+    target_include_directories(${name} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  endif()
   # A sanitizer's functions are in the program that loads the pack.
   if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-fsanitize")
     target_link_options(${name} PRIVATE LINKER:--no-undefined)

@@ -201,11 +201,12 @@ def run_model(given: onnx.ModelProto, *inputs: Any, **options: Any) -> list[np.n
 @pytest.fixture(scope="session")
 def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The build of a CMake project of a C++17 program with strict warnings, in a folder whose name
-    has a space: it has the example's pack, that of `opgraft new`, and one of its own."""
+    has a space: it has the example's pack, that of `opgraft new --cuda`, which is built without
+    nvcc too, and one of its own."""
     from packs import EXAMPLE, command, operator_source
 
     folder = tmp_path_factory.mktemp("a project")
-    done = command("new", "my.domain::TimesFactor", cwd=folder)
+    done = command("new", "my.domain::TimesFactor", "--cuda", cwd=folder)
     assert done.returncode == 0, done.stderr
     (folder / "own.cc").write_text(operator_source("AddOne", "x[i] + 1"))
     (folder / "more.cc").write_text(operator_source("Twice", "x[i] * 2"))
@@ -217,7 +218,8 @@ def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
         project(all_of_them LANGUAGES CXX)
         set(CMAKE_CXX_STANDARD 17)
         set(CMAKE_CXX_EXTENSIONS OFF)
-        add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+        set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+        add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${{warnings}}>")
         find_package(opgraft REQUIRED)
         opgraft_add_pack(own own.cc more.cc)
         enable_testing()
@@ -229,7 +231,8 @@ def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = folder / "build"
     configure = ["cmake", "-S", folder, "-B", build, f"-Dopgraft_DIR={opgraft.cmake_dir()}"]
     make = ["cmake", "--build", build, "-j2", "--verbose"]
-    for step in ([*configure, "-DCMAKE_CXX_FLAGS=-O0"], make):
+    configure += ["-DCMAKE_CXX_FLAGS=-O0", "-DCMAKE_CUDA_ARCHITECTURES=90"]
+    for step in (configure, make):
         done = subprocess.run(list(map(str, step)), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     (build / "said.txt").write_text(done.stdout)

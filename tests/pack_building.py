@@ -52,20 +52,28 @@ def compile_only(compiler: str, source: Path) -> subprocess.CompletedProcess[str
     )
 
 
-def build_pack(sources: Sequence[Path], compiler: str = "g++") -> Path:
-    """The library of these sources and of the adapter, built unless it is there already."""
+def build_pack(
+    sources: Sequence[Path], compiler: str = "g++", include: Sequence[Path] = ()
+) -> Path:
+    """The library of these sources and of the adapter, built unless it is there already.
+
+    The sources find headers in the folders `include`, too.
+    """
     more = MORE if compiler == "g++" else []  # one sanitizer in a process
     command = [find_compiler(compiler), *COMPILE, *WARNINGS, *more]
     adapter = sorted(PACKAGE.glob("adapter/*/*.cc"))
-    headers = sorted([*PACKAGE.glob("adapter/*/*.h"), *PACKAGE.glob("include/opgraft/*.h")])
-    library = _kept([*sources, *adapter, *headers], command, "so")
+    headers = sorted([*PACKAGE.glob("adapter/*/*.h"), *PACKAGE.glob("include/**/*.h")])
+    beside = sorted(path for folder in {*include, sources[0].parent} for path in folder.glob("*.h"))
+    folders = [f"-I{folder}" for folder in include]
+    library = _kept([*sources, *adapter, *headers, *beside], command, "so")
     if library.exists():
         return library
 
     def compile_one(source: Path) -> Path:
-        made = _kept([source, *headers], command, "o")
+        own = source in sources
+        made = _kept([source, *headers, *(beside if own else ())], command, "o")
         if not made.exists():
-            _run([*command, *INCLUDE, "-c", str(source)], made)
+            _run([*command, *(folders if own else ()), *INCLUDE, "-c", str(source)], made)
         return made
 
     with ThreadPoolExecutor(2) as pool:

@@ -32,6 +32,11 @@ needs_clang = pytest.mark.skipif(
 )
 
 
+needs_nvcc = pytest.mark.skipif(
+    shutil.which("nvcc") is None, reason="nvcc is missing: install the CUDA toolkit"
+)
+
+
 def operator_source(name: str, expression: str, domain: str = "test.build") -> str:
     """An operator of one float tensor, y[i] = expression of x[i]."""
     return f"""#include <opgraft/op.h>

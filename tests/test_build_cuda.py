@@ -15,11 +15,7 @@ from opgraft import _cuda_compiler, _refusals
 from opgraft._compiler import Compiler
 from opgraft._cuda_compiler import CudaCompiler
 from opgraft._errors import Error, UnavailableError
-from packs import command, exported_symbols, needed_libraries, needs_clang, run_plainly
-
-needs_nvcc = pytest.mark.skipif(
-    shutil.which("nvcc") is None, reason="nvcc is missing: install the CUDA toolkit"
-)
+from packs import command, exported_symbols, needed_libraries, needs_clang, needs_nvcc, run_plainly
 
 # The declaration is compiled by the C++ compiler, the kernel by nvcc.
 DECLARATION = """
@@ -81,6 +77,72 @@ WHOLE = """
 """
 
 
+# In the manner of ONNX Runtime's tree: the class in C++, what it launches in CUDA.
+CONTRIB = """
+    #include <opgraft/contrib_cuda.h>
+    void LaunchTwice(cudaStream_t stream, const float* x, float* y, std::int64_t count);
+    namespace onnxruntime {
+    namespace contrib {
+    ONNX_CONTRIB_OPERATOR_SCHEMA(Twice)
+        .SetDomain("test.build").SinceVersion(1)
+        .Input(0, "X", "any", "T").Output(0, "Y", "twice X", "T")
+        .TypeConstraint("T", {"tensor(float)", "tensor(float16)"}, "floats")
+        .TypeAndShapeInferenceFunction(ONNX_NAMESPACE::propagateShapeAndTypeFromFirstInput);
+    class Twice final : public OpKernel {
+     public:
+      explicit Twice(const OpKernelInfo& info) : OpKernel(info) {}
+      Status Compute(OpKernelContext* context) const override {
+        const Tensor& x = context->RequiredInput<Tensor>(0);
+        Tensor& y = context->RequiredOutput(0, x.Shape());
+        for (int64_t i = 0; i < x.Shape().Size(); ++i) {
+          y.MutableData<float>()[i] = 2 * x.Data<float>()[i];
+        }
+        return Status::OK();
+      }
+    };
+    ONNX_OPERATOR_KERNEL_EX(Twice, "test.build", 1, kCpuExecutionProvider,
+                            KernelDefBuilder().TypeConstraint(
+                                "T", BuildKernelDefConstraints<float>()),
+                            Twice);
+    namespace cuda {
+    using namespace onnxruntime::cuda;
+    template <typename T>
+    class Twice final : public CudaKernel {
+     public:
+      explicit Twice(const OpKernelInfo& info) : CudaKernel{info} {}
+      Status ComputeInternal(OpKernelContext* context) const override {
+        using CudaT = typename ToCudaType<T>::MappedType;
+        const Tensor& x = context->RequiredInput<Tensor>(0);
+        Tensor& y = context->RequiredOutput(0, x.Shape());
+        const auto scratch = GetScratchBuffer<T>(4, context->GetComputeStream());
+        CUDA_RETURN_IF_ERROR(cudaMemsetAsync(scratch.get(), 0, 4 * sizeof(T), Stream(context)));
+        CudaAsyncBuffer<int64_t> sizes(this, GetDeviceProp().multiProcessorCount);
+        ORT_RETURN_IF_ERROR(sizes.CopyToGpu(context->GetComputeStream()));
+        LaunchTwice(Stream(context), reinterpret_cast<const CudaT*>(x.Data<T>()),
+                    reinterpret_cast<CudaT*>(y.MutableData<T>()), x.Shape().Size());
+        return Status::OK();
+      }
+    };
+    ONNX_OPERATOR_TYPED_KERNEL_EX(Twice, "test.build", 1, float, kCudaExecutionProvider,
+                                  (*KernelDefBuilder::Create()).TypeConstraint(
+                                      "T", DataTypeImpl::GetTensorType<float>()),
+                                  Twice<float>)
+    }  // namespace cuda
+    }  // namespace contrib
+    }  // namespace onnxruntime
+"""
+CONTRIB_KERNEL = """
+    #include <cstdint>
+    __global__ void Twice(const float* x, float* y, std::int64_t count) {
+      const std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
+      if (i < count) y[i] = 2 * x[i];
+    }
+    void LaunchTwice(cudaStream_t stream, const float* x, float* y, std::int64_t count) {
+      Twice<<<static_cast<unsigned>(count / 256 + 1), 256, 0, stream>>>(x, y, count);
+    }
+"""
+
+
 def write(path: Path, text: str) -> None:
     path.write_text(textwrap.dedent(text).lstrip())
 
@@ -113,6 +175,16 @@ def test_an_operator_in_one_file(tmp_path: Path, compiler: str) -> None:
     done = command("build", "scale.cu", *options, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "libscale.so\n"), done.stderr
     assert run_plainly(tmp_path / "libscale.so", "Scale") == [3, 6]
+
+
+@needs_nvcc
+def test_a_kernel_of_the_runtimes_own_tree(tmp_path: Path) -> None:
+    write(tmp_path / "twice.cc", CONTRIB)
+    write(tmp_path / "twice_impl.cu", CONTRIB_KERNEL)
+    warnings = ["--flag=-Wextra", "--flag=-Werror"]
+    done = command("build", "--cuda-arch", "90", *warnings, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "libtwice.so\n"), done.stderr
+    assert run_plainly(tmp_path / "libtwice.so", "Twice") == [2, 4]
 
 
 @needs_nvcc
@@ -162,6 +234,7 @@ STAND_IN = """
         print("Cuda compilation tools, release {release}, V13.0.88")
         sys.exit()
     if "-dryrun" in words:
+        print('#$ INCLUDES="-I{libraries}/../include"', file=sys.stderr)
         print('#$ LIBRARIES=  "-L/none/stubs" "-L{libraries}"', file=sys.stderr)
         sys.exit()
     options = []
@@ -193,6 +266,9 @@ class Toolkit:
 
     def add_runtime(self) -> None:
         subprocess.run(["ar", "rc", str(self.libraries / "libcudart_static.a")], check=True)
+        include = self.libraries.parent / "include"
+        include.mkdir()
+        (include / "cuda_runtime.h").touch()
 
     def compilations(self) -> list[list[str]]:
         words = [line.split("|") for line in self.calls.read_text().splitlines()]
@@ -213,7 +289,9 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     workshop = Workshop(tmp_path, monkeypatch)
     monkeypatch.delenv("CUDACXX", raising=False)
     check = "#ifndef OPGRAFT_CUDA\n#error it is built with CUDA\n#endif\n"
-    (workshop.folder / "my_op.cc").write_text(f"{check}extern int value; // opgraft/op.h\n")
+    (workshop.folder / "my_op.cc").write_text(
+        f"{check}#include <cuda_runtime.h> // opgraft/op.h\nextern int value;\n"
+    )
     (workshop.folder / "my_op_cuda.cu").write_text(f"{check}int value = 3;\n")
     (workshop.folder / "my_op_test.cu").write_text("#error a test\n")
     return workshop

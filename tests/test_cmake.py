@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 import opgraft
-from packs import exported_symbols, needs_gtest, run_plainly
+from packs import (
+    exported_symbols,
+    needed_libraries,
+    needs_gtest,
+    needs_nvcc,
+    run_plainly,
+)
 
 
 def test_packs_of_a_project_share_the_adapter(cmake_build: Path) -> None:
@@ -32,9 +38,18 @@ def test_the_cases_are_known_to_ctest(cmake_build: Path) -> None:
     assert "100% tests passed, 0 tests failed out of 1" in done.stdout
 
 
+@needs_nvcc
+def test_a_pack_with_a_kernel_for_cuda(cmake_build: Path) -> None:
+    """It needs nothing of CUDA to be loaded: the test above runs it."""
+    library = cmake_build / "times_factor" / "libtimes_factor.so"
+    assert b"Multiply" in library.read_bytes()
+    assert not [name for name in needed_libraries(library) if "cuda" in name]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("opgraft_add_pack(t t.cu)", "opgraft_add_pack(t): t.cu needs the language CUDA"),
         ("opgraft_add_pack(empty)", "opgraft_add_pack(empty): name its sources"),
         ("opgraft_add_test(empty PACKS x)", "opgraft_add_test(empty): name its sources"),
         ("opgraft_add_test(t t.cc PACKS x)", "opgraft_add_test(t): there is no pack x"),

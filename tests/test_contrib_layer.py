@@ -252,8 +252,13 @@ PROBLEMS = [
     "wrong::NoSuchType: its kernel constrains 'U', which is no type of the schema",
     "wrong::TwoKernels: it has two kernels for int64",
     "wrong::TwoSchemas: it is declared twice at version 1",
-    "wrong::Cuda: it has a kernel for CUDAExecutionProvider; a pack has kernels for "
-    "kCpuExecutionProvider alone for now",
+    "wrong::OtherProvider: it has a kernel for ROCMExecutionProvider; a pack has kernels for "
+    "kCpuExecutionProvider and kCudaExecutionProvider",
+    "wrong::CudaTwice: it has two kernels for float32",
+    "wrong::CudaStrings: it has a kernel for kCudaExecutionProvider with strings, which are not on",
+    "wrong::CudaNoInput: InputMemoryType names input 1, which the schema does not have",
+    "wrong::CudaVariadic: InputMemoryType names input 'R', which is variadic: ONNX Runtime keeps",
+    "wrong::CudaOutput: OutputMemoryType has output 0 in host memory; a pack has all outputs of a",
     "wrong::WrongDefault: the default of attribute 'a' is not of the attribute's kind",
     "wrong::GraphAttribute: attribute 'body' is of a kind that a pack cannot have",
     "wrong::Gap: it has no input 1, but a later one",

@@ -40,6 +40,23 @@ def test_what_is_in_the_folder(made: Path) -> None:
     assert (made / "times_factor.cc").read_text().startswith("// my.domain::TimesFactor: ")
 
 
+def test_what_is_in_the_folder_for_cuda(tmp_path: Path) -> None:
+    done = command("new", "my.domain::TimesFactor", "--cuda", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    names = [path.name for path in sorted((tmp_path / "times_factor").iterdir())]
+    assert names == [
+        *("CMakeLists.txt", "README.md", "test_times_factor.py", "times_factor.cc"),
+        *("times_factor_cuda.cu", "times_factor_cuda.h", "times_factor_test.cc"),
+    ]
+    for name in names:
+        assert not re.search(r"@[A-Z]+@", (tmp_path / "times_factor" / name).read_text())
+    # Without nvcc it is the operator for the CPU.
+    done = command("build", "times_factor.cc", cwd=tmp_path / "times_factor")
+    assert done.returncode == 0, done.stderr
+    library = tmp_path / "times_factor" / "libtimes_factor.so"
+    assert run_plainly(library, "TimesFactor", domain="my.domain") == [2, 4]
+
+
 def test_another_folder(tmp_path: Path) -> None:
     done = command("new", "my::Ops2D", "--folder", "deep/Größe x", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -192,6 +192,7 @@ def compile_sources(
     if cuda is not None:
         options.append(_cuda_compiler.DEFINITION)
     include = ["-isystem", get_include()]
+    beside = cuda.host_options() if cuda is not None else []
     translations = []
     for source, target in zip(sources, objects, strict=True):
         if cuda is not None and source.suffix == _cuda_compiler.SUFFIX:
@@ -199,7 +200,8 @@ def compile_sources(
             own += [*settings.cuda.flags, *include]
             translations.append(Translation(cuda, source, own, target))
         else:
-            translations.append(Translation(settings.compiler, source, options + include, target))
+            own = [*options, *include, *beside]
+            translations.append(Translation(settings.compiler, source, own, target))
     for one in shared:
         missing = list(one.missing())
         if len(missing) > _FEW:

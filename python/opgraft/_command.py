@@ -160,6 +160,9 @@ def _add_new(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("name", metavar="NAME", help="such as my.domain::Scale")
     parser.add_argument("--folder", metavar="FOLDER", help="by default the name in snake case")
+    parser.add_argument(
+        "--cuda", action="store_true", help="with a kernel for NVIDIA's GPUs too, which nvcc builds"
+    )
     parser.set_defaults(command=_new.new)
 
 

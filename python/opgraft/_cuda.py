@@ -110,6 +110,11 @@ def _version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", onnxruntime.__version__)[:2]))
 
 
+def finds_by_name() -> bool:
+    """Whether the runtime finds providers of libraries by their names."""
+    return _version() >= _BY_NAME
+
+
 @functools.cache
 def find_problem() -> str:
     """Why there is no GPU to be used; "" where there is one. Registers the provider's library."""

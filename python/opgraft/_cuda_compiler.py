@@ -107,6 +107,11 @@ class CudaCompiler:
             converted.append("-G")
         return converted
 
+    def host_options(self) -> list[str]:
+        """For C++ sources beside: where CUDA's headers are."""
+        folders = re.findall(r'"-I([^"]+)"', self._ask("-dryrun", "-c", "none.cu"))
+        return [word for one in folders for word in ("-isystem", os.path.normpath(one))]
+
     def link_options(self) -> list[str]:
         """What an object of its needs of CUDA: the runtime, which becomes part of the pack."""
         folders = re.findall(r'"-L([^"]+)"', self._ask("-dryrun", "-c", "none.cu"))

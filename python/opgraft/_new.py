@@ -10,7 +10,7 @@ from pathlib import Path
 from opgraft._errors import Error
 from opgraft._library import _PACKAGE
 
-_TEMPLATES = _PACKAGE / "templates" / "operator"
+_TEMPLATES = _PACKAGE / "templates"
 _TAKEN = {
     "ai.onnx": "ONNX",
     "ai.onnx.ml": "ONNX",
@@ -30,7 +30,10 @@ def new(options: argparse.Namespace) -> int:
     except FileExistsError:
         raise Error(f"{folder} is there already: --folder names another place") from None
     words = {"@DOMAIN@": domain, "@NAME@": name, "@FILE@": file}
-    for template in sorted(_TEMPLATES.glob("*.in")):
+    # What is there for CUDA too takes the place of what is for the CPU alone.
+    kinds = ("operator", "cuda") if options.cuda else ("operator",)
+    templates = {path.name: path for kind in kinds for path in _TEMPLATES.glob(f"{kind}/*.in")}
+    for _, template in sorted(templates.items()):
         text = template.read_text(encoding="utf-8")
         for word, value in words.items():
             text = text.replace(word, value)

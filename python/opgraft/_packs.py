@@ -111,6 +111,13 @@ class Attribute(NamedTuple):
     default: Any
 
 
+class Kernel(NamedTuple):
+    """What computes an operator, for one device and one choice of its types; 0: any."""
+
+    device: str
+    types: tuple[int, ...]
+
+
 class NativeOperator(NamedTuple):
     """An operator of a pack, at one version."""
 
@@ -126,6 +133,7 @@ class NativeOperator(NamedTuple):
     #: What nodes of prepared models call it, as `full_name`.
     runtime_name: str
     has_shape_rule: bool
+    kernels: tuple[Kernel, ...]
     pack: str
 
     @property
@@ -140,12 +148,21 @@ def operators() -> list[NativeOperator]:
     return [_operator(values) for values in _pyop.pack_operators()]
 
 
+def read(library: str | os.PathLike[str]) -> list[NativeOperator]:
+    """Those of a library, though no session is to find them; none where it is no pack."""
+    from opgraft import _pyop
+
+    path = os.path.realpath(os.fsdecode(library))
+    return [_operator(values) for values in _pyop.read_pack(os.fsencode(path))]
+
+
 def _operator(values: dict[str, Any]) -> NativeOperator:
     given = dict(values)
     given["inputs"] = tuple(Parameter(*one) for one in values["inputs"])
     given["outputs"] = tuple(Parameter(*one) for one in values["outputs"])
     given["types"] = tuple(Type(*one) for one in values["types"])
     given["attributes"] = tuple(Attribute(*one) for one in values["attributes"])
+    given["kernels"] = tuple(Kernel(device, tuple(types)) for device, types in values["kernels"])
     return NativeOperator(**given)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,10 @@ from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 import opgraft
 from opgraft import _declare
 from opgraft._comparison import Shape
+from opgraft._cuda import Chosen
 from opgraft._signature import ELEMENT_TYPES
 from opgraft._tensors import TYPES, Exchange
+from opgraft._trial_devices import CPU, CUDA, add_gpu
 
 _IR_VERSION = 10
 _STANDARD_VERSION = 21  # of the operators that stand around the one under test
@@ -55,6 +57,11 @@ class Way:
     is_odd: bool = False
     is_between: bool = False
     asks_shapes: bool = False
+    on_gpu: bool = False
+
+    def moved_to_gpu(self) -> Way:
+        """The operator alone, so that it is known to be there."""
+        return replace(self, name=f"{self.name}, on the GPU", asks_shapes=False, on_gpu=True)
 
 
 @dataclass
@@ -69,6 +76,8 @@ class Case:
     attributes: Mapping[str, Any]
     library: str | None = None
     session_arguments: Mapping[str, Any] = field(default_factory=dict)
+    devices: Set[str] = frozenset({CPU})
+    untested: str = ""  # why it is not run on the GPU, though it has a kernel there
 
     @property
     def full_name(self) -> str:
@@ -79,6 +88,12 @@ class Case:
         return [value.name for value in self.outputs if value.name]
 
     def ways(self) -> list[Way]:
+        """Those of each device. On its way to the GPU a tensor loses its odd address."""
+        ways = self._ways()
+        on_gpu = [way.moved_to_gpu() for way in ways if not way.is_odd]
+        return [*(ways if CPU in self.devices else ()), *(on_gpu if CUDA in self.devices else ())]
+
+    def _ways(self) -> list[Way]:
         fed = frozenset(
             place for place, one in enumerate(self.inputs) if one.name and not one.constant
         )
@@ -235,9 +250,15 @@ class Session:
         if way.is_between:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         arguments: dict[str, Any] = {"providers": ["CPUExecutionProvider"]}
+        if way.on_gpu:
+            # Not optimized: what is constant would be computed on the CPU, once for all runs.
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            arguments = add_gpu(options, is_alone=not way.is_between)
         make: Callable[..., Any] = onnxruntime.InferenceSession
         if case.library is not None:
             options.register_custom_ops_library(case.library)
+            chosen = Chosen(arguments["providers"], None, options)
+            arguments = {"providers": chosen.providers}
         else:
             make = opgraft.InferenceSession
             arguments |= case.session_arguments

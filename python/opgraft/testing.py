@@ -12,20 +12,23 @@ in C++: `opgraft/testing.h`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unittest import SkipTest
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from opgraft._errors import Error, UnavailableError
-from opgraft._packs import load
+from opgraft._packs import load, load_preferred
 from opgraft._signature import ELEMENT_TYPES
 from opgraft._tensors import find_dtype
 
 try:
     from opgraft import _findings, _trial
     from opgraft._trial import Case, Value
+    from opgraft._trial_devices import CUDA, devices_of, why_no_gpu
 except ImportError as _error:  # pragma: no cover
     raise UnavailableError(
         f"opgraft.testing writes its models by the package onnx ({_error}). To mend it: "
@@ -44,6 +47,10 @@ class OpTester:
     process knows, and those of the packs in the variable OPGRAFT_TEST_PACKS. `allow`, `imports` and
     `prefer` are as in `opgraft.InferenceSession`.
 
+    An operator that has a kernel for CUDA too is run on the GPU as well, where there is one. Where
+    there is none, a warning says so, and a case that only a GPU could run is skipped. With
+    `cuda=False` it is not run there, with `cuda=True` there must be a GPU and a kernel for it.
+
     >>> OpTester(["my.python::Median", "my.domain::Median"])  # doctest: +SKIP
     """
 
@@ -57,6 +64,7 @@ class OpTester:
         allow: Iterable[str] = (),
         imports: Iterable[str] = (),
         prefer: Iterable[str] = (),
+        cuda: bool | None = None,
     ) -> None:
         names = [operator] if isinstance(operator, str) else list(operator)
         if not names:
@@ -64,6 +72,7 @@ class OpTester:
         self._operators = [_split(name, domain) for name in names]
         self._version = version
         self._library = library
+        self._cuda = cuda
         self._session_arguments: dict[str, Any] = {
             "allow": tuple(allow),
             "imports": tuple(imports),
@@ -126,13 +135,15 @@ class OpTester:
         """Runs the case in every way, each of which must give the outputs."""
         __tracebackhide__ = True
         self._check_case()
-        _report([text for case in self._cases() for text in _findings.check(case)])
+        cases = self._runnable()
+        _report([text for case in cases for text in _findings.check(case)])
 
     def expect_failure(self, text: str = "") -> None:
         """Runs the case in every way, each of which must fail with an error that has `text`."""
         __tracebackhide__ = True
         self._check_case()
-        _report([one for case in self._cases() for one in _findings.check_failure(case, text)])
+        cases = self._runnable()
+        _report([one for case in cases for one in _findings.check_failure(case, text)])
 
     def infer_shapes(self, *, failure: str | None = None) -> None:
         """Tests the shape rule alone: it must tell the shapes of the outputs, no less and no more.
@@ -161,7 +172,45 @@ class OpTester:
                     *self._session_arguments["prefer"],
                     case.full_name,
                 )
+            case.devices = self._devices(case)
             yield case
+
+    def _devices(self, case: Case) -> set[str]:
+        """Those that the case is to be run on here."""
+        prefer = case.session_arguments["prefer"]
+        if self._library is None:
+            load_preferred(prefer)
+        types = [one.element_type for one in case.inputs]
+        devices = devices_of(
+            case.full_name, case.version, types, library=case.library, prefer=prefer
+        )
+        if self._cuda is False:
+            return devices - {CUDA}
+        if CUDA not in devices:
+            if self._cuda:
+                raise Error(f"{case.full_name} has no kernel for CUDA that takes these types")
+            return devices
+        problem = why_no_gpu()
+        if problem and self._cuda:
+            raise UnavailableError(f"{case.full_name} cannot be tested on the GPU: {problem}")
+        case.untested = problem
+        return devices - {CUDA} if problem else devices
+
+    def _runnable(self) -> list[Case]:
+        """To be called by what the user calls. Skips where none of the cases can be run here."""
+        cases = [case for case in self._cases() if case.devices]
+        if not cases:
+            names = ", ".join("::".join(filter(None, one)) for one in self._operators)
+            reason = "cuda=False" if self._cuda is False else why_no_gpu()
+            raise SkipTest(f"{names}: on the GPU alone, which is not to be had: {reason}")
+        for case in cases:
+            if case.untested:
+                warnings.warn(
+                    f"{case.full_name} has a kernel for CUDA, which is not tested here: "
+                    f"{case.untested}",
+                    stacklevel=3,
+                )
+        return cases
 
     def _check_case(self) -> None:
         for one in (*self._inputs, *self._outputs):

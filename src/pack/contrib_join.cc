@@ -13,6 +13,7 @@
 #include "opgraft/definition.h"
 #include "opgraft/kernel.h"
 #include "pack/contrib_node.h"
+#include "pack/contrib_placement.h"
 
 namespace opgraft::internal {
 namespace {
@@ -217,6 +218,9 @@ const ParameterDefinition* FindOpenOutput(const OperatorDefinition& definition) 
 void AddKernels(const KernelPart& part, const OpSchema& schema, OperatorDefinition* definition) {
   const std::size_t before = definition->problems.size();
   const auto choices = FindChoices(*definition, *part.definition, &definition->problems);
+  const bool is_for_cuda = part.definition->provider == onnxruntime::kCudaExecutionProvider;
+  std::vector<std::uint8_t> host_inputs;
+  if (is_for_cuda) host_inputs = FindHostInputs(*part.definition, definition);
   if (definition->problems.size() > before) return;
   std::size_t count = 1;
   for (const auto& choice : choices) count = std::min(count * choice.size(), kMostCombinations + 1);
@@ -233,11 +237,23 @@ void AddKernels(const KernelPart& part, const OpSchema& schema, OperatorDefiniti
       kernel->type_numbers.push_back(choice[rest % choice.size()]);
       rest /= choice.size();
     }
+    if (is_for_cuda) {
+      kernel->device_name = "cuda";
+      kernel->host_input_flags = host_inputs;
+    }
     const auto is_same = [&](const auto& other) {
-      return other->type_numbers == kernel->type_numbers;
+      return other->type_numbers == kernel->type_numbers &&
+             other->device_name == kernel->device_name;
     };
     if (std::any_of(definition->kernels.begin(), definition->kernels.end(), is_same)) {
       definition->problems.push_back("it has two kernels for " + Names(kernel->type_numbers));
+      return;
+    }
+    if (is_for_cuda && HasStringsOnGpu(*definition, *kernel)) {
+      definition->problems.push_back(
+          "it has a kernel for kCudaExecutionProvider with strings, which are not on a GPU. "
+          "Constrain its types, or let it have such an input in host memory: "
+          "KernelDefBuilder().InputMemoryType(OrtMemTypeCPUInput, index)");
       return;
     }
     definition->kernels.push_back(std::move(kernel));
@@ -251,10 +267,11 @@ void Parts::JoinKernels(const OpSchema& schema, OperatorDefinition* definition) 
     const KernelDef& kernel = *part.definition;
     if (!IsFor(kernel, schema)) continue;
     part.is_joined = true;
-    if (kernel.provider != onnxruntime::kCpuExecutionProvider) {
-      definition->problems.push_back(
-          "it has a kernel for " + kernel.provider +
-          "; a pack has kernels for kCpuExecutionProvider alone for now. Leave it out");
+    if (kernel.provider != onnxruntime::kCpuExecutionProvider &&
+        kernel.provider != onnxruntime::kCudaExecutionProvider) {
+      definition->problems.push_back("it has a kernel for " + kernel.provider +
+                                     "; a pack has kernels for kCpuExecutionProvider and "
+                                     "kCudaExecutionProvider. Leave it out");
       continue;
     }
     AddKernels(part, schema, definition);

@@ -69,6 +69,8 @@ const opgraft::AttributeValue* OpKernelInfo::Find(const std::string& name) const
 
 bool OpKernelInfo::TryGetConstantInput(int index, const Tensor** value) const {
   if (index < 0 || static_cast<std::size_t>(index) >= node_->state.input_count) return false;
+  const opgraft::internal::NodeState& state = node_->state;
+  if (!state.definition->IsOnHost(*state.kernel, static_cast<std::size_t>(index))) return false;
   auto found = node_->constants.find(index);
   if (found == node_->constants.end()) {
     if (node_->host == nullptr) return false;
@@ -93,11 +95,20 @@ bool OpKernelInfo::TryGetConstantInput(int index, const Tensor** value) const {
   return true;
 }
 
+AllocatorPtr OpKernelInfo::GetAllocator(OrtMemType type) const {
+  if (type == OrtMemTypeDefault && !node_->state.kernel->IsForCpu()) {
+    ORT_THROW("GetAllocator: there is memory of the GPU in a run alone: GetScratchBuffer, or ",
+              "GetTempSpaceAllocator");
+  }
+  return IAllocator::Heap();
+}
+
 /// The runtime's memory on the thread of the call, the heap's in loops, on others and after the
-/// call.
+/// call; on the GPU there is no heap's.
 class OpKernelContext::CallAllocator final : public IAllocator {
  public:
-  explicit CallAllocator(opgraft::Context* context) : context_(context) {}
+  CallAllocator(opgraft::Context* context, bool is_on_host)
+      : context_(context), is_on_host_(is_on_host) {}
   ~CallAllocator() override {
     for (void* const memory : from_heap_) heap_->Free(memory);
   }
@@ -106,6 +117,9 @@ class OpKernelContext::CallAllocator final : public IAllocator {
   void* Alloc(std::size_t size) override {
     if (owner_ == std::this_thread::get_id() && context_ != nullptr && !context_->is_looping()) {
       return context_->Scratch<std::byte>(size).data();
+    }
+    if (!is_on_host_) {
+      ORT_THROW("memory of the GPU is for the thread of the call, outside of parallel loops");
     }
     const std::lock_guard lock(mutex_);
     void* const memory = heap_->Alloc(size);
@@ -120,6 +134,7 @@ class OpKernelContext::CallAllocator final : public IAllocator {
 
  private:
   opgraft::Context* context_;
+  const bool is_on_host_;
   const std::thread::id owner_ = std::this_thread::get_id();
   const AllocatorPtr heap_ = Heap();
   std::mutex mutex_;
@@ -185,9 +200,27 @@ Tensor* OpKernelContext::Output(int index, const TensorShape& shape) {
 }
 
 Status OpKernelContext::GetTempSpaceAllocator(AllocatorPtr* allocator) const {
-  if (allocator_ == nullptr) allocator_ = std::make_shared<CallAllocator>(&context_);
+  if (allocator_ == nullptr) {
+    allocator_ = std::make_shared<CallAllocator>(&context_, node_.state.kernel->IsForCpu());
+  }
   *allocator = allocator_;
   return Status::OK();
+}
+
+Status OpKernelContext::GetTempSpaceCPUAllocator(AllocatorPtr* allocator) const {
+  if (node_.state.kernel->IsForCpu()) return GetTempSpaceAllocator(allocator);
+  *allocator = IAllocator::Heap();
+  return Status::OK();
+}
+
+Stream* OpKernelContext::GetComputeStream() const {
+  if (node_.state.kernel->IsForCpu()) return nullptr;
+  if (!stream_) {
+    AllocatorPtr memory;
+    ORT_THROW_IF_ERROR(GetTempSpaceAllocator(&memory));
+    stream_.emplace(context_.stream(), std::move(memory));
+  }
+  return &*stream_;
 }
 
 void OpKernelContext::Finish() {

@@ -102,6 +102,13 @@ nb::dict ToDictionary(const Schema& schema) {
     attributes.append(nb::make_tuple(Text(one.name), Text(one.description), one.kind,
                                      one.is_required != 0, ToPython(one.fallback)));
   }
+  nb::list kernels;
+  for (std::size_t i = 0; i < declaration.kernel_count; ++i) {
+    const OpgraftKernel& kernel = *declaration.kernels[i];
+    nb::list numbers;
+    for (std::size_t j = 0; j < declaration.type_count; ++j) numbers.append(kernel.types[j]);
+    kernels.append(nb::make_tuple(Text(kernel.device), numbers));
+  }
   nb::dict result;
   result["domain"] = Text(schema.domain.c_str());
   result["name"] = Text(declaration.name);
@@ -114,16 +121,27 @@ nb::dict ToDictionary(const Schema& schema) {
   result["attributes"] = attributes;
   result["runtime_name"] = Text(schema.native->RuntimeFullName().c_str());
   result["has_shape_rule"] = schema.has_shape_rule;
+  result["kernels"] = kernels;
   result["pack"] = nb::steal(PyUnicode_DecodeFSDefault(schema.native->pack.c_str()));
   return result;
 }
 
-nb::list Operators() {
+nb::list ToList(const Packs& packs) {
   nb::list operators;
-  for (const std::shared_ptr<const Schema>& schema : Packs::OfThisProcess().operators()) {
+  for (const std::shared_ptr<const Schema>& schema : packs.operators()) {
     operators.append(ToDictionary(*schema));
   }
   return operators;
+}
+
+nb::list Operators() { return ToList(Packs::OfThisProcess()); }
+
+/// Of a library that this process need not know; none where it is no pack.
+nb::list Read(const nb::bytes& path) {
+  Packs packs;
+  const Status status = packs.Load(std::string(path.c_str(), path.size()),
+                                   [](std::string_view) { return std::string(); });
+  return status.ok() ? ToList(packs) : nb::list();
 }
 
 }  // namespace
@@ -132,6 +150,7 @@ void DefinePacks(nb::module_& module) {
   module.def("load_pack", &Load, nb::arg("path"));
   module.def("has_packs", [] { return !Packs::OfThisProcess().operators().empty(); });
   module.def("pack_operators", &Operators, "What the packs that are loaded declare");
+  module.def("read_pack", &Read, nb::arg("path"), "What a pack declares, without loading it");
   module.def("run_native", &RunOperator, nb::arg("full_name"), nb::arg("version"),
              nb::arg("inputs"), nb::arg("attributes"), nb::arg("outputs"));
   module.def("infer_native", &InferOperator, nb::arg("full_name"), nb::arg("version"),

@@ -43,8 +43,30 @@ SCHEMA(TwoSchemas);
 SCHEMA(TwoSchemas);
 KERNEL(TwoSchemas)
 
-SCHEMA(Cuda);
-ONNX_OPERATOR_KERNEL_EX(Cuda, "wrong", 1, kCudaExecutionProvider, KernelDefBuilder(), Nothing)
+SCHEMA(OtherProvider);
+ONNX_OPERATOR_KERNEL_EX(OtherProvider, "wrong", 1, "ROCMExecutionProvider", KernelDefBuilder(),
+                        Nothing)
+
+#define CUDA_KERNEL(name, ...)                                      \
+  ONNX_OPERATOR_KERNEL_EX(name, "wrong", 1, kCudaExecutionProvider, \
+                          KernelDefBuilder() __VA_ARGS__, Nothing)
+
+SCHEMA(CudaTwice);
+KERNEL(CudaTwice)
+CUDA_KERNEL(CudaTwice)
+CUDA_KERNEL(CudaTwice)
+
+SCHEMA(CudaStrings).Input(1, "S", "a text", "S").TypeConstraint("S", {"tensor(string)"}, "texts");
+CUDA_KERNEL(CudaStrings)
+
+SCHEMA(CudaNoInput);
+CUDA_KERNEL(CudaNoInput, .InputMemoryType(OrtMemTypeCPUInput, 1))
+
+SCHEMA(CudaVariadic).Input(1, "R", "more", "T", OpSchema::Variadic);
+CUDA_KERNEL(CudaVariadic, .InputMemoryType(OrtMemTypeCPUInput, 1))
+
+SCHEMA(CudaOutput);
+CUDA_KERNEL(CudaOutput, .OutputMemoryType(OrtMemTypeCPUOutput, 0))
 
 SCHEMA(WrongDefault).Attr("a", "a float with a text", AttributeProto::FLOAT, "text");
 KERNEL(WrongDefault)

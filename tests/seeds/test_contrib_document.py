@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
+from fake_gpu import PROVIDERS, FakeGpu
 from pack_building import KEPT, build_pack, find_compiler
 from tester_programs import compile_tests, run_tests
 
-from conftest import SEEDS
+from conftest import SEEDS, VERSION
+from opgraft import _cuda
 
 pytestmark = pytest.mark.skipif(
     not SEEDS.is_dir(), reason=f"the documents are not here: {SEEDS.parent.name}/{SEEDS.name}"
@@ -60,6 +63,24 @@ KERNEL = """
   concurrency::ThreadPool::TryBatchParallelFor(
       ctx->GetOperatorThreadPool(), narrow<ptrdiff_t>(shape.SizeToDimension(rank - 2)),
       std::move(fn), 0);
+  return Status::OK();
+"""
+
+# The same on the fake GPU: the work goes to the stream.
+CUDA_KERNEL = """
+  const auto& input = ctx->RequiredInput<Tensor>(0);
+  const int64_t size = input.Shape()[input.Shape().NumDimensions() - 1];
+  Tensor* output = ctx->Output(0, input.Shape());
+  void* const data = const_cast<void*>(input.DataRaw());
+  auto from = std::make_shared<Tensor>(input.DataType(), input.Shape(), fake::Alias(data));
+  auto to = std::make_shared<Tensor>(input.DataType(), input.Shape(),
+                                     fake::Alias(output->MutableDataRaw()));
+  fake::Launch(ctx->GetComputeStream()->GetHandle(), [from, to, size] {
+    for (int64_t offset = 0; offset < from->Shape().Size(); offset += size * size) {
+      utils::MLTypeCallDispatcher<float, double, MLFloat16> dispatcher(from->GetElementType());
+      dispatcher.Invoke<ComputeImpl>(*from, to.get(), offset, size);
+    }
+  });
   return Status::OK();
 """
 
@@ -143,7 +164,9 @@ def pack(folder: Path, compiler: str) -> Path:
     return build_pack([folder / "inverse.cc", folder / "contrib_defs.cc"], compiler)
 
 
-def open_session(pack: Path, kind: str = "float") -> onnxruntime.InferenceSession:
+def open_session(
+    pack: Path, kind: str = "float", providers: Sequence[str] = ("CPUExecutionProvider",)
+) -> onnxruntime.InferenceSession:
     model = onnx.parser.parse_model(f"""
         <ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
         g ({kind} x) => ({kind} z) {{ y = com.microsoft.Inverse (x) z = Identity (y) }}""")
@@ -154,7 +177,7 @@ def open_session(pack: Path, kind: str = "float") -> onnxruntime.InferenceSessio
     options.log_severity_level = 4
     options.register_custom_ops_library(str(pack))
     return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        model.SerializeToString(), options, providers=list(providers)
     )
 
 
@@ -182,6 +205,27 @@ def test_it_is_our_kernel_that_refuses(pack: Path, shape: tuple[int, ...], messa
     text = str(failure.value)
     assert "node 'the node', operator com.microsoft::Inverse: " in text
     assert message in text
+
+
+@pytest.mark.skipif(VERSION < (1, 26), reason="this ONNX Runtime finds no provider by its name")
+def test_the_kernel_for_cuda(fake_gpu: FakeGpu, folder: Path) -> None:
+    """The document has it in a folder of its own, and says of it no more than that."""
+    schema, kernel, _ = blocks()
+    sources = [folder / "cuda_contrib_defs.cc", folder / "cuda_inverse.cc"]
+    sources[0].write_text("#include <opgraft/contrib.h>\n" + fill(schema, SCHEMA))
+    before, behind = kernel.split("Status Inverse::Compute")
+    kernel = before + IMPLEMENTATION + "\nStatus Inverse::Compute" + behind
+    kernel = kernel.replace("kCpuExecutionProvider", "kCudaExecutionProvider")
+    include = "#include <opgraft/contrib.h>\n#include <fake_kernel.h>\n#include <cmath>\n"
+    sources[1].write_text(include + fill(kernel, MEMBERS, CUDA_KERNEL))
+    pack = build_pack(sources, include=[Path(__file__).parents[1] / "cuda"])
+    assert not _cuda.find_problem()  # which registers the provider
+    matrices = np.random.default_rng(1).normal(size=(5, 3, 3)) + 4 * np.eye(3)
+    x = matrices.astype(np.float32)
+    before_run = fake_gpu.counts()["launches"]
+    (y,) = open_session(pack, "float", PROVIDERS).run(None, {"x": x})
+    assert fake_gpu.counts()["launches"] == before_run + 1
+    np.testing.assert_allclose(y @ x, np.broadcast_to(np.eye(3), x.shape), atol=1e-5)
 
 
 def test_the_documents_test(pack: Path, folder: Path, compiler: str) -> None:

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <initializer_list>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "opgraft/c_api.h"
+#include "opgraft/contrib/kernel_def.h"
 #include "opgraft/contrib/schema.h"
 #include "opgraft/contrib/status.h"
 #include "opgraft/contrib/tensor.h"
@@ -26,12 +26,6 @@
 
 #pragma GCC visibility push(hidden)
 namespace onnxruntime {
-
-inline constexpr const char* kCpuExecutionProvider = "CPUExecutionProvider";
-/// Named, so that such a kernel is refused with a clear message: packs have CPU kernels for now.
-inline constexpr const char* kCudaExecutionProvider = "CUDAExecutionProvider";
-
-enum OrtMemType { OrtMemTypeCPUInput = -2, OrtMemTypeCPUOutput = -1, OrtMemTypeDefault = 0 };
 
 /// An input of a node.
 class NodeArg {
@@ -129,7 +123,8 @@ class OpKernelInfo {
   }
 
   /// The value of an input that is the same in every run: a copy, which lives as long as the
-  /// kernel. False where it is not, and once the kernel is made, unless it was asked for before.
+  /// kernel. False where it is not, or not in host memory, and once the kernel is made, unless it
+  /// was asked for before.
   bool TryGetConstantInput(int index, const Tensor** value) const;
 
   std::uint32_t GetInputCount() const {
@@ -139,7 +134,8 @@ class OpKernelInfo {
     return static_cast<std::uint32_t>(node_->state.output_count);
   }
   const Node& node() const noexcept { return node_->node; }
-  AllocatorPtr GetAllocator(OrtMemType = OrtMemTypeDefault) const { return IAllocator::Heap(); }
+  /// Memory of the host. A kernel for CUDA gets that of the GPU in a run, and throws here.
+  AllocatorPtr GetAllocator(OrtMemType type = OrtMemTypeDefault) const;
 
  private:
   template <class A>
@@ -165,6 +161,21 @@ class OpKernelInfo {
 
 struct PrePackedWeights;
 class OpKernelContext;
+
+/// The stream of a run on a GPU.
+class Stream {
+ public:
+  Stream(void* handle, AllocatorPtr memory) : handle_(handle), memory_(std::move(memory)) {}
+
+  /// A cudaStream_t.
+  void* GetHandle() const { return handle_; }
+  /// Memory of the GPU, until the work is over that the call puts on the stream.
+  const AllocatorPtr& Memory() const { return memory_; }
+
+ private:
+  void* handle_;
+  AllocatorPtr memory_;
+};
 
 class OpKernel {
  public:
@@ -230,11 +241,11 @@ class OpKernelContext {
     return *output;
   }
 
-  /// The runtime's own memory, gone with the call.
+  /// The runtime's own memory, gone with the call; for a kernel for CUDA, on the GPU.
   [[nodiscard]] Status GetTempSpaceAllocator(AllocatorPtr* allocator) const;
-  [[nodiscard]] Status GetTempSpaceCPUAllocator(AllocatorPtr* allocator) const {
-    return GetTempSpaceAllocator(allocator);
-  }
+  [[nodiscard]] Status GetTempSpaceCPUAllocator(AllocatorPtr* allocator) const;
+  /// nullptr in a kernel for the CPU.
+  Stream* GetComputeStream() const;
   concurrency::ThreadPool* GetOperatorThreadPool() const { return &pool_; }
   const std::string& GetNodeName() const { return node_.state.name; }
   const std::string& GetOpType() const { return node_.state.definition->name; }
@@ -258,84 +269,10 @@ class OpKernelContext {
   std::vector<std::optional<Tensor>> outputs_;
   std::vector<bool> is_asked_;  // which of the outputs
   mutable std::shared_ptr<CallAllocator> allocator_;
+  mutable std::optional<Stream> stream_;
 };
-
-/// What a kernel is for.
-struct KernelDef {
-  std::string name;
-  std::string domain;
-  std::string provider;
-  int first_version = 1;
-  int last_version = std::numeric_limits<int>::max();
-  std::map<std::string, std::vector<MLDataType>> constraints;
-  std::vector<std::pair<int, int>> in_place;
-};
-
-class KernelDefBuilder {
- public:
-  static std::unique_ptr<KernelDefBuilder> Create() { return std::make_unique<KernelDefBuilder>(); }
-
-  KernelDefBuilder& SetName(std::string name) {
-    definition_.name = std::move(name);
-    return *this;
-  }
-  KernelDefBuilder& SetDomain(std::string domain) {
-    definition_.domain = std::move(domain);
-    return *this;
-  }
-  KernelDefBuilder& SinceVersion(int first) {
-    definition_.first_version = first;
-    return *this;
-  }
-  KernelDefBuilder& SinceVersion(int first, int last) {
-    definition_.last_version = last;
-    return SinceVersion(first);
-  }
-  KernelDefBuilder& Provider(std::string provider) {
-    definition_.provider = std::move(provider);
-    return *this;
-  }
-  /// `name` is a type of the schema's, or an input's or output's.
-  KernelDefBuilder& TypeConstraint(const std::string& name, std::vector<MLDataType> types) {
-    definition_.constraints[name] = std::move(types);
-    return *this;
-  }
-  KernelDefBuilder& TypeConstraint(const std::string& name, MLDataType type) {
-    return TypeConstraint(name, std::vector<MLDataType>{type});
-  }
-  /// The output may have the input's memory.
-  KernelDefBuilder& MayInplace(int input, int output) {
-    definition_.in_place.emplace_back(input, output);
-    return *this;
-  }
-  KernelDefBuilder& MayInplace(const std::vector<std::pair<int, int>>& pairs) {
-    definition_.in_place.insert(definition_.in_place.end(), pairs.begin(), pairs.end());
-    return *this;
-  }
-  /// A kernel of the runtime's that says so copies where the memory is not the same.
-  KernelDefBuilder& Alias(int input, int output) { return MayInplace(input, output); }
-  KernelDefBuilder& InputMemoryType(OrtMemType, int) { return *this; }
-  KernelDefBuilder& OutputMemoryType(OrtMemType, int) { return *this; }
-
-  std::unique_ptr<KernelDef> Build() { return std::make_unique<KernelDef>(std::move(definition_)); }
-
- private:
-  KernelDef definition_;
-};
-
-template <class... Types>
-std::vector<MLDataType> BuildKernelDefConstraints() {
-  return {DataTypeImpl::GetTensorType<Types>()...};
-}
 
 namespace contrib_internal {
-
-template <class List>
-struct ConstraintsOf;
-template <template <class...> class List, class... Types>
-struct ConstraintsOf<List<Types...>> {
-  static std::vector<MLDataType> Get() { return BuildKernelDefConstraints<Types...>(); }
-};
 
 using CreateFunction = std::unique_ptr<OpKernel> (*)(const OpKernelInfo&);
 
@@ -351,11 +288,6 @@ std::unique_ptr<OpKernel> CreateKernel(const OpKernelInfo& info) {
 }
 
 }  // namespace contrib_internal
-
-template <class List>
-std::vector<MLDataType> BuildKernelDefConstraintsFromTypeList() {
-  return contrib_internal::ConstraintsOf<List>::Get();
-}
 
 }  // namespace onnxruntime
 #pragma GCC visibility pop

@@ -1,0 +1,75 @@
+"""Where a case of an operator can be run: on the CPU, and on the GPU if it has a kernel there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from opgraft import _cuda, _declare, _packs
+
+CPU, CUDA = "cpu", "cuda"
+
+
+def devices_of(
+    full_name: str,
+    version: int,
+    input_types: Sequence[int],
+    *,
+    library: str | None,
+    prefer: Collection[str],
+) -> set[str]:
+    """Those that the operator has a kernel for that takes these types; 0 is an absent input's.
+
+    The CPU for what nobody knows here, ONNX Runtime's own operators among it, unless a pack's are
+    to run instead, by `prefer`.
+    """
+    for one in _declare.operators() if library is None else ():
+        if one.full_name == full_name:
+            return {CUDA if one.on_gpu else CPU}
+    native = _find(full_name, version, library)
+    if native is None:
+        return {CPU}
+    is_the_runtimes = not native.runtime_name.startswith(f"{native.domain}::")
+    if is_the_runtimes and library is None and not {full_name, native.domain} & set(prefer):
+        return {CPU}
+    return {one.device for one in native.kernels if _takes(native, one, input_types)} or {CPU}
+
+
+def _find(full_name: str, version: int, library: str | None) -> _packs.NativeOperator | None:
+    operators = _packs.operators() if library is None else _packs.read(library)
+    found = [
+        one for one in operators if one.full_name == full_name and one.since_version <= version
+    ]
+    return max(found, key=lambda one: one.since_version, default=None)
+
+
+def _takes(
+    operator: _packs.NativeOperator, kernel: _packs.Kernel, input_types: Sequence[int]
+) -> bool:
+    def types() -> Iterator[tuple[int, int]]:
+        for place, given in enumerate(input_types):
+            parameter = operator.inputs[min(place, len(operator.inputs) - 1)]
+            yield kernel.types[parameter.type], given
+
+    has_inputs = bool(operator.inputs)
+    return not has_inputs or all(not given or taken in (0, given) for taken, given in types())
+
+
+def why_no_gpu() -> str:
+    """Why nothing runs on a GPU here; "" where there is one."""
+    if os.environ.get("OPGRAFT_TEST_CUDA") == "0":
+        return "the variable OPGRAFT_TEST_CUDA is 0"
+    return _cuda.find_problem()
+
+
+def add_gpu(options: Any, *, is_alone: bool) -> dict[str, Any]:
+    """The arguments of a session whose nodes run on the GPU.
+
+    `is_alone`: all of them, or there is no session. Older runtimes cannot be told so.
+    """
+    providers = [_cuda.PROVIDER, "CPUExecutionProvider"]
+    if is_alone and _cuda.finds_by_name():
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        providers = [_cuda.PROVIDER]
+    return {"providers": providers}
