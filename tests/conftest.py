@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,18 @@ takes_float4 = pytest.mark.skipif(
 )
 
 Write = Callable[..., str]  # what the fixture write_module gives
+
+
+class _FilesAlone(FileFinder):
+    """Finds the modules of a folder, and not its folders: tests/torch is not torch."""
+
+    def find_spec(self, name: str, target: Any = None) -> Any:
+        found = super().find_spec(name, target)
+        return None if found is None or found.loader is None else found
+
+
+HERE = str(Path(__file__).parent)
+sys.path_importer_cache[HERE] = _FilesAlone(HERE, (SourceFileLoader, SOURCE_SUFFIXES))
 
 DOUBLE = """
     class Op:

@@ -104,6 +104,7 @@ inline constexpr ApiCall<48, OrtAllocator*, const std::int64_t*, std::size_t, in
 inline constexpr ApiCall<49, const OrtMemoryInfo*, void*, std::size_t, const std::int64_t*,
                          std::size_t, int, OrtValue**>
     CreateTensorWithDataAsOrtValue{};
+inline constexpr ApiCall<50, const OrtValue*, int*> IsTensor{};
 inline constexpr ApiCall<51, OrtValue*, void**> GetTensorMutableData{};
 inline constexpr ApiCall<53, const OrtValue*, std::size_t*> GetStringTensorDataLength{};
 inline constexpr ApiCall<54, const OrtValue*, void*, std::size_t, std::size_t*, std::size_t>

@@ -19,14 +19,18 @@ _GPU = 2  # DLPack's number for CUDA
 _CURRENT = -1  # of __dlpack__: no stream to wait for, the run is on the current one
 
 
-def stream_address(stream: Any) -> int:
-    """The address of a stream: of torch, of CuPy, or as an int."""
-    for name in ("cuda_stream", "ptr"):
-        address = getattr(stream, name, None)
-        if address is not None:
-            return int(address)
-    if isinstance(stream, int) and not isinstance(stream, bool):
-        return stream
+def stream_entry(stream: Any) -> str:
+    """What the options of a run call a stream: of torch, of CuPy, or an address.
+
+    torch keeps its streams for good, so that memory need not wait when it is given back.
+    """
+    address = getattr(stream, "cuda_stream", None)
+    if address is not None:
+        is_external = bool(address) and stream.stream_id == address
+        return f"{address}" if is_external else f"{address} kept"
+    address = getattr(stream, "ptr", stream)
+    if isinstance(address, int) and not isinstance(address, bool):
+        return str(address)
     raise Error(
         f"stream: expected a torch.cuda.Stream, a cupy.cuda.Stream or an address, not a "
         f"{type(stream).__name__}"
@@ -42,16 +46,19 @@ class OnStream:
     def options(self, stream: Any, given: Any) -> Any:
         """Options that put a run on a stream: those given, else ones of this thread's."""
         if given is not None:
-            given.add_run_config_entry(_STREAM_ENTRY, str(stream_address(stream)))
+            given.add_run_config_entry(_STREAM_ENTRY, stream_entry(stream))
             return given
         own = self._own
-        known = getattr(own, "stream", None)
-        if stream is not known and stream != known:
+        if getattr(own, "stream", None) is stream:  # torch's streams are equal to None
+            return own.options
+        entry = stream_entry(stream)
+        if getattr(own, "entry", None) != entry:
             options = onnxruntime.RunOptions()
-            options.add_run_config_entry(_STREAM_ENTRY, str(stream_address(stream)))
+            options.add_run_config_entry(_STREAM_ENTRY, entry)
             # The runtime looks for this one by raising an exception where it is absent: 80 µs.
             options.add_run_config_entry("gpu_graph_id", "-1")
-            own.stream, own.options = stream, options
+            own.entry, own.options = entry, options
+        own.stream = stream
         return own.options
 
 
@@ -124,8 +131,8 @@ class _Torch:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
 
-    def stream(self, gpu: int) -> int:
-        return int(self._torch.cuda.current_stream(gpu).cuda_stream)
+    def stream(self, gpu: int) -> Any:
+        return self._torch.cuda.current_stream(gpu)
 
     def give(self, tensor: Any) -> Any:
         tensor = tensor.detach().contiguous()
@@ -149,8 +156,8 @@ class _CuPy:
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
 
-    def stream(self, gpu: int) -> int:
-        return int(self._cupy.cuda.get_current_stream().ptr)
+    def stream(self, gpu: int) -> Any:
+        return self._cupy.cuda.get_current_stream()
 
     def give(self, array: Any) -> Any:
         array = self._cupy.ascontiguousarray(array)

@@ -83,8 +83,12 @@ def _run_in_python(
         results = session.run(names, values)
     for name, value in zip(names, results, strict=True):
         print(f"{name} {_format(value)}")
-        if name in outputs:
-            _save(outputs[name], value)
+    for name, value in zip(names, results, strict=True):
+        if name not in outputs:
+            continue
+        if not hasattr(value, "dtype"):
+            raise Error(f"--output {name}: it is no tensor, and .npy files hold no others")
+        _save(outputs[name], value)
     return 0
 
 
@@ -169,8 +173,10 @@ def _check_inputs(
             )
 
 
-def _format(value: np.ndarray) -> str:
+def _format(value: Any) -> str:
     """As opgraft-run prints it: type, shape, and the first elements to full precision."""
+    if not hasattr(value, "dtype"):  # a sequence or a map
+        return "is no tensor, and not shown"
     shape = ", ".join(str(size) for size in value.shape)
     elements = [_format_element(element) for element in value.flat[:_MOST_PRINTED]]
     more = " ..." if value.size > _MOST_PRINTED else ""

@@ -271,9 +271,13 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     ) -> Any:
         try:
             _enter_run()
-            if stream is not None:
-                run_options = self._on_stream(stream, run_options)
-            return _run_with_iobinding(self, iobinding, run_options)
+            if stream is None:
+                return _run_with_iobinding(self, iobinding, run_options)
+            options = self._on_stream(stream, run_options)
+            if run_options is not None or getattr(iobinding, "_session", None) is not self._sess:
+                return _run_with_iobinding(self, iobinding, options)
+            # What onnxruntime checks of other options, for a microsecond, cannot be in ours.
+            return self._sess.run_with_iobinding(iobinding._iobinding, options)
         except Exception as error:
             translated = translate(error)
             if translated is None:

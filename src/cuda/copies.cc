@@ -69,11 +69,11 @@ Status CopyTensor(const ort::Runtime& runtime, const OrtValue* from, OrtValue* t
   Gpu* gpu = nullptr;
   Status found = FindGpu(target.is_ours ? target.device : source.device, &gpu);
   if (!found.ok()) return found;
-  Stream stream = nullptr;
-  const bool is_in_run = FindRun(*gpu, &stream);
+  const KnownStream* const run = FindRun(*gpu);
+  Stream const stream = run != nullptr ? run->stream : nullptr;
   Status copied = gpu->Copy(to_data, from_data, bytes, stream);
   if (!copied.ok()) return copied;
-  const bool may_go_on = is_in_run && target.is_device && !source.IsPinned();
+  const bool may_go_on = run != nullptr && target.is_device && !source.IsPinned();
   return may_go_on ? Status() : gpu->Synchronize(stream);
 }
 

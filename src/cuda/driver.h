@@ -51,6 +51,7 @@ struct Driver {
   int (*StreamCreate)(Stream* stream, unsigned flags);
   int (*StreamSynchronize)(Stream stream);
   int (*StreamIsCapturing)(Stream stream, int* status);
+  int (*ThreadExchangeStreamCaptureMode)(int* mode);
   int (*MemPoolCreate)(Pool* pool, const PoolProperties* properties);
   int (*MemPoolSetAttribute)(Pool pool, int attribute, void* value);
   int (*MemPoolTrimTo)(Pool pool, std::size_t bytes);

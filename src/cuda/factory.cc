@@ -30,7 +30,7 @@ struct Allocator : AllocatorTable {
     };
     Free = [](AllocatorTable* self, void* memory) {
       Allocator& one = Self(self);
-      one.is_pinned ? one.gpu.FreePinned(memory) : one.gpu.Free(memory);
+      one.is_pinned ? one.gpu.FreePinned(memory) : cuda::Free(one.gpu, memory);
     };
     Info = [](const AllocatorTable* self) { return static_cast<const Allocator*>(self)->info; };
   }
@@ -38,8 +38,8 @@ struct Allocator : AllocatorTable {
 
   void* Allocate(std::size_t bytes) const {
     if (is_pinned) return gpu.AllocatePinned(bytes);
-    Stream stream = nullptr;
-    return FindRun(gpu, &stream) ? gpu.Allocate(bytes, stream) : gpu.AllocateForAll(bytes);
+    const KnownStream* const run = FindRun(gpu);
+    return run != nullptr ? gpu.Allocate(bytes, *run) : gpu.AllocateForAll(bytes);
   }
 
   Gpu& gpu;

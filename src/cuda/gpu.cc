@@ -12,8 +12,9 @@ namespace {
 constexpr int kMemoryPoolsAttribute = 115;  // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
 constexpr int kReleaseThreshold = 4;        // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
 constexpr unsigned kPortable = 1;           // CU_MEMHOSTALLOC_PORTABLE: for all GPUs
+constexpr int kRelaxed = 2;                 // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr unsigned kBlocking = 0;           // CU_STREAM_DEFAULT
-constexpr Stream kDefaultStream = nullptr;
+constexpr KnownStream kDefaultStream;
 
 Address ToAddress(const void* memory) { return reinterpret_cast<Address>(memory); }
 
@@ -105,17 +106,18 @@ int Gpu::Demand(Try try_once) {
   return try_once();
 }
 
-void* Gpu::Allocate(std::size_t bytes, Stream stream) {
+void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) {
   if (bytes == 0) return nullptr;
   const InGpu entered(*this);
   FreeDeferred();
+  const Stream stream = known.stream;
   Address memory = 0;
   const int result =
       Demand([&] { return driver_.MemAllocFromPoolAsync(&memory, bytes, pool_, stream); });
   if (result != kSuccess) return nullptr;
   auto* const pointer = reinterpret_cast<void*>(memory);
   const std::lock_guard lock(mutex_);
-  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords, false};
+  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords, !known.is_kept};
   return pointer;
 }
 
@@ -124,14 +126,14 @@ void* Gpu::AllocateForAll(std::size_t bytes) {
   if (memory == nullptr) return nullptr;
   {
     const std::lock_guard lock(mutex_);
-    owners_[memory].is_for_all = true;
+    owners_[memory].is_shared = true;
   }
-  if (Synchronize(kDefaultStream).ok()) return memory;
+  if (Synchronize(kDefaultStream.stream).ok()) return memory;
   Free(memory);
   return nullptr;
 }
 
-void Gpu::Free(void* memory) {
+void Gpu::Free(void* memory, const KnownStream* current) {
   if (memory == nullptr) return;
   const InGpu entered(*this);
   Owner owner;
@@ -142,6 +144,14 @@ void Gpu::Free(void* memory) {
     owner = found->second;
     owners_.erase(found);
   }
+  if (owner.is_shared) {
+    const bool is_of_run = current != nullptr && current->stream == owner.stream;
+    if (is_of_run && owner.stream != kDefaultStream.stream) {
+      owner.is_shared = false;
+    } else {
+      owner.stream = kDefaultStream.stream;
+    }
+  }
   if (TryToFree(memory, owner)) return;
   const std::lock_guard lock(mutex_);
   deferred_.emplace_back(memory, owner);
@@ -151,9 +161,13 @@ bool Gpu::TryToFree(void* memory, const Owner& owner) const {
   const Mode mode = ModeOf(owner.stream);
   // Recorded, it would be given back whenever the graph runs, and the recording would fail.
   if (mode == Mode::kWaits || (mode == Mode::kRecords && !owner.is_recorded)) return false;
-  if (owner.is_for_all) static_cast<void>(driver_.CtxSynchronize());
+  if (owner.is_shared) static_cast<void>(driver_.CtxSynchronize());
+  // Else a graph that this thread records, or another one, would be lost.
+  int capture_mode = kRelaxed;
+  static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&capture_mode));
   // An error is of no use: memory of a graph that was never run is the graph's.
   static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
+  static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&capture_mode));
   return true;
 }
 

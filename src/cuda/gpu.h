@@ -14,6 +14,13 @@
 
 namespace opgraft::cuda {
 
+/// A stream, and whether it is there for good. One of others may be gone by the time that memory is
+/// given back.
+struct KnownStream {
+  Stream stream = nullptr;
+  bool is_kept = true;
+};
+
 /// Thread-safe. Never destroyed: values may outlive every static object.
 class Gpu {
  public:
@@ -31,12 +38,13 @@ class Gpu {
   Status Open();
 
   /// Memory for work that is put on `stream` from now on; nullptr where there is none.
-  void* Allocate(std::size_t bytes, Stream stream);
+  void* Allocate(std::size_t bytes, const KnownStream& stream);
   /// Memory for work on any stream, which is waited for when it is given back.
   void* AllocateForAll(std::size_t bytes);
   /// Gives back what one of these has given. It is free for others when all work is done that is by
-  /// now on the stream that it was for.
-  void Free(void* memory);
+  /// now on the stream that it was for; if nobody knows whether that is still there, all work of
+  /// the GPU is waited for. `current` is a stream that is there: that of this thread's run.
+  void Free(void* memory, const KnownStream* current = nullptr);
 
   /// Host memory that the GPU reaches.
   void* AllocatePinned(std::size_t bytes);
@@ -66,7 +74,7 @@ class Gpu {
   struct Owner {
     Stream stream = nullptr;
     bool is_recorded = false;  ///< it is part of a graph
-    bool is_for_all = false;   ///< any stream may use it
+    bool is_shared = false;    ///< work on other streams may use it, or on one that is gone
   };
   Mode ModeOf(Stream stream) const;
   /// Whether memory could be given back now.

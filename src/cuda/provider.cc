@@ -50,29 +50,29 @@ Provider::Provider(const ort::Runtime& runtime, Gpu& gpu, const OrtKernelRegistr
     return ort::Guarded(Self(self).runtime_.api, [&] { return Self(self).gpu_.SynchronizeAll(); });
   });
   device = gpu.index();
-  stream = [](const ort::CudaProvider* self) -> void* { return Self(self).CurrentStream(); };
+  stream = [](const ort::CudaProvider* self) -> void* { return Self(self).CurrentStream().stream; };
   allocate = [](const ort::CudaProvider* self, std::size_t bytes) {
     return Self(self).gpu_.Allocate(bytes, Self(self).CurrentStream());
   };
-  free = [](const ort::CudaProvider* self, void* memory) { Self(self).gpu_.Free(memory); };
+  free = [](const ort::CudaProvider* self, void* memory) { cuda::Free(Self(self).gpu_, memory); };
   copy = [](const ort::CudaProvider* self, void* to, const void* from, std::size_t bytes) {
     const Provider& one = Self(self);
     const auto address = [](const void* memory) { return reinterpret_cast<Address>(memory); };
-    return one.gpu_.driver().MemcpyAsync(address(to), address(from), bytes, one.CurrentStream());
+    return one.gpu_.driver().MemcpyAsync(address(to), address(from), bytes,
+                                         one.CurrentStream().stream);
   };
   synchronize = [](const ort::CudaProvider* self) {
     const Provider& one = Self(self);
-    return one.gpu_.driver().StreamSynchronize(one.CurrentStream());
+    return one.gpu_.driver().StreamSynchronize(one.CurrentStream().stream);
   };
 }
 
-Stream Provider::CurrentStream() const {
-  Stream found = nullptr;
-  if (FindRun(gpu_, &found)) return found;
+KnownStream Provider::CurrentStream() const {
+  if (const KnownStream* const run = FindRun(gpu_)) return *run;
   has_side_work_.store(true, std::memory_order_relaxed);
   static_cast<void>(
       gpu_.Enter());  // a thread of the runtime's, which has no other GPU to go back to
-  return nullptr;
+  return {};
 }
 
 Status Provider::EndRun(bool must_wait) {

@@ -31,7 +31,7 @@ class Provider : public ort::CudaProvider {
   Status EndRun(bool must_wait);
   /// Of the run that this thread is in; the default stream where the runtime runs nodes side by
   /// side, in threads of its own.
-  Stream CurrentStream() const;
+  KnownStream CurrentStream() const;
 
   const ort::Runtime runtime_;
   Gpu& gpu_;

@@ -9,7 +9,9 @@
 namespace opgraft::cuda {
 
 /// Of OrtRunOptions: the address of the stream that a run is to use, as a decimal number; 0 is the
-/// default stream. Without it a run has a stream of its own, and is over when its work is done.
+/// default stream. " kept" behind it promises that the stream outlives what the run gives: memory
+/// then goes back without waiting. Without the entry a run has a stream of its own, and is over
+/// when its work is done.
 inline constexpr char kStreamEntry[] = "opgraft.cuda.stream";
 
 /// A run begins in this thread, inside another where a kernel runs a session. `entry` is what the
@@ -18,7 +20,10 @@ Status BeginRun(Gpu& gpu, const char* entry);
 /// The innermost run ends. Waits for its work if it has a stream of its own and `must_wait`.
 Status EndRun(Gpu& gpu, bool must_wait);
 
-/// Whether this thread is in a run on this GPU, and its stream.
-bool FindRun(const Gpu& gpu, Stream* stream);
+/// The stream of this thread's run on this GPU; nullptr where it is in none.
+const KnownStream* FindRun(const Gpu& gpu);
+
+/// Gives back memory, in a run or not.
+inline void Free(Gpu& gpu, void* memory) { gpu.Free(memory, FindRun(gpu)); }
 
 }  // namespace opgraft::cuda

@@ -30,6 +30,10 @@ Status Copy(const CudaProvider& provider, void* to, const void* from, std::size_
 class HostCopies {
  public:
   explicit HostCopies(const CudaProvider& provider) : provider_(provider) {}
+  HostCopies(const HostCopies&) = delete;
+  HostCopies& operator=(const HostCopies&) = delete;
+  /// After an error too: what the device still writes to must be there.
+  ~HostCopies() { static_cast<void>(Wait()); }
 
   Status Add(aten::InputTensor* input) {
     const aten::Dtype* const dtype = aten::FindDtype(input->element_type, false);
@@ -39,12 +43,14 @@ class HostCopies {
     // Zeros first: the pages are there when the device writes to them.
     std::vector<std::byte>& copy = copies_.emplace_back(bytes);
     input->host_copy = copy.data();
+    is_pending_ = true;
     return Copy(provider_, copy.data(), input->data, bytes);
   }
 
   /// Until all of them are there.
-  Status Wait() const {
-    if (copies_.empty()) return Status();
+  Status Wait() {
+    if (!is_pending_) return Status();
+    is_pending_ = false;
     const int error = provider_.synchronize(&provider_);
     if (error == 0) return Status();
     return Status::Error("CUDA cannot finish the work that gives its inputs (error " +
@@ -54,6 +60,7 @@ class HostCopies {
  private:
   const CudaProvider& provider_;
   std::vector<std::vector<std::byte>> copies_;
+  bool is_pending_ = false;
 };
 
 /// The outputs of a node on the device.

@@ -202,6 +202,9 @@ Status Runner::Run(const std::map<std::string, Array>& inputs,
                            output_values.data()));
   }
   for (std::size_t i = 0; status.ok() && i < output_values.size(); ++i) {
+    int is_tensor = 0;
+    status = Take(ort::IsTensor(api_, output_values[i], &is_tensor));
+    if (!status.ok() || is_tensor == 0) continue;
     status = ReadValue(api_, output_values[i], &(*outputs)[output_names_[i]]);
   }
   for (OrtValue* value : input_values) ort::ReleaseValue(api_, value);
@@ -245,9 +248,15 @@ Status Main(int count, char** arguments) {
   }
   if (status = runner.Run(inputs, &outputs); !status.ok()) return status;
   for (const std::string& name : runner.output_names()) {
-    std::printf("%s %s\n", name.c_str(), Format(outputs[name]).c_str());
+    const auto output = outputs.find(name);
+    const std::string text =
+        output == outputs.end() ? "is no tensor, and not shown" : Format(output->second);
+    std::printf("%s %s\n", name.c_str(), text.c_str());
   }
   for (const auto& [name, file] : options.outputs) {
+    if (!outputs.contains(name)) {
+      return Status::Error("--output " + name + ": it is no tensor, and .npy files hold no others");
+    }
     if (status = WriteNpy(file, outputs[name]); !status.ok()) return status;
   }
   return Status();

@@ -296,6 +296,7 @@ int cuStreamSynchronize(void* stream) {
   TheGpu().WaitFor(stream);
   return 0;
 }
+int cuThreadExchangeStreamCaptureMode(int*) { return 0; }
 int cuStreamIsCapturing(void*, int* status) {
   *status = 0;
   return 0;

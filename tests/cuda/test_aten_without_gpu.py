@@ -88,7 +88,7 @@ def with_stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_in(folder: Path, tmp_path: Path, cases: list[Any], **more: str) -> list[Any]:
-    """What each model gives for each of its feeds, in a process with that torch: arrays or words."""
+    """What each model gives for each of its feeds, with that torch: arrays or words."""
     given, got = tmp_path / "given", tmp_path / "got"
     given.write_bytes(
         pickle.dumps(
@@ -138,7 +138,10 @@ def test_the_runtime_copies_between_it_and_nodes_on_the_gpu(fake_gpu: FakeGpu) -
     got = session.run(None, case.feed)[0]
     np.testing.assert_array_equal(got, case.expected[0] * 4)
     after = fake_gpu.counts()
-    assert (after["to_device"] - before["to_device"], after["to_host"] - before["to_host"]) == (2, 2)
+    assert (after["to_device"] - before["to_device"], after["to_host"] - before["to_host"]) == (
+        2,
+        2,
+    )
 
 
 def test_a_part_for_cuda_that_cannot_be_loaded(tmp_path: Path) -> None:
@@ -162,9 +165,7 @@ def test_without_a_kernel_for_cuda_it_runs_on_copies(with_stub: Path, tmp_path: 
         of_call(A.binary_cross_entropy.default, [X.sigmoid(), torch.rand(3, 4)]),
         of_call(A.fractional_max_pool2d.default, [X[None], [2, 2], [2, 2], torch.rand(1, 1, 2)]),
         of_call(A.binary_cross_entropy.default, [X[:0].sigmoid(), X[:0], None, 0]),
-        of_call(
-            A.segment_reduce.default, [X, "sum"], {"lengths": torch.tensor([1, 2]), "axis": 0}
-        ),
+        of_call(A.segment_reduce.default, [X, "sum"], {"lengths": torch.tensor([1, 2]), "axis": 0}),
         of_call(A.empty_like.default, [X]),
     ]
     cases[-1].expected = [np.zeros((3, 4), np.float32)]  # what is uninitialized is zeros

@@ -50,7 +50,7 @@ def test_types_and_shapes(dtype: str, shape: tuple[int, ...]) -> None:
 
 def test_tensors_are_not_copied() -> None:
     """The run fails where it needs memory for more than its output."""
-    one = session("y = test.cuda.Twice(x)")
+    one = session("y = test.cuda.Twice(x)", "float[n] x", "float[n] y")
     torch.cuda.empty_cache()
     x = torch.ones(1 << 30, device="cuda")  # 4 GiB
     one.run(None, {"x": x[:1]})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 
@@ -38,6 +39,23 @@ def test_run(folder: Path, host: list[str]) -> None:
         "run", "model.onnx", "--input", "x=x.npy", "--allow", "mymodule", *host, cwd=folder
     )
     assert (done.returncode, done.stdout) == (0, "y float32 (3)\n0 2 4\n"), done.stderr
+
+
+@pytest.mark.parametrize("host", ["python", "cpp"])
+def test_outputs_that_are_no_tensors(folder: Path, host: str) -> None:
+    """Converted classifiers have them: probabilities as maps."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        agraph (float[n] x) => (seq(float[n]) s, float[n] y) {
+            s = SequenceConstruct (x)  y = Neg (x) }""")
+    onnx.save(model, folder / "sequence.onnx")
+    arguments = ["run", "sequence.onnx", "--input", "x=x.npy", "--host", host]
+    done = opgraft_command(*arguments, "--output", "y=y.npy", cwd=folder)
+    shown = "s is no tensor, and not shown\ny float32 (3)\n-0 -1 -2\n"
+    assert (done.returncode, done.stdout) == (0, shown), done.stderr
+    assert (np.load(folder / "y.npy") == -floats(3)).all()
+    done = opgraft_command(*arguments, "--output", "s=s.npy", cwd=folder)
+    assert (done.returncode, done.stdout) == (1, shown)
+    assert "Error: --output s: it is no tensor, and .npy files hold no others" in done.stderr
 
 
 @pytest.mark.parametrize("host", ["python", "cpp"])

@@ -25,6 +25,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_the_guide(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed")
     page = (REPOSITORY / "docs" / "sklearn.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
     files = [block for block in blocks if block.startswith("# own_steps.py")]
@@ -35,6 +36,21 @@ def test_the_guide(tmp_path: Path) -> None:
     (tmp_path / "guide.py").write_text(result.sub(r"assert repr(\1) == '''\2''', \1", code))
     done = subprocess.run(
         [sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme(tmp_path: Path) -> None:
+    """Its example is what the guide begins with, but for the imports."""
+    blocks = [
+        re.findall(r"```python\n(.*?)```", (REPOSITORY / page).read_text(), re.S)
+        for page in ("README.md", "docs/sklearn.md")
+    ]
+    (code,) = (one for one in blocks[0] if "opgraft.sklearn" in one)
+    imports = blocks[1][0].partition("pipeline =")[0]
+    (tmp_path / "readme.py").write_text(imports + code + "assert len(probabilities) == len(X)\n")
+    done = subprocess.run(
+        [sys.executable, "readme.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
 

@@ -30,7 +30,11 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import (
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -120,7 +124,23 @@ def test_in_a_column_transformer() -> None:
         [("spline", SplineTransformer(), [0, 1]), ("scale", StandardScaler(), [2, 3])]
     )
     model = check(make_pipeline(columns, Ridge()).fit(X, y), "SplineTransformer")
-    assert {"Concat", "Scaler"} <= set(native_nodes(model))
+    assert {"Concat", "Div"} <= set(native_nodes(model))
+
+
+def test_scalers_beside_python_nodes_are_those_that_the_runtime_is_quick_at() -> None:
+    """By an option of skl2onnx's own, which is the user's where the user names it."""
+    fitted = make_pipeline(StandardScaler(), NearestCentroid()).fit(X, y)
+    assert {"Sub", "Div"} <= set(native_nodes(check(fitted, "NearestCentroid")))
+    options = {StandardScaler: {"div": "std"}}
+    model = opgraft.sklearn.to_onnx(fitted, X, options=options)
+    assert "Scaler" in native_nodes(model) and options == {StandardScaler: {"div": "std"}}
+
+
+def test_a_scaler_of_whole_numbers_beside_a_python_node() -> None:
+    """Sub takes no whole numbers and real ones at once."""
+    whole = (X * 10).astype(np.int64)
+    fitted = make_pipeline(StandardScaler(), NearestCentroid()).fit(whole, y)
+    assert "Scaler" in native_nodes(check(fitted, "NearestCentroid", X=whole))
 
 
 def test_in_a_union() -> None:
@@ -203,6 +223,13 @@ def test_a_step_whose_conversion_is_wrong() -> None:
     model = check(KernelPCA().fit(X), "KernelPCA")
     (step,) = opgraft.sklearn.python_steps(model)
     assert "differ" in step.because
+
+
+def test_a_step_that_is_known_to_be_wrong_is_not_put_to_the_test() -> None:
+    """Rows may not show that skl2onnx ignores a threshold, and here there are none."""
+    tuned = TunedThresholdClassifierCV(LogisticRegression(**LOGISTIC), cv=2).fit(X, y > 1)
+    model = opgraft.sklearn.to_onnx(tuned, initial_types=[("X", FloatTensorType([None, 4]))])
+    assert python_steps(model) == ["TunedThresholdClassifierCV"]
 
 
 class Doubled(StandardScaler):

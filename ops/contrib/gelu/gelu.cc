@@ -1,7 +1,9 @@
 // Declares com.microsoft Gelu.
 #include <opgraft/op.h>
 
+#include "ops/contrib/cuda_call.h"
 #include "ops/contrib/gelu/gelu_cpu.h"
+#include "ops/contrib/gelu/gelu_cuda.h"
 
 namespace opgraft::contrib {
 namespace {
@@ -35,7 +37,13 @@ OPGRAFT_OP("com.microsoft::Gelu")
       context.ParallelRanges(x.size(), kGrain, [&](std::size_t first, std::size_t last) {
         ComputeGelu(x.data() + first, y.data() + first, last - first);
       });
-    });
+    })
+#ifdef OPGRAFT_CUDA
+    .Cuda([](Context& context, auto x, auto y) {
+      return ToStatus(GeluCuda(x.data(), y.data(), x.size(), context.stream()));
+    })
+#endif
+    ;
 
 }  // namespace
 }  // namespace opgraft::contrib

@@ -1,11 +1,14 @@
-// Gelu on the GPU: one vector of 16 bytes for each thread, as much as the memory can give.
+// Gelu on the GPU: two vectors of 16 bytes for each thread, as much as the memory can give.
 #include "ops/contrib/device.cuh"
 #include "ops/contrib/gelu/gelu_cuda.h"
 
 namespace opgraft::contrib {
 namespace {
 
-constexpr int kThreads = 256;
+// Found by trial on an H200: 99 % of the speed of a copy. One vector a thread gives 92 %, more
+// threads 98 %.
+constexpr int kThreads = 128;
+constexpr int kVectors = 2;
 
 /// 1 / x to a unit of the last place, for x from 1 to 2^100.
 __device__ inline float Reciprocal(float x) {
@@ -45,6 +48,7 @@ constexpr float kFar = 16;
 // positive, by half. Its sign is that of x, also where it vanishes.
 
 /// For what is rounded to 16 bits afterwards. The quotient is right to 4.6e-7 for 0 <= a <= 16.
+template <bool kSubnormal>
 __device__ inline float ShortGelu(float x) {
   const float a = fabsf(x);
   const float b = fminf(a, kFar);
@@ -56,7 +60,7 @@ __device__ inline float ShortGelu(float x) {
   lower = fmaf(lower, b, 1.5284657078F);
   lower = fmaf(lower, b, 1.0F);
   // Of a NaN the power is one.
-  const float power = PowerOf2<false>(a * -kHalfLog2OfE * a);
+  const float power = PowerOf2<kSubnormal>(a * -kHalfLog2OfE * a);
   return copysignf(fmaf(-(b * upper) * Reciprocal(lower), power, fmaxf(x, 0)), x);
 }
 
@@ -109,25 +113,37 @@ __device__ inline double Gelu(double x) {
 template <class T>
 __device__ T GeluOf(T x) {
   if constexpr (sizeof(T) == 2) {
-    return Narrow<T>(ShortGelu(Widen(x)));
+    // bfloat16 has results as small as float has.
+    return Narrow<T>(ShortGelu<std::is_same_v<T, __nv_bfloat16>>(Widen(x)));
   } else {
     return Gelu(x);
   }
 }
 
+/// Blocks of kThreads * kVectors vectors each, and behind them one for the elements of the rest, of
+/// which there are fewer than two vectors.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     GeluKernel(const T* x, T* y, std::size_t head, std::size_t vectors, std::size_t count) {
-  const std::size_t thread = std::size_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (thread < vectors) {
-    using Vector = Elements<T, kWidth>;
-    Vector vector = reinterpret_cast<const Vector*>(x + head)[thread];
+  using Vector = Elements<T, kWidth>;
+  const std::size_t first = std::size_t{blockIdx.x} * (kThreads * kVectors) + threadIdx.x;
+  if (first - threadIdx.x < vectors) {
+    const Vector* const from = reinterpret_cast<const Vector*>(x + head);
+    Vector* const to = reinterpret_cast<Vector*>(y + head);
+    Vector read[kVectors];
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) vector.of[i] = GeluOf(vector.of[i]);
-    reinterpret_cast<Vector*>(y + head)[thread] = vector;
+    for (int i = 0; i < kVectors; ++i) {
+      if (first + i * kThreads < vectors) read[i] = from[first + i * kThreads];
+    }
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) read[i].of[j] = GeluOf(read[i].of[j]);
+      if (first + i * kThreads < vectors) to[first + i * kThreads] = read[i];
+    }
     return;
   }
-  std::size_t at = thread - vectors;
+  std::size_t at = threadIdx.x;
   if (at >= head) at += vectors * kWidth;
   if (at < count) y[at] = GeluOf(x[at]);
 }
@@ -140,10 +156,12 @@ CudaError GeluCuda(const T* x, T* y, std::size_t count, CudaStream stream) {
   using Element = Stored<T>;
   const Division division = Divide(x, y, count, sizeof(T));
   constexpr int kWidth = kVectorBytes / sizeof(T);
+  constexpr std::size_t kPerBlock = std::size_t{kThreads} * kVectors;
+  const std::size_t blocks = (division.vectors + kPerBlock - 1) / kPerBlock;
+  const bool has_rest = division.threads > division.vectors;
   return Launch(division.width == 1 ? GeluKernel<Element, 1> : GeluKernel<Element, kWidth>,
-                (division.threads + kThreads - 1) / kThreads, kThreads, stream,
-                reinterpret_cast<const Element*>(x), reinterpret_cast<Element*>(y), division.head,
-                division.vectors, count);
+                blocks + (has_rest ? 1 : 0), kThreads, stream, reinterpret_cast<const Element*>(x),
+                reinterpret_cast<Element*>(y), division.head, division.vectors, count);
 }
 
 template CudaError GeluCuda(const float*, float*, std::size_t, CudaStream);

@@ -3,7 +3,9 @@
 #include <array>
 #include <mutex>
 
+#include "ops/contrib/cuda_call.h"
 #include "ops/contrib/inverse/inverse_cpu.h"
+#include "ops/contrib/inverse/inverse_cuda.h"
 #include "ops/contrib/matrices.h"
 
 namespace opgraft::contrib {
@@ -66,7 +68,16 @@ OPGRAFT_OP("com.microsoft::Inverse")
     .Shape([](ShapeContext& context) { SameMatrices(context, /*must_be_square=*/true); })
     .InPlace("X", "Y")
     .Torch("aten::linalg_inv")
-    .Cpu([](Context& context, auto... arguments) { return ComputeInverse(context, arguments...); });
+    .Cpu([](Context& context, auto... arguments) { return ComputeInverse(context, arguments...); })
+#ifdef OPGRAFT_CUDA
+    .Cuda([](Context& context, auto x, auto y) {
+      if (x.size() == 0) return Status();
+      const auto n = static_cast<std::size_t>(x.dimension(-1));
+      return ToStatus(InverseCuda(x.data(), y.data(), n, CountMatrices(x.shape()),
+                                  ScratchOf(context), context.stream()));
+    })
+#endif
+    ;
 
 }  // namespace
 }  // namespace opgraft::contrib

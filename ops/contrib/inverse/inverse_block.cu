@@ -122,7 +122,6 @@ __global__ void __launch_bounds__(L::kThreads) InvertKernel(const T* matrices, T
     }
   }
 
-  __syncthreads();
   const int rotated = (n + L::kColumnGroups - 1) / L::kColumnGroups;
 #pragma unroll
   for (int i = 0; i < L::kRows; ++i) {

@@ -82,7 +82,7 @@ double Residual(const T* matrix, const T* inverse, std::size_t n) {
 
 template <class T>
 bool AreEqual(const T* a, const T* b, std::size_t count) {
-  return std::memcmp(a, b, count * sizeof(T)) == 0;
+  return count == 0 || std::memcmp(a, b, count * sizeof(T)) == 0;
 }
 
 /// All sizes, or those that have something of their own.
@@ -131,7 +131,7 @@ void CheckLarge(std::size_t n, std::size_t count, double* worst,
   Require(invert(from.data(), to.data(), n, count, scratch.get(), nullptr), "InverseCuda");
   const auto inverses = to.Read();
   from.Read();
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; i += count > 10 ? count / 10 - 1 : 1) {
     const double residual = Residual(&matrices[i * n * n], &inverses[i * n * n], n);
     if (!(residual <= 1)) Fail("Inverse of %s, n %zu, %zu: %g", kNameOf<T>, n, i, residual);
     *worst = std::max(*worst, residual);
@@ -266,7 +266,8 @@ CUDA_TEST(InverseOfLargeBatches) {
 
 /// Sizes of each of the ways in which matrices are inverted.
 std::vector<std::size_t> SomeSizes() {
-  return {2, 3, 4, 6, 9, 12, 16, 20, 25, 32, 33, 48, 64, 70, 128, 150, 200};
+  if (IsSmall()) return {2, 3, 4, 6, 9, 16, 20, 32, 33, 64, 70, 150};
+  return {2, 3, 4, 6, 9, 12, 16, 20, 25, 32, 33, 48, 64, 70, 96, 128, 150, 192, 200};
 }
 
 /// One number of another power of two in each row and column: the inverse is exact.
@@ -310,14 +311,19 @@ void CheckBadlyScaled() {
     const auto u = Random<double>(2 * n, static_cast<unsigned>(n));
     const double* const v = u.data() + n;
     const auto square = [n](const double* x) { return std::inner_product(x, x + n, x, 0.0); };
+    const double square_u = square(u.data()), square_v = square(v);
+    std::vector<double> diagonal(n);
+    for (std::size_t k = 0; k < n; ++k) {
+      diagonal[k] = std::pow(condition, -static_cast<double>(k) / (n - 1.0));
+    }
     std::vector<T> matrix(n * n);
     for (std::size_t r = 0; r < n; ++r) {
       for (std::size_t c = 0; c < n; ++c) {
         double sum = 0;
         for (std::size_t k = 0; k < n; ++k) {
-          const double left = (r == k) - 2 * u[r] * u[k] / square(u.data());
-          const double right = (k == c) - 2 * v[k] * v[c] / square(v);
-          sum += left * right * std::pow(condition, -static_cast<double>(k) / (n - 1.0));
+          const double left = (r == k) - 2 * u[r] * u[k] / square_u;
+          const double right = (k == c) - 2 * v[k] * v[c] / square_v;
+          sum += left * right * diagonal[k];
         }
         if constexpr (std::is_same_v<T, double>) {
           matrix[r * n + c] = sum;

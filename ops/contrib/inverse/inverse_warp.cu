@@ -113,14 +113,13 @@ class Lane {
     for (int k = 0; k < n_; k += L::kColumnGroups) {
 #pragma unroll
       for (int group = 0; group < L::kColumnGroups; ++group) {
-        if (L::kColumnGroups == 1 || k + group < n_) Step(k + group, group, pivots);
-      }
+        const bool rotates = group + 1 == L::kColumnGroups;
+        if (L::kColumnGroups == 1 || k + group < n_) {
+          Step(k + group, group, rotates, pivots);
+        } else if (rotates) {
 #pragma unroll
-      for (int i = 0; i < L::kRows; ++i) {
-        const Real first = values_[i][0];
-#pragma unroll
-        for (int j = 0; j + 1 < L::kColumns; ++j) values_[i][j] = values_[i][j + 1];
-        values_[i][L::kColumns - 1] = first;
+          for (int i = 0; i < L::kRows; ++i) Rotate(values_[i]);
+        }
       }
     }
   }
@@ -193,8 +192,16 @@ class Lane {
     }
   }
 
+  __device__ static void Rotate(Real (&values)[L::kColumns]) {
+    const Real first = values[0];
+#pragma unroll
+    for (int j = 0; j + 1 < L::kColumns; ++j) values[j] = values[j + 1];
+    values[L::kColumns - 1] = first;
+  }
+
+  /// Eliminates column k, which is the first of a group's lanes, and then, if so said, rotates.
   template <class Pivots>
-  __device__ void Step(int k, int group, Pivots& pivots) {
+  __device__ __forceinline__ void Step(int k, int group, bool rotates, Pivots& pivots) {
     Real factors[L::kRows];
     int key = -1;
 #pragma unroll
@@ -209,15 +216,26 @@ class Lane {
     const int pivot_group = (kTagMask - tag) >> 3;
     const int pivot_row = (kTagMask - tag) & 7;
     const int source = pivot_group * L::kColumnGroups + column_group_;
+    const bool has_column = L::kColumnGroups == 1 || column_group_ == group;
 
+    // In the column itself stays what the others have as their factor, and 1 in the row itself.
     Real pivot;
     Real taken[L::kColumns];
+    Real rest[L::kRows];
+#pragma unroll
+    for (int i = 0; i < L::kRows; ++i) rest[i] = has_column ? Real{0} : values_[i][0];
     if constexpr (L::kLanes == kWarpSize) {
       // One row for the whole warp: a branch costs less than to choose each register.
+      const bool has_row = row_group_ == pivot_group;
       WithConstant<L::kRows>(pivot_row, [&]<int kRow>() {
         pivot = FromLane(factors[kRow], source);
 #pragma unroll
         for (int j = 0; j < L::kColumns; ++j) taken[j] = FromLane(values_[kRow][j], source);
+        if (has_row) {
+          tags_[kRow] = -1;
+          factors[kRow] = 0;
+          if (has_column) rest[kRow] = 1;
+        }
       });
     } else {
       pivot = factors[0];
@@ -233,24 +251,30 @@ class Lane {
       pivot = FromLane(pivot, source);
 #pragma unroll
       for (int j = 0; j < L::kColumns; ++j) taken[j] = FromLane(taken[j], source);
+#pragma unroll
+      for (int i = 0; i < L::kRows; ++i) {
+        if (tags_[i] != tag) continue;
+        tags_[i] = -1;
+        factors[i] = 0;
+        if (has_column) rest[i] = 1;
+      }
     }
 
     const Real reciprocal = ReciprocalOf(pivot);
     if (row_group_ == 0 && column_group_ == 0) {
       pivots[matrix_][k] = {reciprocal, pivot_group * L::kRows + pivot_row};
     }
-    const bool has_column = L::kColumnGroups == 1 || column_group_ == group;
     if (has_column) taken[0] = 1;
 #pragma unroll
     for (int i = 0; i < L::kRows; ++i) {
-      const bool is_taken = tags_[i] == tag;
-      const Real factor = is_taken ? Real{0} : -factors[i] * reciprocal;
-      if (is_taken) tags_[i] = -1;
-      if (has_column) values_[i][0] = is_taken ? Real{1} : Real{0};
+      const Real factor = -factors[i] * reciprocal;
+      const Real first = Fused(factor, taken[0], rest[i]);
+      // Each goes straight to where the rotation takes it.
 #pragma unroll
-      for (int j = 0; j < L::kColumns; ++j) {
-        values_[i][j] = Fused(factor, taken[j], values_[i][j]);
+      for (int j = 1; j < L::kColumns; ++j) {
+        values_[i][rotates ? j - 1 : j] = Fused(factor, taken[j], values_[i][j]);
       }
+      values_[i][rotates ? L::kColumns - 1 : 0] = first;
     }
   }
 

@@ -65,12 +65,12 @@ void Check(const TriluShape& shape, std::int64_t k) {
 
 template <std::size_t kSize>
 void CheckAll() {
+  const auto diagonals = IsSmall() ? std::vector<std::int64_t>{-2, 0, 1}
+                                   : std::vector<std::int64_t>{-6, -2, -1, 0, 1, 2, 7, 20};
   for (const std::int64_t batch : {1, 3}) {
     for (const std::int64_t rows : {1, 2, 5}) {
       for (const std::int64_t columns : {1, 2, 3, 8, 19}) {
-        for (const std::int64_t k : {-6, -2, -1, 0, 1, 2, 7, 20}) {
-          Check<kSize>({batch, rows, columns}, k);
-        }
+        for (const std::int64_t k : diagonals) Check<kSize>({batch, rows, columns}, k);
       }
     }
   }
@@ -106,7 +106,7 @@ CUDA_TEST(TriluOfOtherSizes) {
 // More elements than 32 bits can count.
 CUDA_TEST(TriluTakesMoreThan32Bits) {
   if (IsSmall()) return;
-  const TriluShape shape = {3, 40'000, 50'001};
+  const TriluShape shape = {3, 40'000, 40'001};
   const auto count = static_cast<std::size_t>(shape.batch * shape.rows * shape.columns);
   unsigned char* x = nullptr;
   Require(cudaMalloc(&x, count), "cudaMalloc");

@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from opgraft._needed import need
+
+need(__name__, "sklearn", {"sklearn": "scikit-learn", "skops": "skops"})
+
 if TYPE_CHECKING:
     from opgraft.sklearn._convert_sklearn import add_pyop, convert_sklearn
     from opgraft.sklearn._report import PythonStep, python_steps
@@ -20,6 +24,8 @@ _LAZY = {
     "to_onnx": "_to_onnx",
 }
 
+_TO_CONVERT = {"onnx": "onnx", "skl2onnx": "skl2onnx"}
+
 
 def __dir__() -> list[str]:
     return __all__
@@ -27,6 +33,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
+        packages = {"onnx": "onnx"} if _LAZY[name] == "_report" else _TO_CONVERT
+        need(f"opgraft.sklearn.{name}", "sklearn", packages)
         value = getattr(importlib.import_module(f"opgraft.sklearn.{_LAZY[name]}"), name)
         globals()[name] = value
         return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import skl2onnx
-from skl2onnx.common.data_types import TensorType
+from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, TensorType
 from sklearn.base import ClassifierMixin, ClusterMixin, RegressorMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from opgraft._errors import Error
-from opgraft.sklearn import _chains, _glue, _methods, _nodes, _private
+from opgraft.sklearn import _chains, _glue, _maps, _methods, _nodes, _private
 from opgraft.sklearn._methods import Output
 from opgraft.sklearn._recording import Call, steps_of
 
@@ -54,9 +55,11 @@ class Conversion:
         self.outputs: dict[int, list[Output]] = {}  #: by operator
         self.samples: dict[int, Any] = {}  #: what a step in Python gets, or might
         self._steps = {id(step): step for step in steps_of(model)}
+        self._has_python = False
 
-    def run(self, initial_types: Sequence[Any], **arguments: Any) -> Any:
+    def run(self, initial_types: Sequence[Any], options: Any = None, **arguments: Any) -> Any:
         types = {type(step) for step in self._steps.values()}
+        self._has_python = any(map(self._is_python, self._steps.values()))
         with (
             _private.registered(types, self._convert, self._shapes),
             _private.unmerged(self._is_python),
@@ -64,7 +67,7 @@ class Conversion:
             warnings.catch_warnings(),
         ):
             warnings.filterwarnings("ignore", message="Option zipmap is ignored")
-            return skl2onnx.convert_sklearn(
+            converted = skl2onnx.convert_sklearn(
                 self.model,
                 initial_types=list(initial_types),
                 custom_conversion_functions={
@@ -76,8 +79,12 @@ class Conversion:
                     **_chains.SHAPES,
                 },
                 custom_parsers=dict.fromkeys(types, self._parse),
+                options=copy.deepcopy(options),  # parsers add to it
                 **arguments,
             )
+        if any(isinstance(of_type, DoubleTensorType) for _, of_type in initial_types):
+            _maps.narrow(converted)
+        return converted
 
     # Which steps
 
@@ -193,6 +200,10 @@ class Conversion:
         why = self.why_python(step)
         try:
             if why is None:
+                if self._has_python and all(isinstance(one.type, FloatTensorType)
+                                            for one in operator.inputs):  # fmt: skip
+                    # Scaler divides whole numbers for each value; Sub and Div are twice as fast.
+                    _private.prefer(container, step, "div", "div")
                 _private.convert_natively(scope, operator, container)
                 return
             outputs = self._outputs(operator)

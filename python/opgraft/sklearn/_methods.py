@@ -22,11 +22,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.preprocessing import LabelBinarizer, LabelEncoder, MultiLabelBinarizer
 
 from opgraft._errors import Error
-
-METHODS = (
-    "predict predict_proba predict_log_proba decision_function transform score_samples kneighbors "
-    "mahalanobis"
-).split()
+from opgraft.sklearn.operators import METHODS
 
 #: Those that can be asked for: the results of the others are several.
 ASKED = [one for one in METHODS if one != "kneighbors"]

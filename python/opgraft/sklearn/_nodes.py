@@ -11,17 +11,13 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer
 
 from opgraft._errors import Error
-from opgraft.sklearn import _private, _store
+from opgraft.sklearn import _private, _store, operators
 from opgraft.sklearn._convert_sklearn import as_attribute, element_type
 from opgraft.sklearn._methods import Output, floats, takes_list
 from opgraft.sklearn._walk import walk
 
-DOMAIN = "ai.opgraft.sklearn"
-MODULE, CLASS = "opgraft.sklearn.operators", "Estimator"
-FORMAT = 1
 
-
-def is_ours(estimator: Any) -> bool:
+def is_scikit_learns(estimator: Any) -> bool:
     """Whether it is of scikit-learn's own, whose manners with its input are known."""
     return (type(estimator).__module__ + ".").startswith("sklearn.")
 
@@ -39,7 +35,7 @@ def _wants_names(estimator: Any) -> bool:
         value = place.value
         if isinstance(value, (FunctionTransformer, ColumnTransformer)):
             return True
-        if hasattr(value, "fit") and not is_ours(value):
+        if hasattr(value, "fit") and not is_scikit_learns(value):
             return True
     return False
 
@@ -70,10 +66,10 @@ def add(
         [one.full_name for one in operator.inputs],
         names,
         name=scope.get_unique_operator_name(f"{type(estimator).__name__}_in_Python"),
-        op_domain=DOMAIN,
+        op_domain=operators.DOMAIN,
         op_version=1,
-        module=MODULE,
-        class_name=CLASS,
+        module=operators.__name__,
+        class_name=operators.Estimator.__name__,
         input_types=[element_type(one) for one in operator.inputs],
         output_types=[_element(one.dtype) for one in outputs],
         estimator=as_attribute(_store.as_tensor(data)),
@@ -85,9 +81,10 @@ def add(
         columns=columns or [""],
         casts=_cast_to(X, floats(operator.inputs)),
         copies=int(_may_write(estimator)),
+        missing=_missing_in(X),
         title=f"{type(estimator).__module__}.{type(estimator).__name__}",
         because=because,
-        format=FORMAT,
+        format=operators.FORMAT,
     )
 
 
@@ -98,9 +95,17 @@ def _may_write(estimator: Any) -> bool:
         if isinstance(value, FunctionTransformer):
             if not (value.func is None or isinstance(value.func, np.ufunc)):
                 return True
-        elif hasattr(value, "fit") and not is_ours(value):
+        elif hasattr(value, "fit") and not is_scikit_learns(value):
             return True
     return False
+
+
+def _missing_in(X: Any) -> str:
+    """What is missing among its texts, as texts."""
+    parts = [X[name].to_numpy() for name in X.columns] if hasattr(X, "columns") else [np.asarray(X)]
+    ends = {str(one) for part in parts if part.dtype == object for one in part.ravel()
+            if one is None or one != one}  # fmt: skip
+    return " ".join(sorted(ends & operators.MISSING.keys()))
 
 
 def _cast_to(X: Any, real: str) -> str:

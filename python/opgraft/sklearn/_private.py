@@ -194,6 +194,14 @@ def hand_down_options(scope: Any, model: Any, step: Any) -> None:
         scope.add_options(id(step), scope.get_options(model, {"zipmap": True}))
 
 
+def prefer(container: Any, step: Any, option: str, value: Any) -> None:
+    """Chooses an option of a step's converter, where it has it and nobody else has chosen."""
+    if option in options_of(type(step)) and option not in container.get_options(step, {}):
+        options = dict(container.options or {})
+        options[id(step)] = {**(options.get(id(step)) or {}), option: value}
+        container.options = options
+
+
 def convert_natively(scope: Any, operator: Any, container: Any) -> None:
     if hasattr(operator.raw_operator, "onnx_converter"):
         operator.raw_operator.onnx_converter()(scope, operator, container)

@@ -12,8 +12,9 @@ from typing import Any
 import joblib
 import scipy.sparse
 
-from opgraft.sklearn._methods import METHODS, has
+from opgraft.sklearn._methods import has
 from opgraft.sklearn._walk import walk
+from opgraft.sklearn.operators import METHODS
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,11 @@ class Call:
 
 def steps_of(estimator: Any) -> list[Any]:
     """All estimators in it that do something with new data, inner ones first, itself last."""
-    found = []
-    for place in walk(estimator):
-        value = place.value
-        if isinstance(value, type) or not hasattr(value, "__dict__"):
-            continue
-        if hasattr(value, "fit") and any(has(value, method) for method in METHODS):
-            found.append(value)
-    return found
+    return [
+        place.value
+        for place in walk(estimator)
+        if hasattr(place.value, "fit") and any(has(place.value, method) for method in METHODS)
+    ]
 
 
 def record(estimator: Any, X: Any, methods: list[str]) -> dict[int, Call]:

@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
-from opgraft.sklearn import _nodes, _store
+from opgraft.sklearn import _store, operators
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def python_steps(model: onnx.ModelProto) -> list[PythonStep]:
     """
     steps = []
     for node in model.graph.node:
-        if (node.domain, node.op_type) != (_nodes.DOMAIN, "PyOp"):
+        if (node.domain, node.op_type) != (operators.DOMAIN, "PyOp"):
             continue
         values: dict[str, Any] = {
             one.name: onnx.helper.get_attribute_value(one) for one in node.attribute

@@ -14,13 +14,16 @@ import scipy.sparse
 from opgraft._errors import ModelError, PolicyError, UnavailableError
 from opgraft.sklearn import _store
 
-_FORMAT = 1
+DOMAIN = "ai.opgraft.sklearn"  #: of the nodes
+FORMAT = 1  #: of what they hold
 #: What a model may call.
-_METHODS = frozenset(
+METHODS = tuple(
     "predict predict_proba predict_log_proba decision_function transform score_samples kneighbors "
     "mahalanobis".split()
 )
-_LAYOUTS = ("rows", "list", "frame", "array")
+#: Texts that stand for missing values, as ONNX Runtime and NumPy write these.
+MISSING: dict[str, Any] = {"nan": np.nan, "None": None}
+_LAYOUTS = ("rows", "list", "frame")
 
 
 def _nothing_is_allowed(names: list[str]) -> None:
@@ -44,17 +47,20 @@ class Estimator:
         columns: Sequence[str] = (),
         casts: str = "",
         copies: int = 0,
+        missing: str = "",
         title: str = "",
         because: str = "",
-        format: int = _FORMAT,
+        format: int = FORMAT,
         allows: Callable[[list[str]], None] = _nothing_is_allowed,
     ) -> None:
         del title, because  # for readers of the model
-        if format != _FORMAT:
+        if format != FORMAT:
             raise UnavailableError(
-                f"the estimator is stored in format {format}; this opgraft reads format {_FORMAT}. "
+                f"the estimator is stored in format {format}; this opgraft reads format {FORMAT}. "
                 "Install a newer one"
             )
+        if not {*missing.split()} <= MISSING.keys():
+            raise ModelError(f"'missing' is '{missing}'; expected some of {', '.join(MISSING)}")
         if layout not in _LAYOUTS or not len(dtypes) == len(methods) == len(ranks) > 0:
             raise ModelError("'methods', 'dtypes', 'ranks' and 'layout' do not agree")
         data = np.ascontiguousarray(estimator)
@@ -62,10 +68,10 @@ class Estimator:
             raise ModelError(f"the attribute 'estimator' must be of uint8, not {data.dtype}")
         parts = [one.partition(".") for one in methods]
         for method, _, place in parts:
-            if method not in _METHODS or not (place.isdecimal() or not place):
+            if method not in METHODS or not (place.isdecimal() or not place):
                 raise ModelError(
                     f"'{method}' is no method that a model may call; these are: "
-                    f"{', '.join(sorted(_METHODS))}"
+                    f"{', '.join(METHODS)}"
                 )
         loaded = _store.load(data.tobytes(), allows, scikit_learn)
         # The method, which of its results (None for the one it has), its type and rank.
@@ -75,6 +81,7 @@ class Estimator:
         ]
         self._layout, self._columns, self._copies = layout, list(columns), bool(copies)
         self._casts = _dtype(casts) if casts else None
+        self._missing = missing.split()
 
     def compute(self, *inputs: Any) -> Any:
         X = self._arrange(inputs)
@@ -97,6 +104,9 @@ class Estimator:
     def _arrange(self, inputs: tuple[Any, ...]) -> Any:
         if self._copies:
             inputs = tuple(one.copy() for one in inputs)
+        if self._missing:
+            inputs = tuple(one if one.dtype != object else self._with_missing(one)
+                           for one in inputs)  # fmt: skip
         if self._layout == "frame":
             return _frame(inputs, self._columns)
         if self._layout == "list":
@@ -109,6 +119,12 @@ class Estimator:
         if any(one.dtype == object for one in inputs):
             inputs = tuple(one.astype(object) for one in inputs)
         return np.concatenate(inputs, axis=1)
+
+    def _with_missing(self, texts: Any) -> Any:
+        values = texts.copy()
+        for text in self._missing:
+            values[texts == text] = MISSING[text]
+        return values
 
 
 def _frame(inputs: tuple[Any, ...], columns: list[str]) -> Any:

@@ -296,8 +296,10 @@ inline const char* cudaGetErrorString(cudaError_t) { return "an error"; }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 template <class T>
 cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
-  *memory = static_cast<T*>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
-  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  void* found = nullptr;
+  if (posix_memalign(&found, 256, bytes) != 0) return cudaErrorMemoryAllocation;
+  *memory = static_cast<T*>(found);
+  return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* memory) {
   std::free(memory);
