@@ -228,7 +228,7 @@ def test_several_outputs_and_those_that_nobody_wants(
         y, z = one.run(None, {"x": X})
         np.testing.assert_array_equal(y, X + (name == "Both"))
         np.testing.assert_array_equal(z, X + 2 if name == "Both" else X > 2)
-    one = session("y, b = my.Both(x)")
+    one = session("y = my.Both(x)")
     one.run(None, {"x": X})
     used = gpu.used()
     for _ in range(3):
