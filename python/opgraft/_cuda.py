@@ -77,6 +77,17 @@ class Chosen:
             ] or None
 
 
+@functools.cache
+def library() -> ctypes.PyDLL:
+    """The provider's own functions. None of them waits, so that the GIL is kept."""
+    loaded = ctypes.PyDLL(cuda_library_path())
+    loaded.opgraft_cuda_problem.restype = ctypes.c_char_p
+    loaded.opgraft_cuda_enter.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    loaded.opgraft_cuda_leave.argtypes = [ctypes.c_int]
+    loaded.opgraft_cuda_leave.restype = None
+    return loaded
+
+
 def device(gpu: int) -> Any:
     """ONNX Runtime's object for a GPU's memory."""
     return onnxruntime.OrtDevice.make("gpu", gpu, _VENDOR)
@@ -89,7 +100,8 @@ def _name(provider: Any) -> str:
 def _options(
     providers: Sequence[Any], provider_options: Sequence[dict[Any, Any]] | None, place: int
 ) -> dict[str, Any]:
-    given = dict((provider_options or {place: {}})[place])
+    more = list(provider_options or ())
+    given = dict(more[place]) if place < len(more) else {}
     if isinstance(providers[place], (tuple, list)):
         given.update(providers[place][1])
     return given
@@ -102,7 +114,10 @@ def _gpu(given: dict[str, Any]) -> int:
     asked = str(given.get("device_id", 0))
     gpus = [one.ep_metadata["cuda_device_id"] for one in _devices()]
     if asked not in gpus:
-        raise Error(f"{PROVIDER}: there is no GPU with device_id {asked}, only {', '.join(gpus)}")
+        raise Error(
+            f"{PROVIDER}: there is no GPU with device_id {asked}, only {', '.join(gpus)}; "
+            "CUDA_VISIBLE_DEVICES chooses them, ONNX Runtime takes 8 at most"
+        )
     return int(asked)
 
 
@@ -122,11 +137,12 @@ def find_problem() -> str:
         return f"it needs ONNX Runtime 1.24 or newer, this one is {onnxruntime.__version__}"
     with _lock:
         if not _devices():
-            library = ctypes.CDLL(cuda_library_path())
-            library.opgraft_cuda_problem.restype = ctypes.c_char_p
-            if problem := library.opgraft_cuda_problem():
-                return str(problem.decode(errors="replace"))
-            onnxruntime.register_execution_provider_library(PROVIDER, cuda_library_path())
+            try:
+                if problem := library().opgraft_cuda_problem():
+                    return str(problem.decode(errors="replace"))
+                onnxruntime.register_execution_provider_library(PROVIDER, cuda_library_path())
+            except (OSError, RuntimeError) as error:
+                return str(error)
     return "" if _devices() else "ONNX Runtime does not take the GPUs that it offers"
 
 

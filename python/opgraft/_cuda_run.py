@@ -38,18 +38,12 @@ def stream_entry(stream: Any) -> str:
 
 
 class OnStream:
-    """Options of runs, one for each thread: the runtime only lets them be set, not copied."""
+    """Options of runs on a stream, one for each thread: the runtime only lets them be set."""
 
     def __init__(self) -> None:
         self._own = threading.local()
 
-    def options(self, stream: Any, given: Any) -> Any:
-        """Options that put a run on a stream: those given, which keep it, else this thread's."""
-        if given is not None:
-            entry = stream_entry(stream)
-            if _entry_of(given) != entry:
-                given.add_run_config_entry(_STREAM_ENTRY, entry)
-            return given
+    def options(self, stream: Any) -> Any:
         own = self._own
         if getattr(own, "stream", None) is stream:  # torch's streams are equal to None
             return own.options
@@ -64,13 +58,6 @@ class OnStream:
         return own.options
 
 
-def _entry_of(options: Any) -> str | None:
-    try:
-        return str(options.get_run_config_entry(_STREAM_ENTRY))
-    except RuntimeError:
-        return None
-
-
 class Arrays:
     """What a session does with arrays on its GPU."""
 
@@ -78,18 +65,39 @@ class Arrays:
         self._gpu = gpu
         self._device = _cuda.device(gpu)._get_c_device()
         self._outputs = [one.name for one in session.get_outputs()]
-        self._host_outputs = {one.name for one in session.get_outputs() if "string" in one.type}
+        self._host_outputs = {
+            one.name
+            for one in session.get_outputs()
+            if "string" in one.type or not one.type.startswith("tensor(")
+        }
         self._on_stream = OnStream()
+        self._library = _cuda.library()
 
     def find(self, feed: Mapping[str, Any]) -> Any:
         """The library, torch or CuPy, of the first array that lies on a GPU; None without one."""
         for value in feed.values():
-            if type(value) is not np.ndarray and _gpu_of(value) is not None:
+            if type(value) is np.ndarray or isinstance(value, onnxruntime.OrtValue):
+                continue
+            if _gpu_of(value) is not None:
                 return _library_of(value)
         return None
 
-    def options(self, stream: Any, given: Any) -> Any:
-        return self._on_stream.options(stream, given)
+    def options(self, stream: Any) -> Any:
+        """Options of this thread's that put a run on a stream."""
+        return self._on_stream.options(stream)
+
+    def enter(self, stream: Any) -> None:
+        """All that this thread does on the GPU is on a stream, until it leaves.
+
+        What the runtime copies when inputs are bound, too; and the caller's options, which other
+        threads may have as well, stay as they are.
+        """
+        entry = stream_entry(stream)
+        if self._library.opgraft_cuda_enter(self._gpu, entry.encode()) != 0:
+            raise Error(f"GPU {self._gpu} cannot be used with the stream {entry}")
+
+    def leave(self) -> None:
+        self._library.opgraft_cuda_leave(self._gpu)
 
     def run(
         self,
@@ -104,34 +112,43 @@ class Arrays:
         names = list(output_names) if output_names else self._outputs
         if stream is None:
             stream = library.stream(self._gpu)
-        binding = runtime.SessionIOBinding(session._sess)
-        kept = [self._bind(binding, library, name, value) for name, value in feed.items()]
-        for name in names:
-            if name in self._host_outputs:
-                binding.bind_output(name, runtime.OrtDevice.cpu(), 0)
-            else:
-                binding.bind_output(name, self._device)
-        session._sess.run_with_iobinding(binding, self.options(stream, run_options))
-        del kept
-        values = binding.get_outputs()  # not a list: where it ends, C++ throws, for 30 µs
-        return [
-            values[i].numpy() if name in self._host_outputs else library.take(values[i])
-            for i, name in enumerate(names)
-        ]
+        options = self.options(stream) if run_options is None else run_options
+        self.enter(stream)
+        try:
+            binding = runtime.SessionIOBinding(session._sess)
+            for name, value in feed.items():
+                binding.bind_ortvalue_input(name, self._value(library, name, value, stream))
+            for name in names:
+                if name in self._host_outputs:
+                    binding.bind_output(name, runtime.OrtDevice.cpu(), 0)
+                else:
+                    binding.bind_output(name, self._device)
+            session._sess.run_with_iobinding(binding, options)
+            values = binding.get_outputs()  # not a list: where it ends, C++ throws, for 30 µs
+            return [
+                values[i].numpy() if name in self._host_outputs else library.take(values[i])
+                for i, name in enumerate(names)
+            ]
+        finally:
+            del binding  # what is in it goes back on the stream too
+            self.leave()
 
-    def _bind(self, binding: Any, library: Any, name: str, value: Any) -> Any:
-        """Binds an input where it lies; gives what must live until the run is over."""
+    def _value(self, library: Any, name: str, value: Any, stream: Any) -> Any:
+        """An input where it lies."""
         if isinstance(value, onnxruntime.OrtValue):
-            made = value._ortvalue
-        elif (where := _gpu_of(value)) is None:
-            value = np.asarray(value)
-            made = onnxruntime.OrtValue.ortvalue_from_numpy(value)._ortvalue
-        elif where != self._gpu:
+            return value._ortvalue
+        where = _gpu_of(value)
+        if where is None:
+            array = np.asarray(value.detach() if hasattr(value, "detach") else value)
+            return onnxruntime.OrtValue.ortvalue_from_numpy(array)._ortvalue
+        if where != self._gpu:
             raise Error(f"input '{name}' lies on GPU {where}, the session runs on GPU {self._gpu}")
-        else:
-            made = library.give(value)
-        binding.bind_ortvalue_input(name, made)
-        return value
+        if _library_of(value) is not library:
+            raise Error(
+                f"input '{name}' is of another library than the inputs before it. To mend it: "
+                "torch.from_dlpack(array), or cupy.from_dlpack(tensor), after its work is done"
+            )
+        return library.give(value, stream)
 
 
 class _Torch:
@@ -143,13 +160,23 @@ class _Torch:
     def stream(self, gpu: int) -> Any:
         return self._torch.cuda.current_stream(gpu)
 
-    def give(self, tensor: Any) -> Any:
-        tensor = tensor.detach().contiguous()
+    def give(self, tensor: Any, stream: Any) -> Any:
+        tensor = tensor.detach()
+        if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+            with self._torch.cuda.stream(self._own(stream, tensor.device)):
+                tensor = tensor.resolve_conj().resolve_neg().contiguous()
         is_bool = tensor.dtype is self._torch.bool
         capsule = self._torch.utils.dlpack.to_dlpack(
             tensor.view(self._torch.uint8) if is_bool else tensor
         )
         return runtime.OrtValue.from_dlpack(capsule, is_bool)
+
+    def _own(self, stream: Any, device: Any) -> Any:
+        """A stream as one of torch's."""
+        cuda = self._torch.cuda
+        if isinstance(stream, cuda.Stream):
+            return stream
+        return cuda.ExternalStream(int(getattr(stream, "ptr", stream)), device)
 
     def take(self, value: Any) -> Any:
         tensor = self._torch.utils.dlpack.from_dlpack(value.to_dlpack())
@@ -166,13 +193,23 @@ class _CuPy:
         self._cupy = cupy
 
     def stream(self, gpu: int) -> Any:
-        return self._cupy.cuda.get_current_stream()
+        with self._cupy.cuda.Device(gpu):
+            return self._cupy.cuda.get_current_stream()
 
-    def give(self, array: Any) -> Any:
-        array = self._cupy.ascontiguousarray(array)
+    def give(self, array: Any, stream: Any) -> Any:
+        if not array.flags.c_contiguous:
+            with self._own(stream):
+                array = self._cupy.ascontiguousarray(array)
         is_bool = array.dtype == bool
         capsule = (array.view("uint8") if is_bool else array).__dlpack__(stream=_CURRENT)
         return runtime.OrtValue.from_dlpack(capsule, is_bool)
+
+    def _own(self, stream: Any) -> Any:
+        """A stream as one of CuPy's."""
+        cuda = self._cupy.cuda
+        if isinstance(stream, cuda.Stream):
+            return stream
+        return cuda.ExternalStream(int(getattr(stream, "cuda_stream", stream)))
 
     def take(self, value: Any) -> Any:
         array = self._cupy.from_dlpack(_Capsule(value))
@@ -208,6 +245,7 @@ def _gpu_of(array: Any) -> int | None:
 
 
 _libraries: dict[type, Any] = {}
+_modules: dict[str, Any] = {}
 
 
 def _library_of(array: Any) -> Any:
@@ -222,7 +260,7 @@ def _find_library(array: Any) -> Any:
     for name, kind, library in (("torch", "Tensor", _Torch), ("cupy", "ndarray", _CuPy)):
         module = sys.modules.get(name)
         if module is not None and isinstance(array, getattr(module, kind)):
-            return library(module)
+            return _modules.setdefault(name, library(module))  # one for all classes of arrays
     raise Error(
         f"an array on a GPU is of {type(array).__module__}.{type(array).__name__}; expected one of "
         "torch or of CuPy. To mend it: torch.from_dlpack(array)"

@@ -265,7 +265,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                         self, library, output_names, input_feed, run_options, stream
                     )
             if stream is not None:
-                run_options = self._on_stream(stream, run_options)
+                with self._on_stream(stream):
+                    return self._exchange.run(self, output_names, input_feed, run_options)
             if self._needs_help or may_be_swapped(input_feed):
                 return self._exchange.run(self, output_names, input_feed, run_options)
             return _run(self, output_names, input_feed, run_options)
@@ -284,12 +285,13 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             _enter_run()
             if stream is None:
                 return _run_with_iobinding(self, iobinding, run_options)
-            options = self._on_stream(stream, run_options)
-            if run_options is not None or getattr(iobinding, "_session", None) is not self._sess:
-                return _run_with_iobinding(self, iobinding, options)
-            # What onnxruntime checks of other options, for a microsecond, cannot be in ours.
-            bound: Any = self._sess
-            return bound.run_with_iobinding(iobinding._iobinding, options)
+            arrays = self._gpu_arrays()
+            if run_options is None and getattr(iobinding, "_session", None) is self._sess:
+                # What onnxruntime checks of other options, for a microsecond, cannot be in ours.
+                bound: Any = self._sess
+                return bound.run_with_iobinding(iobinding._iobinding, arrays.options(stream))
+            with self._on_stream(stream):
+                return _run_with_iobinding(self, iobinding, run_options)
         except Exception as error:
             translated = translate(error)
             if translated is None:
@@ -298,16 +300,22 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         finally:
             _leave_run()
 
-    def _on_stream(self, stream: Any, run_options: Any) -> Any:
-        """The options of a run that is to be on a stream."""
-        if stream is None:
-            return run_options
+    @contextmanager
+    def _on_stream(self, stream: Any) -> Iterator[None]:
+        arrays = self._gpu_arrays()
+        arrays.enter(stream)
+        try:
+            yield
+        finally:
+            arrays.leave()
+
+    def _gpu_arrays(self) -> Arrays:
         if self._arrays is None:
             raise Error(
                 "stream: this session has no GPU. To mend it: "
                 "providers=['OpgraftCUDA', 'CPUExecutionProvider']"
             )
-        return self._arrays.options(stream, run_options)
+        return self._arrays
 
     def run_with_ort_values(self, *arguments: Any, **named: Any) -> Any:
         return _call(super().run_with_ort_values, *arguments, **named)

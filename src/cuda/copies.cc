@@ -3,7 +3,6 @@
 #include "cuda/copies.h"
 
 #include <climits>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,8 +19,6 @@ struct Place {
   bool is_ours = false;    ///< memory of a GPU of NVIDIA's, or pinned host memory
   bool is_device = false;  ///< not to be touched by the CPU
   std::size_t device = 0;
-
-  bool IsPinned() const { return is_ours && !is_device; }
 };
 
 Place PlaceOf(const OrtEpApi* api, const OrtMemoryDevice* device) {
@@ -63,17 +60,25 @@ Status CopyTensor(const ort::Runtime& runtime, const OrtValue* from, OrtValue* t
   if (bytes == 0) return Status();
   if (from_data == nullptr || to_data == nullptr) {
     // So ONNX Runtime tells that there is no memory.
-    return Status::Error("there is no memory left for " + std::to_string(bytes) + " bytes" +
-                         (target.is_device ? " on the GPU" : ""));
+    return target.is_device
+               ? Gpu::LastProblem()
+               : Status::Error("there is no memory left for " + std::to_string(bytes) + " bytes");
   }
   Gpu* gpu = nullptr;
   Status found = FindGpu(target.is_ours ? target.device : source.device, &gpu);
   if (!found.ok()) return found;
+  if (source.is_device && target.is_device && source.device != target.device) {
+    // No stream of one GPU waits for those of another.
+    Gpu* other = nullptr;
+    if (Status status = FindGpu(source.device, &other); !status.ok()) return status;
+    if (Status status = other->SynchronizeAll(); !status.ok()) return status;
+  }
   const KnownStream* const run = FindRun(*gpu);
   Stream const stream = run != nullptr ? run->stream : nullptr;
   Status copied = gpu->Copy(to_data, from_data, bytes, stream);
   if (!copied.ok()) return copied;
-  const bool may_go_on = run != nullptr && target.is_device && !source.IsPinned();
+  const bool may_go_on =
+      run != nullptr && target.is_device && (source.is_device || !gpu->IsPinned(from_data));
   return may_go_on ? Status() : gpu->Synchronize(stream);
 }
 

@@ -15,7 +15,6 @@ constexpr char kDriverLibrary[] = "libcuda.so.1";
 
 /// In the order of Driver's members.
 constexpr const char* kNames[] = {"cuInit",
-                                  "cuDriverGetVersion",
                                   "cuGetErrorName",
                                   "cuGetErrorString",
                                   "cuDeviceGetCount",
@@ -38,7 +37,8 @@ constexpr const char* kNames[] = {"cuInit",
                                   "cuMemFreeAsync",
                                   "cuMemHostAlloc",
                                   "cuMemFreeHost",
-                                  "cuMemcpyAsync"};
+                                  "cuMemcpyAsync",
+                                  "cuPointerGetAttribute"};
 static_assert(sizeof(Driver) == std::size(kNames) * sizeof(void*));
 
 Status Load(Driver* driver) {

@@ -37,7 +37,6 @@ struct PoolProperties {
 /// In the order of their declarations here. All return 0 or an error's number.
 struct Driver {
   int (*Init)(unsigned flags);
-  int (*DriverGetVersion)(int* version);
   int (*GetErrorName)(int error, const char** name);
   int (*GetErrorString)(int error, const char** text);
   int (*DeviceGetCount)(int* count);
@@ -61,6 +60,7 @@ struct Driver {
   int (*MemHostAlloc)(void** memory, std::size_t bytes, unsigned flags);
   int (*MemFreeHost)(void* memory);
   int (*MemcpyAsync)(Address to, Address from, std::size_t bytes, Stream stream);
+  int (*PointerGetAttribute)(void* value, int attribute, Address memory);
 };
 
 /// The driver, or why there is none. Loaded once; an error is for good too.

@@ -1,5 +1,4 @@
 // libopgraft_cuda.so: what ONNX Runtime asks an execution provider's library for.
-#include <array>
 #include <charconv>
 #include <cstring>
 #include <memory>
@@ -25,18 +24,27 @@ constexpr std::size_t kNoAlignment = 0;
 struct Allocator : AllocatorTable {
   Allocator(Gpu& of, const OrtMemoryInfo* described, bool pinned)
       : gpu(of), info(described), is_pinned(pinned) {
+    // No exception gets past: the runtime is told that there is no memory.
     Alloc = Reserve = [](AllocatorTable* self, std::size_t bytes) -> void* {
-      return Self(self).Allocate(bytes);
+      try {
+        return Self(self).Allocate(bytes);
+      } catch (...) {
+        return nullptr;
+      }
     };
     Free = [](AllocatorTable* self, void* memory) {
       Allocator& one = Self(self);
-      one.is_pinned ? one.gpu.FreePinned(memory) : cuda::Free(one.gpu, memory);
+      try {
+        one.is_pinned ? one.gpu.FreePinned(memory) : cuda::Free(one.gpu, memory);
+      } catch (...) {  // then it is lost
+      }
     };
     Info = [](const AllocatorTable* self) { return static_cast<const Allocator*>(self)->info; };
   }
   static Allocator& Self(AllocatorTable* self) { return static_cast<Allocator&>(*self); }
 
   void* Allocate(std::size_t bytes) const {
+    if (!gpu.Open().ok()) return nullptr;  // the runtime makes allocators of GPUs that nobody uses
     if (is_pinned) return gpu.AllocatePinned(bytes);
     const KnownStream* const run = FindRun(gpu);
     return run != nullptr ? gpu.Allocate(bytes, *run) : gpu.AllocateForAll(bytes);
@@ -188,7 +196,6 @@ Status Factory::CreateAllocatorFor(const OrtMemoryInfo* info, AllocatorTable** m
     return Status::Error("OpgraftCUDA has no GPU " + std::to_string(index));
   }
   const Offer& offer = offers[static_cast<std::size_t>(index)];
-  if (status = offer.gpu->Open(); !status.ok()) return status;
   const bool is_pinned = MemoryInfoGetDeviceMemType(runtime.api, info) == kHostAccessible;
   *made = new Allocator(*offer.gpu, is_pinned ? offer.pinned_memory : offer.memory, is_pinned);
   return Status();
@@ -225,6 +232,26 @@ extern "C" OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base, con
 }
 
 extern "C" OrtStatus* ReleaseEpFactory(OrtEpFactory*) { return nullptr; }
+
+/// All that this thread does on a GPU until it leaves is on a stream, called as in the run option
+/// `opgraft.cuda.stream`: what the runtime does when inputs are bound, too. 0 where all went well.
+extern "C" int opgraft_cuda_enter(int gpu, const char* entry) {
+  const std::vector<opgraft::cuda::Gpu*>* gpus = nullptr;
+  if (!opgraft::cuda::Gpu::FindAll(&gpus).ok()) return 1;
+  if (gpu < 0 || static_cast<std::size_t>(gpu) >= gpus->size()) return 1;
+  try {
+    return opgraft::cuda::EnterStream(*(*gpus)[static_cast<std::size_t>(gpu)], entry).ok() ? 0 : 1;
+  } catch (...) {
+    return 1;
+  }
+}
+/// To be called once for each opgraft_cuda_enter that went well, by the same thread.
+extern "C" void opgraft_cuda_leave(int gpu) {
+  const std::vector<opgraft::cuda::Gpu*>* gpus = nullptr;
+  if (opgraft::cuda::Gpu::FindAll(&gpus).ok()) {
+    opgraft::cuda::LeaveStream(*(*gpus)[static_cast<std::size_t>(gpu)]);
+  }
+}
 
 /// Why there is no GPU to be used, for a message; "" where there is one. The text is for good.
 extern "C" const char* opgraft_cuda_problem() {

@@ -15,6 +15,8 @@ constexpr int kRelaxed = 2;                 // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr unsigned kBlocking = 0;           // CU_STREAM_DEFAULT
 constexpr KnownStream kDefaultStream;
 
+thread_local Status last_problem;
+
 Address ToAddress(const void* memory) { return reinterpret_cast<Address>(memory); }
 
 }  // namespace
@@ -33,6 +35,7 @@ Status Gpu::Find(std::vector<Gpu*>* gpus) {
   Status status = Check(*driver, driver->DeviceGetCount(&count), "count its GPUs");
   if (!status.ok()) return status;
   if (count == 0) return Status::Unavailable("CUDA sees no GPU (is CUDA_VISIBLE_DEVICES empty?)");
+  bool is_one_fit = false;
   for (int i = 0; i < count; ++i) {
     auto* const gpu = new Gpu(*driver, i);
     gpus->push_back(gpu);
@@ -53,15 +56,16 @@ Status Gpu::Find(std::vector<Gpu*>* gpus) {
       status = Status::Unavailable("GPU " + std::to_string(i) + ", " + gpu->name_ +
                                    ", has no memory pools, which Opgraft needs");
     }
-    if (!status.ok()) break;
+    gpu->fitness_ = status;
+    if (status.ok()) is_one_fit = true;
   }
-  if (!status.ok()) gpus->clear();
-  return status;
+  return is_one_fit ? Status() : status;
 }
 
 Status Gpu::Open() {
+  if (is_open_.load(std::memory_order_acquire)) return Status();
   const std::lock_guard lock(mutex_);
-  if (context_ != nullptr) return Status();
+  if (context_ != nullptr || !fitness_.ok()) return fitness_;
   int device = 0;
   Context context = nullptr;
   Status status = Check(driver_, driver_.DeviceGet(&device, index_), "find the GPU");
@@ -82,8 +86,10 @@ Status Gpu::Open() {
   std::uint64_t threshold = total / 8;
   status = Check(driver_, driver_.MemPoolSetAttribute(pool, kReleaseThreshold, &threshold),
                  "set up a pool of memory");
+  if (!status.ok()) return status;
   pool_ = pool;
   context_ = context;
+  is_open_.store(true, std::memory_order_release);
   return status;
 }
 
@@ -111,16 +117,33 @@ int Gpu::Demand(Try try_once) {
 void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) {
   if (bytes == 0) return nullptr;
   const InGpu entered(*this);
-  FreeDeferred();
   const Stream stream = known.stream;
+  const bool is_recorded = ModeOf(stream) == Mode::kRecords;
+  if (!is_recorded) FreeDeferred();
   Address memory = 0;
-  const int result =
-      Demand([&] { return driver_.MemAllocFromPoolAsync(&memory, bytes, pool_, stream); });
-  if (result != kSuccess) return nullptr;
+  const auto try_once = [&] {
+    return driver_.MemAllocFromPoolAsync(&memory, bytes, pool_, stream);
+  };
+  const int result = is_recorded ? try_once() : Demand(try_once);
+  if (result != kSuccess) {
+    last_problem = Check(driver_, result, "allot " + std::to_string(bytes) + " bytes");
+    return nullptr;
+  }
   auto* const pointer = reinterpret_cast<void*>(memory);
   const std::lock_guard lock(mutex_);
-  owners_[pointer] = {stream, ModeOf(stream) == Mode::kRecords, !known.is_kept};
+  owners_[pointer] = {stream, is_recorded, !known.is_kept};
   return pointer;
+}
+
+Status Gpu::LastProblem() { return last_problem; }
+
+bool Gpu::IsPinned(const void* memory) {
+  const InGpu entered(*this);
+  constexpr int kMemoryType = 2;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+  constexpr int kHostMemory = 1;  // CU_MEMORYTYPE_HOST
+  int type = 0;
+  return driver_.PointerGetAttribute(&type, kMemoryType, ToAddress(memory)) == kSuccess &&
+         type == kHostMemory;
 }
 
 void* Gpu::AllocateForAll(std::size_t bytes) {
@@ -146,6 +169,7 @@ void Gpu::Free(void* memory, const KnownStream* current) {
     owner = found->second;
     owners_.erase(found);
   }
+  const bool was_shared = owner.is_shared;
   if (owner.is_shared) {
     const bool is_of_run = current != nullptr && current->stream == owner.stream;
     if (is_of_run && owner.stream != kDefaultStream.stream) {
@@ -155,6 +179,7 @@ void Gpu::Free(void* memory, const KnownStream* current) {
     }
   }
   if (TryToFree(memory, owner)) return;
+  if (was_shared) owner = {kDefaultStream.stream, owner.is_recorded, true};  // it may go any time
   const std::lock_guard lock(mutex_);
   deferred_.emplace_back(memory, owner);
 }
@@ -174,8 +199,15 @@ bool Gpu::TryToFree(void* memory, const Owner& owner) const {
 }
 
 void Gpu::FreeDeferred() {
+  std::vector<std::pair<void*, Owner>> pieces;
+  {
+    const std::lock_guard lock(mutex_);
+    if (deferred_.empty()) return;
+    pieces.swap(deferred_);
+  }
+  std::erase_if(pieces, [&](const auto& one) { return TryToFree(one.first, one.second); });
   const std::lock_guard lock(mutex_);
-  std::erase_if(deferred_, [&](const auto& one) { return TryToFree(one.first, one.second); });
+  deferred_.insert(deferred_.end(), pieces.begin(), pieces.end());
 }
 
 Gpu::Mode Gpu::ModeOf(Stream stream) const {

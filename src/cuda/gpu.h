@@ -1,6 +1,7 @@
 // One GPU: its memory, which is allotted and given back in the order of streams, and its streams.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -34,7 +35,8 @@ class Gpu {
   const std::string& name() const { return name_; }
   const Driver& driver() const { return driver_; }
 
-  /// Costs time and memory, so that it is only done when the GPU is used; all below needs it.
+  /// Costs time and memory, so that it is only done when the GPU is used; all below needs it. An
+  /// error says why the GPU is of no use.
   Status Open();
 
   /// Memory for work that is put on `stream` from now on; nullptr where there is none.
@@ -54,6 +56,12 @@ class Gpu {
   /// default stream before, which is torch's too, and the default stream waits for it.
   Status TakeStream(Stream* stream);
   void GiveStream(Stream stream);
+
+  /// Why the last Allocate of this thread gave nothing.
+  static Status LastProblem();
+
+  /// Whether host memory is read while a copy of it goes on, by whomever it was pinned.
+  bool IsPinned(const void* memory);
 
   /// Copies between memory of the device and of the host, in any direction.
   Status Copy(void* to, const void* from, std::size_t bytes, Stream stream);
@@ -83,11 +91,14 @@ class Gpu {
   /// Has the driver give what `try_once` asks it for, if need be after all that is free went back.
   template <class Try>
   int Demand(Try try_once);
+  /// Gives back what could not be so far. Not while this thread records.
   void FreeDeferred();
 
   const Driver& driver_;
   const int index_;
   std::string name_;
+  Status fitness_;  ///< why it is of no use; OK where it is
+  std::atomic<bool> is_open_ = false;
   Context context_ = nullptr;
   Pool pool_ = nullptr;
   std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include "cuda/provider.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "cuda/run.h"
@@ -51,10 +52,24 @@ Provider::Provider(const ort::Runtime& runtime, Gpu& gpu, const OrtKernelRegistr
   });
   device = gpu.index();
   stream = [](const ort::CudaProvider* self) -> void* { return Self(self).CurrentStream().stream; };
-  allocate = [](const ort::CudaProvider* self, std::size_t bytes) {
-    return Self(self).gpu_.Allocate(bytes, Self(self).CurrentStream());
+  allocate = [](const ort::CudaProvider* self, std::size_t bytes) -> void* {
+    try {
+      return Self(self).gpu_.Allocate(bytes, Self(self).CurrentStream());
+    } catch (...) {  // packs are told that there is no memory
+      return nullptr;
+    }
   };
-  free = [](const ort::CudaProvider* self, void* memory) { cuda::Free(Self(self).gpu_, memory); };
+  free = [](const ort::CudaProvider* self, void* memory) {
+    try {
+      cuda::Free(Self(self).gpu_, memory);
+    } catch (...) {  // then it is lost
+    }
+  };
+  problem = [](const ort::CudaProvider*) {
+    thread_local std::string text;
+    text = Gpu::LastProblem().message();
+    return text.c_str();
+  };
   copy = [](const ort::CudaProvider* self, void* to, const void* from, std::size_t bytes) {
     const Provider& one = Self(self);
     const auto address = [](const void* memory) { return reinterpret_cast<Address>(memory); };
@@ -76,9 +91,15 @@ KnownStream Provider::CurrentStream() const {
 }
 
 Status Provider::EndRun(bool must_wait) {
-  Status status = cuda::EndRun(gpu_, must_wait);
+  bool is_named = false;
+  Status status = cuda::EndRun(gpu_, must_wait, &is_named);
   if (!has_side_work_.load(std::memory_order_relaxed)) return status;
   Status waited = gpu_.Synchronize(nullptr);
+  if (is_named) {
+    return Status::Error(
+        "OpgraftCUDA: ONNX Runtime has run nodes side by side, in threads that know nothing of the "
+        "stream that this run names. To mend it: ORT_SEQUENTIAL, or name no stream");
+  }
   return status.ok() ? waited : status;
 }
 

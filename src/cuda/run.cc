@@ -13,11 +13,16 @@ namespace {
 struct Run {
   Gpu* gpu = nullptr;
   KnownStream known;
-  bool is_own = false;  ///< the stream is this run's
+  bool is_own = false;    ///< the stream is this run's
+  bool is_named = false;  ///< the stream is the caller's
   Context before = nullptr;
 };
 
-thread_local std::vector<Run> runs;
+/// Never destroyed: values may be given back after a thread's own objects are gone.
+std::vector<Run>& Runs() {
+  thread_local auto* const runs = new std::vector<Run>;
+  return *runs;
+}
 
 Status ParseStream(std::string_view entry, KnownStream* known) {
   constexpr std::string_view kKept = " kept";
@@ -37,38 +42,63 @@ Status ParseStream(std::string_view entry, KnownStream* known) {
   return Status();
 }
 
+/// The innermost.
+const Run* Find(const Gpu& gpu) {
+  const std::vector<Run>& runs = Runs();
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    if (run->gpu == &gpu) return &*run;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Status BeginRun(Gpu& gpu, const char* entry) {
   Run run;
   run.gpu = &gpu;
-  run.is_own = entry == nullptr;
-  const Status status =
-      run.is_own ? gpu.TakeStream(&run.known.stream) : ParseStream(entry, &run.known);
+  Status status;
+  if (entry != nullptr && *entry != 0) {
+    run.is_named = true;
+    status = ParseStream(entry, &run.known);
+  } else if (const Run* const outer = Find(gpu)) {
+    run.known = outer->known;
+    run.is_named = outer->is_named;
+  } else {
+    run.is_own = true;
+    status = gpu.TakeStream(&run.known.stream);
+  }
   if (!status.ok()) return status;
   run.before = gpu.Enter();
-  runs.push_back(run);
+  Runs().push_back(run);
   return Status();
 }
 
-Status EndRun(Gpu& gpu, bool must_wait) {
+Status EndRun(Gpu& gpu, bool must_wait, bool* is_named) {
+  std::vector<Run>& runs = Runs();
   if (runs.empty() || runs.back().gpu != &gpu) return Status();  // it has not begun
   const Run run = runs.back();
   runs.pop_back();
+  *is_named = run.is_named;
   Status status;
-  if (run.is_own) {
-    if (must_wait) status = gpu.Synchronize(run.known.stream);
-    gpu.GiveStream(run.known.stream);
-  }
+  if (must_wait && !run.is_named) status = gpu.Synchronize(run.known.stream);
+  if (run.is_own) gpu.GiveStream(run.known.stream);
   gpu.Leave(run.before);
   return status;
 }
 
+Status EnterStream(Gpu& gpu, const char* entry) {
+  Status status = gpu.Open();
+  return status.ok() ? BeginRun(gpu, entry) : status;
+}
+
+void LeaveStream(Gpu& gpu) {
+  bool is_named = false;
+  static_cast<void>(EndRun(gpu, /*must_wait=*/false, &is_named));
+}
+
 const KnownStream* FindRun(const Gpu& gpu) {
-  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
-    if (run->gpu == &gpu) return &run->known;
-  }
-  return nullptr;
+  const Run* const run = Find(gpu);
+  return run != nullptr ? &run->known : nullptr;
 }
 
 }  // namespace opgraft::cuda

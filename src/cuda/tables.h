@@ -93,7 +93,6 @@ enum EpSlot : std::size_t {
 };
 
 // Of OrtApi.
-inline constexpr ort::ApiCall<71, const OrtMemoryInfo*, const char**> MemoryInfoGetName{};
 inline constexpr ort::ApiCall<72, const OrtMemoryInfo*, int*> MemoryInfoGetId{};
 inline constexpr ort::ApiFunction<295, void(OrtKeyValuePairs**)> CreateKeyValuePairs{};
 inline constexpr ort::ApiFunction<296, void(OrtKeyValuePairs*, const char*, const char*)>

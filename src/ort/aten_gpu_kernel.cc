@@ -77,7 +77,7 @@ class DeviceOutputs : public aten::Outputs {
     Status status = AllocateOutput(api_, context_, index, shape, &is_wanted, data);
     if (!status.ok() || !is_wanted || *data != nullptr || aten::Count(shape) == 0) return status;
     // So ONNX Runtime tells a kernel on a device that there is no memory.
-    return Status::Error("there is no memory left on the GPU for output " + std::to_string(index));
+    return Status::Error("output " + std::to_string(index) + ": " + MemoryProblem(&provider_));
   }
   Status Copy(void* to, const void* from, std::size_t bytes) override {
     return ort::Copy(provider_, to, from, bytes);

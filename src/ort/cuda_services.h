@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
@@ -33,7 +34,7 @@ struct CudaProvider {
   void* slots[kEpSlots] = {};
 
   /// Of this struct from here on; raised when it grows.
-  std::uint32_t version = 2;
+  std::uint32_t version = 3;
   int device = 0;
   /// The stream (CUstream) of the run that this thread is in.
   void* (*stream)(const CudaProvider*) = nullptr;
@@ -46,7 +47,16 @@ struct CudaProvider {
   int (*copy)(const CudaProvider*, void* to, const void* from, std::size_t bytes) = nullptr;
   /// Waits for all work that is on that stream by now. Since version 2.
   int (*synchronize)(const CudaProvider*) = nullptr;
+  /// Why this thread was last given no memory; valid until the next call. Since version 3.
+  const char* (*problem)(const CudaProvider*) = nullptr;
 };
+
+/// What to say where a kernel on the GPU got no memory: CUDA has none, or it is of no use any more.
+inline std::string MemoryProblem(const CudaProvider* provider) {
+  const bool can_tell = provider != nullptr && provider->version >= 3;
+  const std::string problem = can_tell ? provider->problem(provider) : "";
+  return problem.empty() ? "there is no memory left on the GPU" : problem;
+}
 
 inline constexpr ApiFunction<317, const OrtEpApi*()> GetEpApi{};
 template <std::size_t kSlot, class... Arguments>

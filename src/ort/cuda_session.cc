@@ -83,8 +83,9 @@ Status UseCuda(const OrtApiBase* base, OrtEnv* environment, OrtSessionOptions* o
     return FromRuntime(api, SessionOptionsAppendExecutionProvider_V2(api, options, environment,
                                                                      &one, 1, nullptr, nullptr, 0));
   }
-  return Status::Unavailable("there is no GPU " + wanted + ", CUDA sees " +
-                             std::to_string(gpus.size()));
+  return Status::Unavailable("there is no GPU " + wanted + ", ONNX Runtime has " +
+                             std::to_string(gpus.size()) +
+                             " of them (8 at most; the variable CUDA_VISIBLE_DEVICES chooses)");
 }
 
 }  // namespace opgraft::ort

@@ -49,7 +49,8 @@ Status Device::Allocate(std::size_t bytes, void** memory) const {
     status = FromRuntime(runtime_.api, AllocatorAlloc(runtime_.api, allocator_, bytes, memory));
   }
   if (!status.ok() || *memory != nullptr) return status;
-  return Status::Error("the GPU has no " + std::to_string(bytes) + " bytes left");
+  return Status::Error(std::to_string(bytes) +
+                       " bytes of scratch memory: " + MemoryProblem(provider_));
 }
 
 void Device::Free(void* memory) const {

@@ -122,8 +122,9 @@ int PackCall::Output(OpgraftCall* self, std::size_t index, const std::int64_t* s
   status = GetTensorMutableData(call.api_, value, &data);
   if (status == nullptr && data == nullptr && Elements({shape, rank}) > 0) {
     // So ONNX Runtime tells a kernel on a device that there is no memory.
-    return call.Keep(Status::Error("there is no memory left for output " + std::to_string(index) +
-                                   (call.device_ != nullptr ? " on the GPU" : "")));
+    const std::string problem = call.device_ != nullptr ? MemoryProblem(call.device_->provider())
+                                                        : "there is no memory left";
+    return call.Keep(Status::Error("output " + std::to_string(index) + ": " + problem));
   }
   static char nothing = 0;  // an empty tensor may have no memory, and yet it is there
   *tensor = {data != nullptr ? data : &nothing, shape, rank, call.OutputType(index)};

@@ -78,12 +78,14 @@ constexpr std::array<InPlaceFunction, sizeof...(kChoice)> AllInPlace(
   return {&MayInPlace<kChoice>...};
 }
 
-InPlaceFunction FindInPlace(const OpgraftOperator& declaration) {
+InPlaceFunction FindInPlace(const OpgraftOperator& declaration, const std::uint8_t* host_inputs) {
   static constexpr auto kFunctions = AllInPlace(std::make_index_sequence<kChoices * kChoices>());
   std::size_t choice = 0;
   for (std::size_t i = 0; i < declaration.in_place_count; ++i) {
     const OpgraftInPlace& pair = declaration.in_place[i];
     if (pair.input >= kInPlaceInputs || pair.output >= kInPlaceOutputs) continue;
+    if (host_inputs != nullptr && host_inputs[pair.input] != 0)
+      continue;  // it is not on the device
     choice += (pair.input + 1) * (pair.output == 0 ? 1 : kChoices);
   }
   return choice > 0 && choice < kFunctions.size() ? kFunctions[choice] : nullptr;
@@ -154,7 +156,7 @@ PackOperator::PackOperator(const Runtime& runtime, const OpgraftOperator& declar
     return static_cast<int>(Self(self).declaration_.since_version);
   };
   GetEndVersion = [](const OrtCustomOp*) { return INT_MAX; };
-  GetMayInplace = FindInPlace(declaration);
+  GetMayInplace = FindInPlace(declaration, IsForGpu() ? kernel.host_inputs : nullptr);
   ReleaseMayInplace = [](int*, int*) {};
   CreateKernelV2 = [](const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info,
                       void** made) {

@@ -126,7 +126,6 @@ class Gpu {
       const std::uint64_t rest = count - pages;
       free_.erase(begin);
       if (rest > 0) free_[begin + pages] = rest;
-      // At the end of its pages, so that what reads past it faults, or meets its neighbour.
       *memory = device_ + begin * kPage;
       sizes_[*memory] = bytes;
       used_ += bytes;
@@ -242,10 +241,6 @@ size_t fake_used() {
 }
 
 int cuInit(unsigned) { return static_cast<int>(Setting("FAKE_CUDA_INIT", 0)); }
-int cuDriverGetVersion(int* version) {
-  *version = 13000;
-  return 0;
-}
 int cuGetErrorName(int error, const char** name) {
   *name = error == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_FAKE";
   return 0;
@@ -334,6 +329,11 @@ int cuMemFreeHost(void* memory) {
   pinned.erase(memory);
   std::free(memory);
   return 0;
+}
+int cuPointerGetAttribute(void* value, int, unsigned long long memory) {
+  const bool is_known = IsPinned(reinterpret_cast<void*>(memory));
+  *static_cast<int*>(value) = 1;  // CU_MEMORYTYPE_HOST
+  return is_known ? 0 : kInvalidValue;
 }
 int cuMemcpyAsync(unsigned long long to_address, unsigned long long from_address, std::size_t bytes,
                   void* stream) {

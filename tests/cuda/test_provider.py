@@ -318,13 +318,43 @@ def test_providers_that_are_set_later(fake_gpu: FakeGpu) -> None:
         np.testing.assert_array_equal(one.run(None, {"x": X})[0], X * 2 + more)
 
 
-def test_options_of_a_run_keep_its_stream(fake_gpu: FakeGpu) -> None:
+def test_options_of_a_run_stay_as_they_are(fake_gpu: FakeGpu) -> None:
     one = session("y = test.cuda.Twice(x)")
     options = onnxruntime.RunOptions()
     stream = fake_gpu.stream(is_blocking=False)
-    for _ in range(2):
-        np.testing.assert_array_equal(one.run(None, {"x": X}, options, stream=stream)[0], X * 2)
-    assert options.get_run_config_entry("opgraft.cuda.stream") == str(stream)
+    np.testing.assert_array_equal(one.run(None, {"x": X}, options, stream=stream)[0], X * 2)
+    y = on_gpu(np.zeros_like(X))
+    one.run_with_iobinding(bound(one, on_gpu(X), y), options, stream=stream)
+    with pytest.raises(RuntimeError):
+        options.get_run_config_entry("opgraft.cuda.stream")
+
+
+def test_inputs_of_the_cpu_are_copied_on_the_stream(fake_gpu: FakeGpu) -> None:
+    """The runtime does so when they are bound, before the run begins."""
+    one = session("a = Add(x, x) y = test.cuda.Twice(a)")
+    stream = fake_gpu.stream(is_blocking=False)
+    y = on_gpu(np.zeros_like(X))
+    x, _source = late_input(fake_gpu, stream)
+    with one._on_stream(stream):
+        binding = bound(one, x, y)
+    one.run_with_iobinding(binding, stream=stream)
+    fake_gpu.wait(stream)
+    np.testing.assert_array_equal(fake_gpu.read(y.data_ptr(), 6), X.ravel() * 4)
+
+
+def test_a_session_that_an_operator_runs(fake_gpu: FakeGpu) -> None:
+    """It is on the stream of the run that it is inside of, its weights too."""
+
+    @opgraft.op("test.cuda::Inner", shape=lambda x: x)
+    def inner(x: np.ndarray) -> np.ndarray:
+        made = model("y = test.cuda.Twice(w)")
+        made.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(x), "w"))
+        nested = opgraft.InferenceSession(made, providers=PROVIDERS)
+        return np.asarray(nested.run(None, {"x": x})[0])
+
+    one = session("a = test.cuda.Twice(x) b = test.cuda.Inner(a) y = test.cuda.Twice(b)")
+    for _ in range(5):
+        np.testing.assert_array_equal(one.run(None, {"x": X})[0], X * 8)
 
 
 def test_nodes_side_by_side_are_refused(fake_gpu: FakeGpu) -> None:
