@@ -44,9 +44,11 @@ class OnStream:
         self._own = threading.local()
 
     def options(self, stream: Any, given: Any) -> Any:
-        """Options that put a run on a stream: those given, else ones of this thread's."""
+        """Options that put a run on a stream: those given, which keep it, else this thread's."""
         if given is not None:
-            given.add_run_config_entry(_STREAM_ENTRY, stream_entry(stream))
+            entry = stream_entry(stream)
+            if _entry_of(given) != entry:
+                given.add_run_config_entry(_STREAM_ENTRY, entry)
             return given
         own = self._own
         if getattr(own, "stream", None) is stream:  # torch's streams are equal to None
@@ -60,6 +62,13 @@ class OnStream:
             own.entry, own.options = entry, options
         own.stream = stream
         return own.options
+
+
+def _entry_of(options: Any) -> str | None:
+    try:
+        return str(options.get_run_config_entry(_STREAM_ENTRY))
+    except RuntimeError:
+        return None
 
 
 class Arrays:

@@ -96,6 +96,7 @@ class _Torch:
         cuda = self._torch.cuda
         stream = self._streams.get(address)
         if stream is None:
+            _forget_some(self._streams)
             stream = (
                 cuda.ExternalStream(address, device=self._gpu)
                 if address
@@ -145,6 +146,7 @@ class _CuPy:
     def on_stream(self, address: int) -> AbstractContextManager[Any]:
         stream = self._streams.get(address)
         if stream is None:
+            _forget_some(self._streams)
             stream = self._streams[address] = cupy_stream(self._cupy, address, self._gpu)
         return stream  # type: ignore[no-any-return]
 
@@ -159,6 +161,12 @@ class _CuPy:
 
     def describe(self, array: Any) -> str:
         return _text(array.dtype, "cupy.ndarray", array.shape, f" on GPU {array.device.id}")
+
+
+def _forget_some(streams: dict[int, Any]) -> None:
+    """A program may make a stream for each run; few are in use at a time."""
+    if len(streams) >= 64:
+        streams.clear()
 
 
 def cupy_stream(cupy: Any, address: int, gpu: int) -> Any:

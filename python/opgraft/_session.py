@@ -209,11 +209,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             )
         self._exchange = Exchange(self)
         self._needs_help = self._exchange.is_needed
-        self._arrays: Arrays | None = None
-        if chosen.gpu is not None:
-            from opgraft import _cuda_run
-
-            self._arrays = _cuda_run.Arrays(self, chosen.gpu)
+        self._use_gpu(chosen.gpu)
 
     @contextmanager
     def _external_data(self, options: onnxruntime.SessionOptions) -> Iterator[None]:
@@ -237,9 +233,24 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         if self._check_unchanged is not None:
             self._check_unchanged()
 
-    def set_providers(self, *arguments: Any, **named: Any) -> None:
-        with self._external_data(self._sess_options_initial):
-            _call(super().set_providers, *arguments, **named)
+    def set_providers(
+        self,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+    ) -> None:
+        options = self._sess_options_initial
+        chosen = Chosen(providers, provider_options, options)
+        with self._external_data(options):
+            _call(super().set_providers, chosen.providers, chosen.provider_options)
+        self._use_gpu(chosen.gpu)
+
+    def _use_gpu(self, gpu: int | None) -> None:
+        """Notes which GPU the session has; None for none."""
+        self._arrays: Arrays | None = None
+        if gpu is not None:
+            from opgraft import _cuda_run
+
+            self._arrays = _cuda_run.Arrays(self, gpu)
 
     def run(
         self, output_names: Any, input_feed: Any, run_options: Any = None, *, stream: Any = None
@@ -277,7 +288,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             if run_options is not None or getattr(iobinding, "_session", None) is not self._sess:
                 return _run_with_iobinding(self, iobinding, options)
             # What onnxruntime checks of other options, for a microsecond, cannot be in ours.
-            return self._sess.run_with_iobinding(iobinding._iobinding, options)
+            bound: Any = self._sess
+            return bound.run_with_iobinding(iobinding._iobinding, options)
         except Exception as error:
             translated = translate(error)
             if translated is None:

@@ -49,6 +49,7 @@ GPU_TYPES = [
     if name not in ("string", "uint4", "int4", "float4_e2m1fn")
 ]
 #: The classes of such arrays, by the module, which is imported where one is in an annotation.
+_Alias: Any = getattr(typing, "TypeAliasType", None)  # from Python 3.12 on
 _GPU_ARRAYS = {"torch": "Tensor", "cupy": "ndarray"}
 
 # AttributeProto.AttributeType, by the Python type that stands for it.
@@ -158,7 +159,7 @@ class _Reader:
         if variable not in self._variables:
             options = variable.__constraints__ or (variable.__bound__ or np.generic,)
             allowed: list[int] = []
-            for option in options:
+            for option in map(_without_aliases, options):
                 inner = _scalar_of(option)
                 found = self.element_types(option if inner is None else inner, where)
                 if not found:
@@ -375,9 +376,32 @@ def _hints(
     include_extras: bool = False,
 ) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(function, localns=dict(scope), include_extras=include_extras)
+        hints = typing.get_type_hints(function, localns=dict(scope), include_extras=include_extras)
     except Exception as error:
         raise reader.refuse(f"its annotations cannot be read: {error}") from error
+    return {name: _without_aliases(hint) for name, hint in hints.items()}
+
+
+def _without_aliases(annotation: Any) -> Any:
+    """What an annotation stands for where it, or a part of it, is an alias by `type X = ...`.
+
+    NumPy's NDArray is one from NumPy 2.5 on.
+    """
+    if _Alias is None:
+        return annotation
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if isinstance(annotation, _Alias):
+        return _without_aliases(annotation.__value__)
+    if isinstance(origin, _Alias):
+        return _without_aliases(origin.__value__[parts])
+    if _is_union(annotation):
+        return Union[tuple(map(_without_aliases, parts))]  # noqa: UP007 - made at run time
+    if origin in (list, tuple):
+        return origin[tuple(map(_without_aliases, parts))]
+    if origin is typing.Annotated:
+        inner = (_without_aliases(parts[0]), *parts[1:])
+        return typing.Annotated[inner]
+    return annotation
 
 
 def _library_of(annotation: Any) -> str:

@@ -44,6 +44,7 @@ struct Driver {
   int (*DeviceGet)(int* device, int index);
   int (*DeviceGetName)(char* name, int size, int device);
   int (*DeviceGetAttribute)(int* value, int attribute, int device);
+  int (*DeviceTotalMem)(std::size_t* bytes, int device);
   int (*DevicePrimaryCtxRetain)(Context* context, int device);
   int (*CtxGetCurrent)(Context* context);
   int (*CtxSetCurrent)(Context context);

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 namespace opgraft::cuda {
@@ -75,9 +74,12 @@ Status Gpu::Open() {
   Pool pool = nullptr;
   status = Check(driver_, driver_.MemPoolCreate(&pool, &properties), "make a pool of memory");
   if (!status.ok()) return status;
-  // Kept until somebody needs it: CUDA would give it back to the system whenever a stream is waited
-  // for, and fetch it again at great cost.
-  std::uint64_t threshold = std::numeric_limits<std::uint64_t>::max();
+  // An eighth of all is kept when it is not used: CUDA would give it back to the system whenever a
+  // stream is waited for, and fetch it again at great cost. The rest is for others.
+  std::size_t total = 0;
+  status = Check(driver_, driver_.DeviceTotalMem(&total, device), "tell how much memory it has");
+  if (!status.ok()) return status;
+  std::uint64_t threshold = total / 8;
   status = Check(driver_, driver_.MemPoolSetAttribute(pool, kReleaseThreshold, &threshold),
                  "set up a pool of memory");
   pool_ = pool;

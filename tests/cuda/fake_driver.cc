@@ -270,6 +270,10 @@ int cuDeviceGetAttribute(int* value, int, int) {
   *value = 1;
   return 0;
 }
+int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
+  *bytes = std::size_t{1} << 30;
+  return 0;
+}
 int cuDevicePrimaryCtxRetain(void** made, int) {
   *made = &context;
   return 0;

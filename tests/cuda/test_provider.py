@@ -311,6 +311,22 @@ def test_options_serve_several_sessions(fake_gpu: FakeGpu) -> None:
         np.testing.assert_array_equal(one.run(None, {"x": X})[0], X * 2)
 
 
+def test_providers_that_are_set_later(fake_gpu: FakeGpu) -> None:
+    one = opgraft.InferenceSession(model("y = test.cuda.Twice(x)"))
+    for providers, more in ((PROVIDERS, 0), (["CPUExecutionProvider"], 1), (PROVIDERS, 0)):
+        one.set_providers(providers)
+        np.testing.assert_array_equal(one.run(None, {"x": X})[0], X * 2 + more)
+
+
+def test_options_of_a_run_keep_its_stream(fake_gpu: FakeGpu) -> None:
+    one = session("y = test.cuda.Twice(x)")
+    options = onnxruntime.RunOptions()
+    stream = fake_gpu.stream(is_blocking=False)
+    for _ in range(2):
+        np.testing.assert_array_equal(one.run(None, {"x": X}, options, stream=stream)[0], X * 2)
+    assert options.get_run_config_entry("opgraft.cuda.stream") == str(stream)
+
+
 def test_nodes_side_by_side_are_refused(fake_gpu: FakeGpu) -> None:
     options = onnxruntime.SessionOptions()
     options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL

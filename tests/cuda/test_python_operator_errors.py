@@ -18,7 +18,7 @@ from fake_gpu import PROVIDERS, needs_plugins
 from fake_models import model, session
 
 import opgraft
-from conftest import Write
+from conftest import VERSION, Write
 
 pytestmark = needs_plugins
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -208,6 +208,9 @@ def test_no_memory_is_left(op: Callable[..., Any], stand_in: Any) -> None:
 def test_a_session_without_the_provider(
     op: Callable[..., Any], stand_in: Any, providers: Any
 ) -> None:
+    if providers and len(providers) > 1 and VERSION < (1, 26):
+        pytest.skip("this ONNX Runtime is not told the order of the providers")
+
     @op("my::Only", shape=lambda x: x)
     def only(x: np.ndarray) -> np.ndarray:
         raise AssertionError("it must not run")

@@ -3,21 +3,26 @@ which stream, and that no byte goes through the host."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import fake_gpu
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
 from fake_gpu import FakeGpu, needs_plugins, on_gpu
-from fake_models import session
+from fake_models import model, session
 
 import opgraft
+from conftest import HOST_PYTHON, Write
 
 pytestmark = needs_plugins
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -228,7 +233,7 @@ def test_several_outputs_and_those_that_nobody_wants(
         y, z = one.run(None, {"x": X})
         np.testing.assert_array_equal(y, X + (name == "Both"))
         np.testing.assert_array_equal(z, X + 2 if name == "Both" else X > 2)
-    one = session("y, b = my.Both(x)")
+    one = session("y = my.Both(x)")
     one.run(None, {"x": X})
     used = gpu.used()
     for _ in range(3):
@@ -365,3 +370,27 @@ def test_what_is_asked_of_cupy(stand_in: Any, monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_array_equal(one.run(None, {"x": X}, stream=stream)[0], X)
         assert len(stand_in.streams) == 2 and (stream is None or set(stand_in.streams) == {0})
     assert stand_in.thread.stream == 0
+
+
+@pytest.mark.parametrize("host", ["python", "cpp"])
+def test_in_a_program(stand_in: Any, write_module: Write, tmp_path: Path, host: str) -> None:
+    """By the command, in a Python process and in one that is not Python."""
+    name = write_module("""
+        import opgraft, stand_in
+        @opgraft.op("my::Twice", device="cuda", arrays="fast_stand_in", shape=lambda x: x)
+        def twice(x: np.ndarray, *, out: np.ndarray) -> np.ndarray:
+            stand_in.launch(lambda x, y: np.add(x, x, out=y), x, out)
+            return out
+    """)
+    onnx.save(model("y = my.Twice(x)"), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", X)
+    command = ["run", "model.onnx", "--input", "x=x.npy", "--import", name, "--gpu", "0"]
+    done = subprocess.run(
+        [sys.executable, "-m", "opgraft", *command, "--host", host],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPGRAFT_PYTHON": HOST_PYTHON},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["y float32 (2, 3)", "0 2 4 6 8 10"], done.stderr

@@ -65,9 +65,9 @@ def test_beside_operators_of_the_cpu() -> None:
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (5,), (2, 3, 4)])
 def test_types_and_shapes(dtype: str, shape: tuple[int, ...]) -> None:
     @opgraft.op("my::Copy", device="cuda", shape=lambda x: x)
-    def copy(x: torch.Tensor, *, out: torch.Tensor) -> None:
+    def copy(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
         assert (x.dtype, x.shape, x.device.type) == (out.dtype, out.shape, "cuda")
-        out.copy_(x)
+        return out.copy_(x)
 
     @opgraft.op("my::Same", device="cuda")
     def same(x: torch.Tensor) -> torch.Tensor:
@@ -183,10 +183,11 @@ def test_cupy(dtype: str, shape: tuple[int, ...]) -> None:
     seen: list[tuple[int, int]] = []
 
     @opgraft.op("my::Copies", device="cuda", arrays="cupy", shape=lambda x: x)
-    def copies(x: np.ndarray, *, out: np.ndarray) -> None:
+    def copies(x: np.ndarray, *, out: np.ndarray) -> np.ndarray:
         assert isinstance(x, cupy.ndarray)
         seen.append((x.data.ptr, cupy.cuda.get_current_stream().ptr))
         cupy.copyto(out, x)
+        return out
 
     @opgraft.op("my::Turns", device="cuda", shape=lambda x: x[::-1])
     def turns(x: cupy.ndarray) -> cupy.ndarray:

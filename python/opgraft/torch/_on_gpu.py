@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def make(operator: TorchOperator) -> Callable[..., Any]:
     """What torch calls with tensors that nobody wants a gradient of."""
-    made: dict[tuple[_declare.Operator, str], Callable[..., Any]] = {}
+    # By the declaration, which may come anew, and which is kept so that its id stays its own.
+    made: dict[tuple[int, str], tuple[_declare.Operator, Callable[..., Any]]] = {}
 
     def run(*args: Any, **kwargs: Any) -> Any:
         schema = operator.schema
@@ -29,12 +30,14 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
         inputs = _inputs(operator, args)
         device = _device(operator, inputs)
         given = schema.attributes_of(kwargs)
-        key = declared, repr(sorted(given.items()))
+        key = id(declared), repr(sorted(given.items()))
         if key not in made:
-            made[key] = declared.make(given)
+            made[key] = declared, declared.make(given)
         library = _Arrays(declared.arrays)
         with torch.cuda.device(device), library.on_stream_of(device):
-            outputs = _call(operator, declared, library, made[key], inputs, device, given, kwargs)
+            outputs = _call(
+                operator, declared, library, made[key][1], inputs, device, given, kwargs
+            )
         return schema.arrange(outputs)
 
     return run
