@@ -11,6 +11,8 @@ import pytest
 from pack_building import REPOSITORY, build_pack
 from pack_models import open_session
 
+from packs import command, needs_nvcc, run_plainly
+
 GUIDE = REPOSITORY / "docs" / "packs.md"
 
 
@@ -23,6 +25,18 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sources.append(folder / f"block_{number}.cc")
         sources[-1].write_text(block)
     return build_pack(sources)
+
+
+@needs_nvcc
+def test_the_kernel_for_cuda(tmp_path: Path) -> None:
+    """It compiles, and what is not for the GPU runs."""
+    (block,) = re.findall(r"```cuda\n(.*?)```", GUIDE.read_text(), re.S)
+    (tmp_path / "scale.cu").write_text(block)
+    warnings = ["--cuda-flag=-Werror=all-warnings", "--flag=-Wextra", "--flag=-Werror"]
+    done = command("build", "scale.cu", "--cuda-arch", "90", *warnings, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "libscale.so\n"), done.stderr
+    library = tmp_path / "libscale.so"
+    assert run_plainly(library, "ScaleAnywhere", domain="my.domain") == [2, 4]
 
 
 FLOATS = np.float32([3, 1, 2, 3])

@@ -13,8 +13,10 @@ struct OrtApiBase;
 struct OrtCustomOp;
 struct OrtCustomOpDomain;
 struct OrtEnv;
+struct OrtEpDevice;
 struct OrtKernelContext;
 struct OrtKernelInfo;
+struct OrtKeyValuePairs;
 struct OrtLogger;
 struct OrtMemoryInfo;
 struct OrtOpAttr;
@@ -196,5 +198,17 @@ inline constexpr ApiCall<90, const OrtKernelContext*, std::size_t, const OrtValu
 inline constexpr ApiCall<91, OrtKernelContext*, std::size_t, const std::int64_t*, std::size_t,
                          OrtValue**>
     KernelContext_GetOutput{};
+
+// Execution providers of libraries, from 1.22 on.
+inline constexpr ApiFunction<297, const char*(const OrtKeyValuePairs*, const char*)> GetKeyValue{};
+inline constexpr ApiCall<301, OrtEnv*, const char*, const char*> RegisterExecutionProviderLibrary{};
+inline constexpr ApiCall<303, const OrtEnv*, const OrtEpDevice* const**, std::size_t*>
+    GetEpDevices{};
+inline constexpr ApiCall<304, OrtSessionOptions*, OrtEnv*, const OrtEpDevice* const*, std::size_t,
+                         const char* const*, const char* const*, std::size_t>
+    SessionOptionsAppendExecutionProvider_V2{};
+inline constexpr ApiFunction<312, const char*(const OrtEpDevice*)> EpDevice_EpName{};
+inline constexpr ApiFunction<314, const OrtKeyValuePairs*(const OrtEpDevice*)>
+    EpDevice_EpMetadata{};
 
 }  // namespace opgraft::ort

@@ -9,8 +9,9 @@
 //   }
 //
 // The variable OPGRAFT_TEST_RUNTIME names ONNX Runtime's library, OPGRAFT_TEST_PACKS the packs,
-// separated by ':', unless the operators are compiled into the program. The implementation is in
-// the package's folder `testing`, to be compiled with the tests. docs/testing.md tells more.
+// separated by ':', unless the operators are compiled into the program. OPGRAFT_TEST_CUDA names
+// libopgraft_cuda.so, by which cases are run on the GPU too. The implementation is in the package's
+// folder `testing`, to be compiled with the tests. docs/testing.md tells more.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -123,27 +125,38 @@ class OpTester {
   OpTester& SetTolerance(double absolute, double relative = 0);
   OpTester& SetOutputTolerance(std::string_view output, double absolute, double relative = 0);
 
-  /// Runs the case in every way, each of which must give the outputs.
-  void Run(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    Report(Check(ExpectResult::kExpectSuccess, ""), file, line);
+  /// Not on the GPU, though the operator has a kernel for it.
+  OpTester& ExcludeCuda() {
+    is_cuda_excluded_ = true;
+    return *this;
   }
-  void Run(ExpectResult expected, std::string_view text = "", const char* file = __builtin_FILE(),
-           int line = __builtin_LINE()) {
-    Report(Check(expected, text), file, line);
+
+  /// Runs the case in every way, each of which must give the outputs: on the CPU, and on the GPU
+  /// where there is one and the operator has a kernel for it. Without one, a line that is printed
+  /// says so, and a case that only a GPU could run is skipped.
+  void Run(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    Report(Try(ExpectResult::kExpectSuccess, ""), file, line);
+  }
+  /// As ONNX Runtime's own: "CUDAExecutionProvider" is the one provider that can be excluded.
+  void Run(ExpectResult expected, std::string_view text = "",
+           const std::unordered_set<std::string>& excluded_providers = {},
+           const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    if (excluded_providers.count("CUDAExecutionProvider") > 0) ExcludeCuda();
+    Report(Try(expected, text), file, line);
   }
   /// Runs the case in every way, each of which must fail with an error that contains `text`.
   void ExpectFailure(std::string_view text, const char* file = __builtin_FILE(),
                      int line = __builtin_LINE()) {
-    Report(Check(ExpectResult::kExpectFailure, text), file, line);
+    Report(Try(ExpectResult::kExpectFailure, text), file, line);
   }
   /// Tests the shape rule alone: from the shapes of the inputs it must tell those of the outputs,
   /// symbols included, no less and no more.
   void InferShapes(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    Report(CheckShapes(ExpectResult::kExpectSuccess, ""), file, line);
+    Report({CheckShapes(ExpectResult::kExpectSuccess, ""), ""}, file, line);
   }
   void InferShapes(ExpectResult expected, std::string_view text = "",
                    const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    Report(CheckShapes(expected, text), file, line);
+    Report({CheckShapes(expected, text), ""}, file, line);
   }
 
   /// What Run and InferShapes would report, for other test frameworks; none: all is well.
@@ -203,8 +216,14 @@ class OpTester {
                 bool is_constant);
   OpTester& AddAttributeValue(std::string name, AttributeValue value);
   Tolerance* ToleranceOf(std::string_view output);
-  static void Report(const std::vector<std::string>& problems, const char* file, int line) {
-    for (const std::string& problem : problems) ADD_FAILURE_AT(file, line) << problem;
+  struct Outcome {
+    std::vector<std::string> problems;
+    std::string skipped;  ///< why nothing was run
+  };
+  Outcome Try(ExpectResult expected, std::string_view text) const;
+  static void Report(const Outcome& outcome, const char* file, int line) {
+    for (const std::string& problem : outcome.problems) ADD_FAILURE_AT(file, line) << problem;
+    if (!outcome.skipped.empty()) GTEST_SKIP() << outcome.skipped;
   }
 
   std::string domain_;
@@ -214,6 +233,7 @@ class OpTester {
   std::vector<Value> outputs_;
   std::vector<Attribute> attributes_;
   std::vector<std::string> mistakes_;  ///< of the case itself
+  bool is_cuda_excluded_ = false;
 };
 
 }  // namespace opgraft

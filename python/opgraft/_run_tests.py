@@ -20,7 +20,7 @@ from opgraft._build import (
     settings_of,
 )
 from opgraft._errors import Error, UnavailableError
-from opgraft._library import library_path, runtime_library
+from opgraft._library import cuda_library_path, library_path, runtime_library
 from opgraft._objects import Objects
 
 
@@ -38,6 +38,7 @@ def test(options: argparse.Namespace) -> int:
         **os.environ,
         "OPGRAFT_TEST_PACKS": str(library.resolve()),
         "OPGRAFT_TEST_RUNTIME": os.environ.get("OPGRAFT_TEST_RUNTIME") or runtime_library(),
+        "OPGRAFT_TEST_CUDA": os.environ.get("OPGRAFT_TEST_CUDA") or cuda_library_path(),
     }
     passed = True
     for run, tests in ((_run_cpp, cpp_tests), (_run_python, python_tests)):

@@ -13,20 +13,8 @@
 #include "ort/cuda_services.h"
 #include "ort/runtime.h"
 
-struct OrtEpDevice;
-struct OrtKeyValuePairs;
-
 namespace opgraft::ort {
 namespace {
-
-constexpr ApiFunction<297, const char*(const OrtKeyValuePairs*, const char*)> GetKeyValue{};
-constexpr ApiCall<301, OrtEnv*, const char*, const char*> RegisterExecutionProviderLibrary{};
-constexpr ApiCall<303, const OrtEnv*, const OrtEpDevice* const**, std::size_t*> GetEpDevices{};
-constexpr ApiCall<304, OrtSessionOptions*, OrtEnv*, const OrtEpDevice* const*, std::size_t,
-                  const char* const*, const char* const*, std::size_t>
-    SessionOptionsAppendExecutionProvider_V2{};
-constexpr ApiFunction<312, const char*(const OrtEpDevice*)> EpDevice_EpName{};
-constexpr ApiFunction<314, const OrtKeyValuePairs*(const OrtEpDevice*)> EpDevice_EpMetadata{};
 
 Status FindGpus(const OrtApi* api, const OrtEnv* environment,
                 std::vector<const OrtEpDevice*>* gpus) {

@@ -1,7 +1,10 @@
 // The verbs of OpTester: a case is put together, then run in each of its ways.
 #include <algorithm>
+#include <cstdio>
 #include <memory>
+#include <set>
 #include <span>
+#include <utility>
 
 #include "comparison.h"
 #include "model_writer.h"
@@ -45,6 +48,29 @@ std::string CompareShapes(const OpTester::Value& expected, std::int32_t type,
   }
   if (is_same) return "";
   return "expected the shape " + ShapeText(expected.shape) + ", got " + ShapeText(told);
+}
+
+/// What a case is run on, and why not on the GPU, where its operator has a kernel for it.
+std::pair<Devices, std::string> ChooseDevices(const TestRuntime& runtime, const Trial& trial,
+                                              bool is_cuda_excluded) {
+  Devices devices = trial.FindDevices();
+  if (!devices.gpu) return {devices, ""};
+  std::string reason = is_cuda_excluded ? "the case excludes it" : "";
+  if (!is_cuda_excluded) {
+    const OrtEpDevice* gpu = nullptr;
+    reason = runtime.FindGpu(&gpu).message();
+    if (reason.empty()) return {devices, ""};
+  }
+  devices.gpu = false;
+  return {devices, is_cuda_excluded && devices.cpu ? "" : reason};
+}
+
+/// Once for each operator.
+void TellUntested(const std::string& who, const std::string& reason) {
+  static auto* const told = new std::set<std::string>;
+  if (!told->insert(who).second) return;
+  std::printf("OpTester: %s has a kernel for CUDA, which is not tested here: %s\n", who.c_str(),
+              reason.c_str());
 }
 
 }  // namespace
@@ -127,6 +153,12 @@ OpTester& OpTester::SetOutputRelErr(std::string_view output, float relative) {
 }
 
 std::vector<std::string> OpTester::Check(ExpectResult expected, std::string_view text) const {
+  Outcome outcome = Try(expected, text);
+  if (!outcome.skipped.empty()) outcome.problems.push_back(std::move(outcome.skipped));
+  return outcome.problems;
+}
+
+OpTester::Outcome OpTester::Try(ExpectResult expected, std::string_view text) const {
   using namespace op_test;  // NOLINT(google-build-using-namespace): its own parts
   const std::string who = (domain_.empty() ? "" : domain_ + "::") + name_;
   std::vector<std::string> mistakes = mistakes_;
@@ -141,14 +173,21 @@ std::vector<std::string> OpTester::Check(ExpectResult expected, std::string_view
     mistakes.emplace_back("no output was added; one that is to fail has them too");
   }
   for (std::string& mistake : mistakes) mistake = who + ": the case is wrong: " + mistake;
-  if (!mistakes.empty()) return mistakes;
+  if (!mistakes.empty()) return {std::move(mistakes), ""};
 
   const TestRuntime* runtime = nullptr;
-  if (const Status status = TestRuntime::Find(&runtime); !status.ok()) return {status.message()};
+  if (const Status status = TestRuntime::Find(&runtime); !status.ok()) {
+    return {{status.message()}, ""};
+  }
   ModelPlan plan{.domain = domain_, .operator_name = name_, .version = version_};
   plan.attributes = attributes_;
   const Trial trial(*runtime, std::move(plan), inputs_, outputs_);
-  const std::vector<Way> ways = WaysOf(inputs_);
+  const auto [devices, untested] = ChooseDevices(*runtime, trial, is_cuda_excluded_);
+  if (!devices.cpu && !devices.gpu) {
+    return {{}, who + ": on the GPU alone, which is not to be had: " + untested};
+  }
+  if (!untested.empty()) TellUntested(who, untested);
+  const std::vector<Way> ways = WaysOf(inputs_, devices);
   Findings findings;
   std::vector<TensorValue> came;
   for (const Way& way : ways) {
@@ -175,7 +214,7 @@ std::vector<std::string> OpTester::Check(ExpectResult expected, std::string_view
   if (!problems.empty() && !runtime->has_packs()) {
     problems.back() += "\n  No pack is loaded: OPGRAFT_TEST_PACKS names those to be tested";
   }
-  return problems;
+  return {std::move(problems), ""};
 }
 
 std::vector<std::string> OpTester::CheckShapes(ExpectResult expected, std::string_view text) const {
@@ -223,7 +262,9 @@ std::vector<std::string> OpTester::CheckShapes(ExpectResult expected, std::strin
     }
   }
   std::unique_ptr<TestSession> session;
-  status = trial.Open(plan, true, &session);
+  const Devices devices = ChooseDevices(*runtime, trial, is_cuda_excluded_).first;
+  if (!devices.cpu && !devices.gpu) return problems;
+  status = trial.Open(plan, {.on_gpu = !devices.cpu}, &session);
   if (!status.ok())
     problems.push_back(who + ": " + runtime->name() + " refuses the model: " + status.message());
   std::size_t place = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "comparison.h"
+#include "gpu.h"
 
 // There where operators are compiled into the program.
 extern "C" __attribute__((weak)) const OpgraftPack* opgraft_pack(void);
@@ -217,7 +218,7 @@ Status TestRuntime::Load() {
     return Status::Unavailable("OpTester needs ONNX Runtime 1.19 or newer, this one is " +
                                std::string(version));
   }
-  tells_rank_ = major > 1 || minor >= 24;
+  tells_rank_ = has_plugins_ = major > 1 || minor >= 24;
   api_ = ort::GetApi(base_, ort::kApiVersion);
   Status status = ToStatus(api_, ort::CreateEnv(api_, kFatal, "OpTester", &environment_));
   if (!status.ok()) return status;
@@ -248,6 +249,16 @@ Status TestRuntime::Register(OrtSessionOptions* options) const {
   return call.status();
 }
 
+Status TestRuntime::FindGpu(const OrtEpDevice** gpu) const {
+  static const OrtEpDevice* found = nullptr;
+  static const Status status = [&] {
+    if (!has_plugins_) return Status::Unavailable("OpgraftCUDA needs ONNX Runtime 1.24 or newer");
+    return FindFirstGpu(api_, environment_, &found);
+  }();
+  *gpu = found;
+  return status;
+}
+
 const OpgraftOperator* TestRuntime::FindOperator(std::string_view domain, std::string_view name,
                                                  int version) const {
   const OpgraftOperator* found = nullptr;
@@ -268,7 +279,7 @@ TestSession::~TestSession() {
   if (session_ != nullptr) ort::ReleaseSession(runtime_->api(), session_);
 }
 
-Status TestSession::Open(const TestRuntime& runtime, const std::string& model, bool is_optimized) {
+Status TestSession::Open(const TestRuntime& runtime, const std::string& model, SessionKind kind) {
   runtime_ = &runtime;
   const OrtApi* const api = runtime.api();
   Calls call(api);
@@ -278,7 +289,17 @@ Status TestSession::Open(const TestRuntime& runtime, const std::string& model, b
   // Two threads, so that loops are spread; they need not wait for the next test at full speed.
   call(ort::SetIntraOpNumThreads, options, 2);
   call(ort::AddSessionConfigEntry, options, "session.intra_op.allow_spinning", "0");
-  if (!is_optimized) call(ort::SetSessionGraphOptimizationLevel, options, 0);
+  // On a GPU: what is constant would be computed on the CPU, once for all runs.
+  if (!kind.is_optimized || kind.on_gpu) call(ort::SetSessionGraphOptimizationLevel, options, 0);
+  if (kind.on_gpu) {
+    const OrtEpDevice* gpu = nullptr;
+    if (Status status = runtime.FindGpu(&gpu); !status.ok()) return status;
+    call(ort::SessionOptionsAppendExecutionProvider_V2, options, runtime.environment(), &gpu,
+         std::size_t{1}, nullptr, nullptr, std::size_t{0});
+    if (kind.is_gpu_alone) {
+      call(ort::AddSessionConfigEntry, options, "session.disable_cpu_ep_fallback", "1");
+    }
+  }
   if (!call.ok()) return call.status();
   if (Status status = runtime.Register(options); !status.ok()) return status;
   call(ort::CreateSessionFromArray, runtime.environment(), model.data(), model.size(), options,

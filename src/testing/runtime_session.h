@@ -28,6 +28,8 @@ class TestRuntime {
   /// The rank of a value is known to be known, or not.
   bool tells_rank() const { return tells_rank_; }
   Status Register(OrtSessionOptions* options) const;
+  /// The first GPU that OpgraftCUDA finds; an error says why there is none.
+  Status FindGpu(const OrtEpDevice** gpu) const;
   /// The declaration that a model which asks for `version` gets; nullptr where no pack has one.
   const OpgraftOperator* FindOperator(std::string_view domain, std::string_view name,
                                       int version) const;
@@ -44,6 +46,7 @@ class TestRuntime {
   OrtEnv* environment_ = nullptr;
   std::string name_;
   bool tells_rank_ = false;
+  bool has_plugins_ = false;
   bool is_compiled_in_ = false;
   std::vector<Pack> packs_;
 };
@@ -60,6 +63,13 @@ struct InferredType {
   OpTester::Shape shape;
 };
 
+/// How a session is made.
+struct SessionKind {
+  bool is_optimized = true;
+  bool on_gpu = false;
+  bool is_gpu_alone = false;  ///< on a GPU: without nodes on the CPU, or not at all
+};
+
 /// A model in the runtime.
 class TestSession {
  public:
@@ -68,7 +78,7 @@ class TestSession {
   TestSession& operator=(const TestSession&) = delete;
   ~TestSession();
 
-  Status Open(const TestRuntime& runtime, const std::string& model, bool is_optimized);
+  Status Open(const TestRuntime& runtime, const std::string& model, SessionKind kind);
   /// What the runtime inferred of output `index`.
   Status Inferred(std::size_t index, InferredType* inferred) const;
   /// `changed` gets the names of the inputs whose elements are others afterwards.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "shape_inference.h"
@@ -86,13 +87,36 @@ ModelPlan Trial::Plan(const Way& way, Symbols* symbols) const {
   return plan;
 }
 
-Status Trial::Open(ModelPlan plan, bool is_optimized, std::unique_ptr<TestSession>* session) const {
+Devices Trial::FindDevices() const {
+  if (declaration_ == nullptr) return {};
+  const auto takes = [&](const OpgraftKernel& kernel) {
+    for (std::size_t i = 0; i < inputs_.size() && declaration_->input_count > 0; ++i) {
+      const OpgraftParameter& parameter =
+          declaration_->inputs[std::min(i, declaration_->input_count - 1)];
+      const std::int32_t taken = kernel.types[parameter.type];
+      const std::int32_t given = inputs_[i].tensor.element_type();
+      if (taken != 0 && given != 0 && taken != given) return false;
+    }
+    return true;
+  };
+  Devices devices{.cpu = false};
+  for (std::size_t i = 0; i < declaration_->kernel_count; ++i) {
+    const OpgraftKernel& kernel = *declaration_->kernels[i];
+    if (!takes(kernel)) continue;
+    devices.cpu |= std::string_view(kernel.device) == "cpu";
+    devices.gpu |= std::string_view(kernel.device) == "cuda";
+  }
+  if (!devices.gpu) devices.cpu = true;  // where the error is the runtime's
+  return devices;
+}
+
+Status Trial::Open(ModelPlan plan, SessionKind kind, std::unique_ptr<TestSession>* session) const {
   *session = std::make_unique<TestSession>();
-  Status status = (*session)->Open(runtime_, WriteModel(plan), is_optimized);
+  Status status = (*session)->Open(runtime_, WriteModel(plan), kind);
   if (status.ok()) return status;
   plan.are_outputs_typed = true;
   *session = std::make_unique<TestSession>();
-  Status typed = (*session)->Open(runtime_, WriteModel(plan), is_optimized);
+  Status typed = (*session)->Open(runtime_, WriteModel(plan), kind);
   if (typed.ok()) return typed;
   if (typed.message() == status.message()) return status;
   return Status::Error(status.message() +
@@ -103,7 +127,10 @@ Status Trial::Run(const Way& way, std::vector<TensorValue>* came, Findings* find
   Symbols symbols;
   const ModelPlan plan = Plan(way, &symbols);
   std::unique_ptr<TestSession> session;
-  if (Status status = Open(plan, !way.is_between, &session); !status.ok()) return status;
+  const SessionKind kind{.is_optimized = !way.is_between,
+                         .on_gpu = way.on_gpu,
+                         .is_gpu_alone = way.on_gpu && !way.is_between};
+  if (Status status = Open(plan, kind, &session); !status.ok()) return status;
   std::vector<FedValue> fed;
   for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
     const ModelValue& value = plan.inputs[i];

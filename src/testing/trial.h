@@ -26,11 +26,15 @@ class Trial {
   /// The operator of a pack; nullptr where it is another's.
   const OpgraftOperator* declaration() const { return declaration_; }
 
+  /// Those that the operator has a kernel for that takes the types of the inputs; the CPU where
+  /// it is not a pack's.
+  Devices FindDevices() const;
+
   /// The model of one way, and what its symbols stand for.
   ModelPlan Plan(const Way& way, Symbols* symbols) const;
   /// Opens the model with the types of its outputs left open or, where the runtime cannot infer
   /// them, given.
-  Status Open(ModelPlan plan, bool is_optimized, std::unique_ptr<TestSession>* session) const;
+  Status Open(ModelPlan plan, SessionKind kind, std::unique_ptr<TestSession>* session) const;
   /// Runs one way; an error of the runtime is returned, all else is added to the findings. `came`
   /// gets the outputs that are not omitted.
   Status Run(const Way& way, std::vector<TensorValue>* came, Findings* findings) const;

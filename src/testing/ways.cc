@@ -31,9 +31,7 @@ void TellCrash(int /*signal*/) {
   RestoreActions();
 }
 
-}  // namespace
-
-std::vector<Way> WaysOf(const std::vector<OpTester::Value>& inputs) {
+std::vector<Way> WaysOnTheCpu(const std::vector<OpTester::Value>& inputs) {
   std::set<std::size_t> fed;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].name.empty() && !inputs[i].is_constant) fed.insert(i);
@@ -61,6 +59,23 @@ std::vector<Way> WaysOf(const std::vector<OpTester::Value>& inputs) {
     }
   }
   ways.push_back({.name = "between other nodes, whose memory may be reused", .is_between = true});
+  return ways;
+}
+
+}  // namespace
+
+std::vector<Way> WaysOf(const std::vector<OpTester::Value>& inputs, Devices devices) {
+  std::vector<Way> ways;
+  for (const Way& way : WaysOnTheCpu(inputs)) {
+    if (devices.cpu) ways.push_back(way);
+  }
+  for (Way& way : WaysOnTheCpu(inputs)) {
+    if (!devices.gpu || way.is_odd) continue;  // on its way there a tensor loses its odd address
+    way.name += ", on the GPU";
+    way.asks_shapes = false;  // the operator alone, so that it is known to be there
+    way.on_gpu = true;
+    ways.push_back(std::move(way));
+  }
   return ways;
 }
 

@@ -22,9 +22,16 @@ struct Way {
   bool is_odd = false;
   bool is_between = false;
   bool asks_shapes = false;
+  bool on_gpu = false;
 };
 
-std::vector<Way> WaysOf(const std::vector<OpTester::Value>& inputs);
+/// What a case is to be run on.
+struct Devices {
+  bool cpu = true;
+  bool gpu = false;
+};
+
+std::vector<Way> WaysOf(const std::vector<OpTester::Value>& inputs, Devices devices);
 
 /// Problems, each with the ways that have it.
 class Findings {

@@ -69,6 +69,14 @@ def test_an_input_in_host_memory() -> None:
     np.testing.assert_array_equal(y, X * 7)
 
 
+def test_a_constant_on_the_gpu_is_not_read() -> None:
+    made = model("float", "", ", f", ", float[] f")
+    made.graph.input.pop(0)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(X, "x"))
+    one = opgraft.InferenceSession(made, providers=PROVIDERS)
+    np.testing.assert_array_equal(one.run(None, {"f": np.array(3, np.float32)})[0], X * 3)
+
+
 @pytest.mark.parametrize(
     ("mode", "message"),
     [

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import unittest
+from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_gpu import FakeGpu, build_operators, needs_plugins
+from fake_gpu import FakeGpu, build_driver, build_operators, needs_plugins
+from tester_programs import compile_tests
 
 import opgraft
 from opgraft import testing
+from opgraft._library import cuda_library_path
 from opgraft.testing import OpTester
 
 pytestmark = [needs_plugins, pytest.mark.usefixtures("fake_gpu")]
@@ -97,3 +102,63 @@ def test_a_variable_leaves_the_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("OPGRAFT_TEST_CUDA", "0")
     with pytest.warns(UserWarning, match="the variable OPGRAFT_TEST_CUDA is 0"):
         case("Twice", more=1).run()
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    return compile_tests("g++", Path(__file__).parent / "op_tester_cases.cc")
+
+
+def run_program(program: Path, cases: str, **environment: str) -> tuple[int, str]:
+    variables = {
+        **os.environ,
+        "OPGRAFT_TEST_RUNTIME": opgraft.runtime_library(),
+        "OPGRAFT_TEST_PACKS": str(build_operators()),
+        "OPGRAFT_TEST_CUDA": cuda_library_path(),
+        "OPGRAFT_CUDA_DRIVER": str(build_driver()),
+        **environment,
+    }
+    done = subprocess.run(
+        [str(program), f"--gtest_filter={cases}"],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_in_cpp(program: Path) -> None:
+    status, said = run_program(program, "*-*CopyExcluded:*As*")
+    assert status == 0, said
+    assert "PASSED  ] 5 tests." in said
+    assert "not tested here" not in said
+    status, said = run_program(program, "*AsInTheRuntimesTree")
+    assert status == 0, said
+    status, said = run_program(program, "*AsOnTheGpu")
+    assert status == 1
+    assert "output 'y'[0]: expected 2, got 3" in said
+    assert "on the GPU" not in said
+    status, said = run_program(program, "*AsOnTheCpu")
+    assert status == 1
+    assert "output 'y'[0]: expected 3, got 2" in said
+    places = said.partition("in these ways of running alone:\n")[2].splitlines()[: len(WAYS)]
+    assert [place.strip() for place in places] == [f"{way}, on the GPU" for way in WAYS]
+
+
+def test_in_cpp_without_a_gpu(program: Path, tmp_path: Path) -> None:
+    status, said = run_program(program, "*", OPGRAFT_TEST_CUDA="")
+    assert status == 1  # TwiceAsOnTheGpu
+    assert "PASSED  ] 4 tests." in said
+    assert "SKIPPED ] 4 tests, listed below:" in said
+    reason = "the variable OPGRAFT_TEST_CUDA does not name libopgraft_cuda.so"
+    told = f"OpTester: test.cuda::Twice has a kernel for CUDA, which is not tested here: {reason}\n"
+    assert said.count(told) == 1
+    assert f"test.cuda::Copy: on the GPU alone, which is not to be had: {reason}" in said
+    assert "test.cuda::Copy: on the GPU alone, which is not to be had: the case excludes it" in said
+    _, said = run_program(program, "*AsOnTheCpu", OPGRAFT_TEST_CUDA=str(build_operators()))
+    assert "is not OpgraftCUDA" in said
+    _, said = run_program(program, "*AsOnTheCpu", OPGRAFT_TEST_CUDA="/nowhere.so")
+    assert "OPGRAFT_TEST_CUDA: /nowhere.so" in said
+    _, said = run_program(program, "*AsOnTheCpu", OPGRAFT_CUDA_DRIVER="/nowhere.so")
+    assert "which is not tested here: " in said

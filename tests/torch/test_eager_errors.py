@@ -64,6 +64,15 @@ X = torch.ones(2)
         ),
         (lambda: pack_operators.Fail(X), "eager.pack::Fail: as told"),
         (
+            lambda: pack_operators.OnGpu(X),
+            "eager.pack::OnGpu: its kernel for these types is for CUDA alone, and what runs it "
+            "here is on the CPU",
+        ),
+        (
+            lambda: pack_operators.OnGpu(X.double()),
+            "eager.pack::OnGpu: it has no kernel for these types",
+        ),
+        (
             lambda: python_operators.Rows(X, outputs=-1),
             "eager.py::Rows: expected 0 or more outputs, not -1",
         ),
@@ -100,6 +109,8 @@ def test_what_the_schema_refuses_names_the_operator() -> None:
 def test_kinds_of_errors() -> None:
     with pytest.raises(opgraft.ModelError):
         pack_operators.Fail(X)
+    with pytest.raises(opgraft.UnavailableError):
+        pack_operators.OnGpu(X)
     with pytest.raises(opgraft.Error) as caught:
         python_operators.Affine(X.half())
     assert type(caught.value) is opgraft.Error

@@ -50,14 +50,15 @@ TEST(InverseContribOpTest, OneByOneAndEmpty) {
   no_rows.Run();
 }
 
+// On the GPU its inverse is made of NaNs: to tell of it, the run would have to wait.
 TEST(InverseContribOpTest, ASingularMatrixIsReportedAsTorchReportsIt) {
-  OpTester single = Inverse();
+  OpTester single = Inverse().ExcludeCuda();
   single.AddInput<float>("X", {2, 2}, {1, 2, 2, 4});
   single.AddOutput<float>("Y", {2, 2}, {0, 0, 0, 0});
   single.ExpectFailure(
       "linalg.inv: The diagonal element 2 is zero, the inversion could not be completed because "
       "the input matrix is singular.");
-  OpTester batch = Inverse();
+  OpTester batch = Inverse().ExcludeCuda();
   batch.AddInput<float>("X", {3, 2, 2}, {1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0});
   batch.AddOutput<float>("Y", {3, 2, 2}, std::vector<float>(12));
   batch.ExpectFailure("linalg.inv: (Batch element 1): The diagonal element 1 is zero");

@@ -1,0 +1,15 @@
+// The GPU that cases are run on, by the execution provider OpgraftCUDA.
+#pragma once
+
+#include "opgraft/onnxruntime.h"
+#include "opgraft/status.h"
+
+#pragma GCC visibility push(hidden)
+namespace opgraft::op_test {
+
+/// Registers the provider's library, which the variable OPGRAFT_TEST_CUDA names, and finds the
+/// first GPU. The runtime is 1.24 or newer. An error says why there is none.
+Status FindFirstGpu(const OrtApi* api, OrtEnv* environment, const OrtEpDevice** gpu);
+
+}  // namespace opgraft::op_test
+#pragma GCC visibility pop
