@@ -95,7 +95,10 @@ def test_by_hand() -> None:
         # One that runs on a GPU, as its operator type and its format must say alike.
         ({"format": 3}, "its attribute 'format' does not go with its operator type"),
         ({"op_type": "PyOpCudaLike1"}, "its attribute 'format' does not go with"),
-        ({"op_type": "PyOpCudaLike1", "format": 3}, "it runs on GPUs alone, and this session would"),
+        (
+            {"op_type": "PyOpCudaLike1", "format": 3},
+            "it runs on GPUs alone, and this session would",
+        ),
     ],
 )
 def test_a_node_that_is_wrong(changes: dict[str, Any], message: str) -> None:
