@@ -129,7 +129,7 @@ void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) {
     last_problem = Check(driver_, result, "allot " + std::to_string(bytes) + " bytes");
     return nullptr;
   }
-  auto* const pointer = reinterpret_cast<void*>(memory);
+  auto* const pointer = reinterpret_cast<void*>(memory);  // NOLINT(performance-no-int-to-ptr)
   const std::lock_guard lock(mutex_);
   owners_[pointer] = {stream, is_recorded, !known.is_kept};
   return pointer;

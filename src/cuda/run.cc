@@ -30,15 +30,16 @@ Status ParseStream(std::string_view entry, KnownStream* known) {
   known->is_kept = number.ends_with(kKept);
   if (known->is_kept) number.remove_suffix(kKept.size());
   std::uintptr_t address = 0;
-  const char* const end = number.data() + number.size();
-  const auto [stopped, error] = std::from_chars(number.data(), end, address);
+  const char* const begin = number.data();
+  const char* const end = begin + number.size();
+  const auto [stopped, error] = std::from_chars(begin, end, address);
   if (error != std::errc() || stopped != end) {
     return Status::Error(std::string("the run option ") + kStreamEntry + " is '" +
                          std::string(entry) +
                          "', expected the address of a CUDA stream as a decimal number");
   }
-  known->stream = reinterpret_cast<Stream>(address);
-  known->is_kept |= address == 0;  // the default stream is always there
+  known->stream = reinterpret_cast<Stream>(address);  // NOLINT(performance-no-int-to-ptr)
+  known->is_kept |= address == 0;                     // the default stream is always there
   return Status();
 }
 
