@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -236,14 +237,17 @@ def test_on_another_stream_it_would_be_wrong(fake_gpu: FakeGpu) -> None:
     fake_gpu.wait(stream)
 
 
-def test_memory_that_is_given_back_is_read_to_the_end(fake_gpu: FakeGpu) -> None:
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_memory_that_is_given_back_is_read_to_the_end(fake_gpu: FakeGpu, is_kept: bool) -> None:
     one = session("y = test.cuda.Twice(x)")
     stream = fake_gpu.stream(is_blocking=False)
+    named = SimpleNamespace(cuda_stream=stream, stream_id=1) if is_kept else stream  # as torch's
     kept = on_gpu(np.zeros_like(X))
     binding = one.io_binding()
-    binding.bind_cpu_input("x", X)
+    given = on_gpu(X)
+    binding.bind_ortvalue_input("x", given)
     bind_output(binding)
-    one.run_with_iobinding(binding, stream=stream)
+    one.run_with_iobinding(binding, stream=named)
     (y,) = binding.get_outputs()
     fake_gpu.delay(stream, SLOW)
     fake_gpu.copy(stream, kept.data_ptr(), y.data_ptr(), X.nbytes)
@@ -253,6 +257,7 @@ def test_memory_that_is_given_back_is_read_to_the_end(fake_gpu: FakeGpu) -> None
     fake_gpu.wait(stream)
     np.testing.assert_array_equal(fake_gpu.read(kept.data_ptr(), 6), X.ravel() * 2)
     np.testing.assert_array_equal(others[0], X * 200)
+    del given
 
 
 def test_runs_on_two_streams_do_not_share_memory_too_early(fake_gpu: FakeGpu) -> None:
@@ -342,19 +347,23 @@ def test_inputs_of_the_cpu_are_copied_on_the_stream(fake_gpu: FakeGpu) -> None:
     np.testing.assert_array_equal(fake_gpu.read(y.data_ptr(), 6), X.ravel() * 4)
 
 
-def test_a_session_that_an_operator_runs(fake_gpu: FakeGpu) -> None:
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_session_that_an_operator_runs(fake_gpu: FakeGpu, is_named: bool) -> None:
     """It is on the stream of the run that it is inside of, its weights too."""
+    stream = fake_gpu.stream(is_blocking=False) if is_named else None
 
     @opgraft.op("test.cuda::Inner", shape=lambda x: x)
     def inner(x: np.ndarray) -> np.ndarray:
         made = model("y = test.cuda.Twice(w)")
         made.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(x), "w"))
+        if stream is not None:
+            fake_gpu.delay(stream, SLOW)
         nested = opgraft.InferenceSession(made, providers=PROVIDERS)
         return np.asarray(nested.run(None, {"x": x})[0])
 
     one = session("a = test.cuda.Twice(x) b = test.cuda.Inner(a) y = test.cuda.Twice(b)")
-    for _ in range(5):
-        np.testing.assert_array_equal(one.run(None, {"x": X})[0], X * 8)
+    for _ in range(3):
+        np.testing.assert_array_equal(one.run(None, {"x": X}, stream=stream)[0], X * 8)
 
 
 def test_nodes_side_by_side_are_refused(fake_gpu: FakeGpu) -> None:
