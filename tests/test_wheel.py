@@ -101,7 +101,7 @@ def test_no_binary_names_a_folder_of_the_build(wheel: Path, tmp_path: Path) -> N
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     binaries = [*tmp_path.rglob("*.so"), tmp_path / "opgraft" / "bin" / "opgraft-run"]
-    assert len(binaries) == 4
+    assert len(binaries) == 5
     for binary in binaries:
         content = binary.read_bytes()
         assert str(REPOSITORY).encode() not in content, binary
