@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
-TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions ml_dtypes pytest
+TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions ml_dtypes pytest pytest-xdist
 # The build of torch that needs no CUDA.
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas
@@ -28,7 +28,7 @@ test: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@echo "== C++ tests"
 	@ctest --test-dir build --output-on-failure --progress
 	@echo "== Python tests"
-	@$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_OPTIONS)
 
 test-matrix: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@$(BIN)/python tests/matrix.py

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from pack_building import KEPT, build_pack, find_compiler
+from pack_building import KEPT, alone, build_pack, find_compiler
 
 import opgraft
 
@@ -29,14 +29,14 @@ def build_driver() -> Path:
     """Its library, built unless it is there already."""
     source = _SOURCES / "fake_driver.cc"
     library = KEPT / f"fake_driver-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}.so"
-    if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = library.with_suffix(f".{os.getpid()}")
-        command = [find_compiler("g++"), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror"]
-        subprocess.run(
-            [*command, "-shared", "-fPIC", str(source), "-o", str(unfinished)], check=True
-        )
-        unfinished.replace(library)
+    with alone(library):
+        if not library.exists():
+            unfinished = library.with_suffix(f".{os.getpid()}")
+            command = [find_compiler("g++"), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror"]
+            subprocess.run(
+                [*command, "-shared", "-fPIC", str(source), "-o", str(unfinished)], check=True
+            )
+            unfinished.replace(library)
     return library
 
 

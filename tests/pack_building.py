@@ -6,12 +6,14 @@ of `make test-matrix` gets one and the same file.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,16 @@ LINK = [
 MORE = os.environ.get("OPGRAFT_TEST_PACK_FLAGS", "").split()
 # A sanitizer that is loaded before all else is not for the compiler.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
+@contextmanager
+def alone(target: Path) -> Iterator[None]:
+    """One process at a time makes a file that is kept: tests run side by side, and a library that
+    somebody has loaded must not be replaced."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_name(f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def find_compiler(name: str) -> str:
@@ -66,8 +78,6 @@ def build_pack(
     beside = sorted(path for folder in {*include, sources[0].parent} for path in folder.glob("*.h"))
     folders = [f"-I{folder}" for folder in include]
     library = _kept([*sources, *adapter, *headers, *beside], command, "so")
-    if library.exists():
-        return library
 
     def compile_one(source: Path) -> Path:
         own = source in sources
@@ -76,9 +86,11 @@ def build_pack(
             _run([*command, *(folders if own else ()), *INCLUDE, "-c", str(source)], made)
         return made
 
-    with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(compile_one, [*sources, *adapter]))
-    _run([command[0], *more, *LINK, *map(str, objects)], library)
+    with alone(library):
+        if not library.exists():
+            with ThreadPoolExecutor(2) as pool:
+                objects = list(pool.map(compile_one, [*sources, *adapter]))
+            _run([command[0], *more, *LINK, *map(str, objects)], library)
     return library
 
 

@@ -15,6 +15,7 @@ import onnx
 import onnx.parser
 import onnxruntime
 import pytest
+from pack_building import alone
 
 import opgraft
 
@@ -109,11 +110,11 @@ def build_once(name: str, source: str) -> Path:
             digest.update(path.read_bytes())
     folder = CACHE / "packs" / digest.hexdigest()[:16]
     library = folder / f"lib{name}.so"
-    if not library.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.cc").write_text(source)
-        done = command("build", f"{name}.cc", cwd=folder)
-        assert done.returncode == 0, done.stderr
+    with alone(library):
+        if not library.exists():
+            (folder / f"{name}.cc").write_text(source)
+            done = command("build", f"{name}.cc", cwd=folder)
+            assert done.returncode == 0, done.stderr
     return library
 
 
