@@ -239,6 +239,14 @@ def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build
 
 
+@pytest.fixture(autouse=True)
+def no_fake_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fake driver stays in the process, but is not for the programs that other tests start."""
+    if request.path.parent.name not in ("cuda", "golden"):
+        for name in fake.VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def fake_gpu() -> Iterator[fake.FakeGpu]:
     """The fake driver of CUDA, in this process. A test gives back all the memory that it takes."""

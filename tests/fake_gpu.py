@@ -18,6 +18,7 @@ from pack_building import KEPT, alone, build_pack, find_compiler
 import opgraft
 
 _SOURCES = Path(__file__).parent / "cuda"
+VARIABLES = ("OPGRAFT_CUDA_DRIVER", "FAKE_CUDA_MEMORY", "FAKE_CUDA_GPUS")
 PROVIDERS = ["OpgraftCUDA", "CPUExecutionProvider"]
 needs_plugins = pytest.mark.skipif(
     tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),
@@ -55,9 +56,7 @@ def start() -> FakeGpu:
     else:
         pytest.skip("this machine has a driver of CUDA: the fake one is for those without")
     driver = build_driver()
-    os.environ["OPGRAFT_CUDA_DRIVER"] = str(driver)
-    os.environ["FAKE_CUDA_MEMORY"] = str(1 << 28)
-    os.environ["FAKE_CUDA_GPUS"] = "2"
+    os.environ |= dict(zip(VARIABLES, (str(driver), str(1 << 28), "2"), strict=True))
     opgraft.load(build_operators())
     return FakeGpu(driver)
 
