@@ -240,11 +240,10 @@ def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def no_fake_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fake driver stays in the process, but is not for the programs that other tests start."""
-    if request.path.parent.name not in ("cuda", "golden"):
-        for name in fake.VARIABLES:
-            monkeypatch.delenv(name, raising=False)
+    for name in fake.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -46,9 +46,12 @@ def build_operators() -> Path:
     return build_pack([_SOURCES / "operators.cc"])
 
 
-@functools.cache
 def start() -> FakeGpu:
-    """The fake driver in this process, with its operators; skips where it cannot be."""
+    """The fake driver in this process, with its operators; skips where it cannot be.
+
+    Each test that uses it calls this, or has the fixture `fake_gpu`: it sets the variables by
+    which packs and programs find the driver, and these last no longer than the test.
+    """
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -57,6 +60,11 @@ def start() -> FakeGpu:
         pytest.skip("this machine has a driver of CUDA: the fake one is for those without")
     driver = build_driver()
     os.environ |= dict(zip(VARIABLES, (str(driver), str(1 << 28), "2"), strict=True))
+    return _load(driver)
+
+
+@functools.cache
+def _load(driver: Path) -> FakeGpu:
     opgraft.load(build_operators())
     return FakeGpu(driver)
 

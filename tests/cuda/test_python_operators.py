@@ -30,7 +30,7 @@ LIBRARIES = ["stand_in", "fast_stand_in"]  # by capsules, and by DLPack's C func
 Array = Any
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def gpu() -> FakeGpu:
     return fake_gpu.start()
 
