@@ -44,22 +44,29 @@ class InputTensors {
   std::vector<OpgraftTensor> many_;
 };
 
-/// An input as the kernel takes it.
-template <class T>
-class InputView {
+/// An input of one element type, by a view of its memory, wherever that is.
+template <class T, class View>
+class TypedInputView {
  public:
-  using Argument = Tensor<const T>;
+  using Argument = View;
 
-  InputView(const OpgraftTensor& tensor, std::size_t index) {
+  TypedInputView(const OpgraftTensor& tensor, std::size_t index) {
     if (tensor.element_type != kElementType<T>) {
       RefuseType("input", index, tensor.element_type, kElementType<T>);
     }
-    view_ = Argument(static_cast<const T*>(tensor.data), {tensor.shape, tensor.rank});
+    view_ = View(static_cast<const T*>(tensor.data), {tensor.shape, tensor.rank});
   }
-  Argument Get() const { return view_; }
+  View Get() const { return view_; }
 
  private:
-  Argument view_;
+  View view_;
+};
+
+/// An input as the kernel takes it.
+template <class T>
+class InputView : public TypedInputView<T, Tensor<const T>> {
+ public:
+  using TypedInputView<T, Tensor<const T>>::TypedInputView;
 };
 
 template <>

@@ -7,12 +7,9 @@
 #include <string>
 #include <type_traits>
 
+#include "opgraft/cuda_element.h"
 #include "opgraft/device_tensor.h"
-#include "opgraft/element.h"
 #include "opgraft/kernel.h"
-
-struct __half;         // of cuda_fp16.h
-struct __nv_bfloat16;  // of cuda_bf16.h
 
 #pragma GCC visibility push(hidden)
 namespace opgraft {
@@ -24,33 +21,6 @@ inline void CheckCuda(cudaError_t error, const char* what) {
   throw KernelError(std::string(what) + ": " + cudaGetErrorString(error) + " (" +
                     cudaGetErrorName(error) + ")");
 }
-
-namespace internal {
-
-/// What CUDA calls an element type.
-template <class T>
-struct CudaElement {
-  using Type = T;
-};
-template <>
-struct CudaElement<Float16> {
-  using Type = __half;
-};
-template <>
-struct CudaElement<BFloat16> {
-  using Type = __nv_bfloat16;
-};
-template <class T>
-struct CudaElement<const T> {
-  using Type = const typename CudaElement<T>::Type;
-};
-
-}  // namespace internal
-
-/// `__half` for opgraft::Float16, `__nv_bfloat16` for opgraft::BFloat16, const or not; others are
-/// the same.
-template <class T>
-using CudaElement = typename internal::CudaElement<T>::Type;
 
 /// The elements of a tensor as CUDA knows them.
 template <class T>

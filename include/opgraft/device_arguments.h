@@ -33,20 +33,9 @@ template <class T>
 inline constexpr bool kCanBeThere = !std::is_same_v<T, OnDevice<std::string>>;
 
 template <class T>
-class InputView<OnDevice<T>> {
+class InputView<OnDevice<T>> : public TypedInputView<T, DeviceTensor<const T>> {
  public:
-  using Argument = DeviceTensor<const T>;
-
-  InputView(const OpgraftTensor& tensor, std::size_t index) {
-    if (tensor.element_type != kElementType<T>) {
-      RefuseType("input", index, tensor.element_type, kElementType<T>);
-    }
-    view_ = Argument(static_cast<const T*>(tensor.data), {tensor.shape, tensor.rank});
-  }
-  Argument Get() const { return view_; }
-
- private:
-  Argument view_;
+  using TypedInputView<T, DeviceTensor<const T>>::TypedInputView;
 };
 
 template <>

@@ -4,7 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#include <opgraft/element.h>
+#include <opgraft/cuda_element.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,19 +25,7 @@ struct alignas(sizeof(T) * kCount) Elements {
 
 /// The type by which device code knows the elements of an interface.
 template <class T>
-struct OnDevice {
-  using Type = T;
-};
-template <>
-struct OnDevice<Float16> {
-  using Type = __half;
-};
-template <>
-struct OnDevice<BFloat16> {
-  using Type = __nv_bfloat16;
-};
-template <class T>
-using Stored = typename OnDevice<T>::Type;
+using Stored = CudaElement<T>;
 
 /// The type that a stored element is computed with.
 template <class T>

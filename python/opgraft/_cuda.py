@@ -82,8 +82,8 @@ def library() -> ctypes.PyDLL:
     """The provider's own functions. None of them waits, so that the GIL is kept."""
     loaded = ctypes.PyDLL(cuda_library_path())
     loaded.opgraft_cuda_problem.restype = ctypes.c_char_p
-    loaded.opgraft_cuda_enter.argtypes = [ctypes.c_int, ctypes.c_char_p]
-    loaded.opgraft_cuda_leave.argtypes = [ctypes.c_int]
+    loaded.opgraft_cuda_enter.argtypes = [ctypes.c_size_t, ctypes.c_char_p]
+    loaded.opgraft_cuda_leave.argtypes = [ctypes.c_size_t]
     loaded.opgraft_cuda_leave.restype = None
     return loaded
 

@@ -13,6 +13,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft import _cuda
 from opgraft._errors import Error
+from opgraft._gpu_arrays import cupy_stream, torch_stream
 
 _STREAM_ENTRY = "opgraft.cuda.stream"
 _GPU = 2  # DLPack's number for CUDA
@@ -163,7 +164,7 @@ class _Torch:
     def give(self, tensor: Any, stream: Any) -> Any:
         tensor = tensor.detach()
         if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
-            with self._torch.cuda.stream(self._own(stream, tensor.device)):
+            with self._torch.cuda.stream(self._own(stream, tensor.get_device())):
                 tensor = tensor.resolve_conj().resolve_neg().contiguous()
         is_bool = tensor.dtype is self._torch.bool
         capsule = self._torch.utils.dlpack.to_dlpack(
@@ -171,12 +172,11 @@ class _Torch:
         )
         return runtime.OrtValue.from_dlpack(capsule, is_bool)
 
-    def _own(self, stream: Any, device: Any) -> Any:
+    def _own(self, stream: Any, gpu: int) -> Any:
         """A stream as one of torch's."""
-        cuda = self._torch.cuda
-        if isinstance(stream, cuda.Stream):
+        if isinstance(stream, self._torch.cuda.Stream):
             return stream
-        return cuda.ExternalStream(int(getattr(stream, "ptr", stream)), device)
+        return torch_stream(self._torch, int(getattr(stream, "ptr", stream)), gpu)
 
     def take(self, value: Any) -> Any:
         tensor = self._torch.utils.dlpack.from_dlpack(value.to_dlpack())
@@ -198,18 +198,17 @@ class _CuPy:
 
     def give(self, array: Any, stream: Any) -> Any:
         if not array.flags.c_contiguous:
-            with self._own(stream):
+            with self._own(stream, array.device.id):
                 array = self._cupy.ascontiguousarray(array)
         is_bool = array.dtype == bool
         capsule = (array.view("uint8") if is_bool else array).__dlpack__(stream=_CURRENT)
         return runtime.OrtValue.from_dlpack(capsule, is_bool)
 
-    def _own(self, stream: Any) -> Any:
+    def _own(self, stream: Any, gpu: int) -> Any:
         """A stream as one of CuPy's."""
-        cuda = self._cupy.cuda
-        if isinstance(stream, cuda.Stream):
+        if isinstance(stream, self._cupy.cuda.Stream):
             return stream
-        return cuda.ExternalStream(int(getattr(stream, "cuda_stream", stream)))
+        return cupy_stream(self._cupy, int(getattr(stream, "cuda_stream", stream)), gpu)
 
     def take(self, value: Any) -> Any:
         array = self._cupy.from_dlpack(_Capsule(value))

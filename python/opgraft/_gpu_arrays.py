@@ -97,12 +97,7 @@ class _Torch:
         stream = self._streams.get(address)
         if stream is None:
             _forget_some(self._streams)
-            stream = (
-                cuda.ExternalStream(address, device=self._gpu)
-                if address
-                else cuda.default_stream(self._gpu)
-            )
-            self._streams[address] = stream
+            stream = self._streams[address] = torch_stream(self._torch, address, self._gpu)
         return _OnTorchStream(cuda, self._gpu, stream)
 
     def is_plain(self, array: Any) -> bool:
@@ -167,6 +162,13 @@ def _forget_some(streams: dict[int, Any]) -> None:
     """A program may make a stream for each run; few are in use at a time."""
     if len(streams) >= 64:
         streams.clear()
+
+
+def torch_stream(torch: Any, address: int, gpu: int) -> Any:
+    """torch's object for a stream."""
+    if address == 0:
+        return torch.cuda.default_stream(gpu)
+    return torch.cuda.ExternalStream(address, device=gpu)
 
 
 def cupy_stream(cupy: Any, address: int, gpu: int) -> Any:

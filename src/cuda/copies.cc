@@ -30,17 +30,6 @@ Place PlaceOf(const OrtEpApi* api, const OrtMemoryDevice* device) {
   return place;
 }
 
-Status FindGpu(std::size_t index, Gpu** gpu) {
-  const std::vector<Gpu*>* gpus = nullptr;
-  if (const Status& status = Gpu::FindAll(&gpus); !status.ok()) return status;
-  if (index >= gpus->size()) {
-    return Status::Error("there is no GPU " + std::to_string(index) + ", only " +
-                         std::to_string(gpus->size()));
-  }
-  *gpu = (*gpus)[index];
-  return (*gpu)->Open();
-}
-
 /// Copies all elements of one tensor into another of the same type and shape. Outside of a run it
 /// is done when this returns.
 Status CopyTensor(const ort::Runtime& runtime, const OrtValue* from, OrtValue* to) {
@@ -65,12 +54,12 @@ Status CopyTensor(const ort::Runtime& runtime, const OrtValue* from, OrtValue* t
                : Status::Error("there is no memory left for " + std::to_string(bytes) + " bytes");
   }
   Gpu* gpu = nullptr;
-  Status found = FindGpu(target.is_ours ? target.device : source.device, &gpu);
+  Status found = Gpu::Find(target.is_ours ? target.device : source.device, &gpu);
   if (!found.ok()) return found;
   if (source.is_device && target.is_device && source.device != target.device) {
     // No stream of one GPU waits for those of another.
     Gpu* other = nullptr;
-    if (Status status = FindGpu(source.device, &other); !status.ok()) return status;
+    if (Status status = Gpu::Find(source.device, &other); !status.ok()) return status;
     if (Status status = other->SynchronizeAll(); !status.ok()) return status;
   }
   const KnownStream* const run = FindRun(*gpu);

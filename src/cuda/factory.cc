@@ -24,27 +24,18 @@ constexpr std::size_t kNoAlignment = 0;
 struct Allocator : AllocatorTable {
   Allocator(Gpu& of, const OrtMemoryInfo* described, bool pinned)
       : gpu(of), info(described), is_pinned(pinned) {
-    // No exception gets past: the runtime is told that there is no memory.
     Alloc = Reserve = [](AllocatorTable* self, std::size_t bytes) -> void* {
-      try {
-        return Self(self).Allocate(bytes);
-      } catch (...) {
-        return nullptr;
-      }
+      return Self(self).Allocate(bytes);
     };
     Free = [](AllocatorTable* self, void* memory) {
       Allocator& one = Self(self);
-      try {
-        one.is_pinned ? one.gpu.FreePinned(memory) : cuda::Free(one.gpu, memory);
-      } catch (...) {  // then it is lost
-      }
+      one.is_pinned ? one.gpu.FreePinned(memory) : cuda::Free(one.gpu, memory);
     };
     Info = [](const AllocatorTable* self) { return static_cast<const Allocator*>(self)->info; };
   }
   static Allocator& Self(AllocatorTable* self) { return static_cast<Allocator&>(*self); }
 
   void* Allocate(std::size_t bytes) const {
-    if (!gpu.Open().ok()) return nullptr;  // the runtime makes allocators of GPUs that nobody uses
     if (is_pinned) return gpu.AllocatePinned(bytes);
     const KnownStream* const run = FindRun(gpu);
     return run != nullptr ? gpu.Allocate(bytes, *run) : gpu.AllocateForAll(bytes);
@@ -176,7 +167,7 @@ Status Factory::Create(const OrtKeyValuePairs* const* metadata, std::size_t devi
     return Status::Error("OpgraftCUDA runs on one GPU, not on " + std::to_string(devices) +
                          ": give it one device");
   }
-  const char* const text = GetKeyValue(runtime.api, metadata[0], kDeviceKey);
+  const char* const text = ort::GetKeyValue(runtime.api, metadata[0], kDeviceKey);
   std::size_t index = 0;
   if (text != nullptr) std::from_chars(text, text + std::strlen(text), index);
   if (text == nullptr || index >= offers.size()) {
@@ -235,22 +226,22 @@ extern "C" OrtStatus* ReleaseEpFactory(OrtEpFactory*) { return nullptr; }
 
 /// All that this thread does on a GPU until it leaves is on a stream, called as in the run option
 /// `opgraft.cuda.stream`: what the runtime does when inputs are bound, too. 0 where all went well.
-extern "C" int opgraft_cuda_enter(int gpu, const char* entry) {
-  const std::vector<opgraft::cuda::Gpu*>* gpus = nullptr;
-  if (!opgraft::cuda::Gpu::FindAll(&gpus).ok()) return 1;
-  if (gpu < 0 || static_cast<std::size_t>(gpu) >= gpus->size()) return 1;
+extern "C" int opgraft_cuda_enter(std::size_t gpu, const char* entry) {
   try {
-    return opgraft::cuda::EnterStream(*(*gpus)[static_cast<std::size_t>(gpu)], entry).ok() ? 0 : 1;
+    opgraft::cuda::Gpu* found = nullptr;
+    opgraft::Status status = opgraft::cuda::Gpu::Find(gpu, &found);
+    if (status.ok()) status = opgraft::cuda::BeginRun(*found, entry);
+    return status.ok() ? 0 : 1;
   } catch (...) {
     return 1;
   }
 }
 /// To be called once for each opgraft_cuda_enter that went well, by the same thread.
-extern "C" void opgraft_cuda_leave(int gpu) {
-  const std::vector<opgraft::cuda::Gpu*>* gpus = nullptr;
-  if (opgraft::cuda::Gpu::FindAll(&gpus).ok()) {
-    opgraft::cuda::LeaveStream(*(*gpus)[static_cast<std::size_t>(gpu)]);
-  }
+extern "C" void opgraft_cuda_leave(std::size_t gpu) {
+  opgraft::cuda::Gpu* found = nullptr;
+  bool is_named = false;
+  if (!opgraft::cuda::Gpu::Find(gpu, &found).ok()) return;
+  static_cast<void>(opgraft::cuda::EndRun(*found, /*must_wait=*/false, &is_named));
 }
 
 /// Why there is no GPU to be used, for a message; "" where there is one. The text is for good.

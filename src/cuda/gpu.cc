@@ -23,12 +23,23 @@ Address ToAddress(const void* memory) { return reinterpret_cast<Address>(memory)
 
 const Status& Gpu::FindAll(const std::vector<Gpu*>** gpus) {
   static auto* const found = new std::vector<Gpu*>;
-  static const auto* const status = new Status(Find(found));
+  static const auto* const status = new Status(Search(found));
   *gpus = found;
   return *status;
 }
 
-Status Gpu::Find(std::vector<Gpu*>* gpus) {
+Status Gpu::Find(std::size_t index, Gpu** gpu) {
+  const std::vector<Gpu*>* gpus = nullptr;
+  if (const Status& status = FindAll(&gpus); !status.ok()) return status;
+  if (index >= gpus->size()) {
+    return Status::Error("there is no GPU " + std::to_string(index) + ", only " +
+                         std::to_string(gpus->size()));
+  }
+  *gpu = (*gpus)[index];
+  return (*gpu)->Open();
+}
+
+Status Gpu::Search(std::vector<Gpu*>* gpus) {
   const Driver* driver = nullptr;
   if (const Status& status = LoadDriver(&driver); !status.ok()) return status;
   int count = 0;
@@ -114,8 +125,13 @@ int Gpu::Demand(Try try_once) {
   return try_once();
 }
 
-void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) {
+// Memory of the host may end, too: then there is none of the device either.
+void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) noexcept try {
   if (bytes == 0) return nullptr;
+  if (Status status = Open(); !status.ok()) {
+    last_problem = std::move(status);
+    return nullptr;
+  }
   const InGpu entered(*this);
   const Stream stream = known.stream;
   const bool is_recorded = ModeOf(stream) == Mode::kRecords;
@@ -133,6 +149,8 @@ void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) {
   const std::lock_guard lock(mutex_);
   owners_[pointer] = {stream, is_recorded, !known.is_kept};
   return pointer;
+} catch (...) {
+  return nullptr;
 }
 
 Status Gpu::LastProblem() { return last_problem; }
@@ -146,7 +164,7 @@ bool Gpu::IsPinned(const void* memory) {
          type == kHostMemory;
 }
 
-void* Gpu::AllocateForAll(std::size_t bytes) {
+void* Gpu::AllocateForAll(std::size_t bytes) noexcept try {
   void* const memory = Allocate(bytes, kDefaultStream);
   if (memory == nullptr) return nullptr;
   {
@@ -156,9 +174,11 @@ void* Gpu::AllocateForAll(std::size_t bytes) {
   if (Synchronize(kDefaultStream.stream).ok()) return memory;
   Free(memory);
   return nullptr;
+} catch (...) {
+  return nullptr;
 }
 
-void Gpu::Free(void* memory, const KnownStream* current) {
+void Gpu::Free(void* memory, const KnownStream* current) noexcept try {
   if (memory == nullptr) return;
   const InGpu entered(*this);
   Owner owner;
@@ -182,6 +202,7 @@ void Gpu::Free(void* memory, const KnownStream* current) {
   if (was_shared) owner = {kDefaultStream.stream, owner.is_recorded, true};  // it may go any time
   const std::lock_guard lock(mutex_);
   deferred_.emplace_back(memory, owner);
+} catch (...) {  // then it is lost
 }
 
 bool Gpu::TryToFree(void* memory, const Owner& owner) const {
@@ -216,12 +237,14 @@ Gpu::Mode Gpu::ModeOf(Stream stream) const {
   return status == 0 ? Mode::kRuns : Mode::kRecords;
 }
 
-void* Gpu::AllocatePinned(std::size_t bytes) {
-  if (bytes == 0) return nullptr;
+void* Gpu::AllocatePinned(std::size_t bytes) noexcept try {
+  if (bytes == 0 || !Open().ok()) return nullptr;
   const InGpu entered(*this);
   void* memory = nullptr;
   const int result = driver_.MemHostAlloc(&memory, bytes, kPortable);
   return result == kSuccess ? memory : nullptr;
+} catch (...) {
+  return nullptr;
 }
 
 void Gpu::FreePinned(void* memory) {

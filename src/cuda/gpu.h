@@ -28,6 +28,9 @@ class Gpu {
   /// All GPUs of this machine, in CUDA's order, or why there are none. Found once.
   static const Status& FindAll(const std::vector<Gpu*>** gpus);
 
+  /// One of them, opened.
+  static Status Find(std::size_t index, Gpu** gpu);
+
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
@@ -35,21 +38,21 @@ class Gpu {
   const std::string& name() const { return name_; }
   const Driver& driver() const { return driver_; }
 
-  /// Costs time and memory, so that it is only done when the GPU is used; all below needs it. An
-  /// error says why the GPU is of no use.
+  /// Costs time and memory, so that it is only done when the GPU is used; all below needs it but
+  /// for what allocates, which does so itself. An error says why the GPU is of no use.
   Status Open();
 
   /// Memory for work that is put on `stream` from now on; nullptr where there is none.
-  void* Allocate(std::size_t bytes, const KnownStream& stream);
+  void* Allocate(std::size_t bytes, const KnownStream& stream) noexcept;
   /// Memory for work on any stream, which is waited for when it is given back.
-  void* AllocateForAll(std::size_t bytes);
+  void* AllocateForAll(std::size_t bytes) noexcept;
   /// Gives back what one of these has given. It is free for others when all work is done that is by
   /// now on the stream that it was for; if nobody knows whether that is still there, all work of
   /// the GPU is waited for. `current` is a stream that is there: that of this thread's run.
-  void Free(void* memory, const KnownStream* current = nullptr);
+  void Free(void* memory, const KnownStream* current = nullptr) noexcept;
 
   /// Host memory that the GPU reaches.
-  void* AllocatePinned(std::size_t bytes);
+  void* AllocatePinned(std::size_t bytes) noexcept;
   void FreePinned(void* memory);
 
   /// A stream that is nobody else's until it is given back. It waits for work that was put on the
@@ -75,7 +78,7 @@ class Gpu {
 
  private:
   Gpu(const Driver& driver, int index) : driver_(driver), index_(index) {}
-  static Status Find(std::vector<Gpu*>* gpus);
+  static Status Search(std::vector<Gpu*>* gpus);
   /// What a stream does with work: it runs it; or records it, as part of a graph; or it may not be
   /// given any, for another thread's recording forbids work on the default stream.
   enum class Mode : std::uint8_t { kRuns, kRecords, kWaits };

@@ -52,19 +52,10 @@ Provider::Provider(const ort::Runtime& runtime, Gpu& gpu, const OrtKernelRegistr
   });
   device = gpu.index();
   stream = [](const ort::CudaProvider* self) -> void* { return Self(self).CurrentStream().stream; };
-  allocate = [](const ort::CudaProvider* self, std::size_t bytes) -> void* {
-    try {
-      return Self(self).gpu_.Allocate(bytes, Self(self).CurrentStream());
-    } catch (...) {  // packs are told that there is no memory
-      return nullptr;
-    }
+  allocate = [](const ort::CudaProvider* self, std::size_t bytes) {
+    return Self(self).gpu_.Allocate(bytes, Self(self).CurrentStream());
   };
-  free = [](const ort::CudaProvider* self, void* memory) {
-    try {
-      cuda::Free(Self(self).gpu_, memory);
-    } catch (...) {  // then it is lost
-    }
-  };
+  free = [](const ort::CudaProvider* self, void* memory) { cuda::Free(Self(self).gpu_, memory); };
   problem = [](const ort::CudaProvider*) {
     thread_local std::string text;
     text = Gpu::LastProblem().message();

@@ -87,16 +87,6 @@ Status EndRun(Gpu& gpu, bool must_wait, bool* is_named) {
   return status;
 }
 
-Status EnterStream(Gpu& gpu, const char* entry) {
-  Status status = gpu.Open();
-  return status.ok() ? BeginRun(gpu, entry) : status;
-}
-
-void LeaveStream(Gpu& gpu) {
-  bool is_named = false;
-  static_cast<void>(EndRun(gpu, /*must_wait=*/false, &is_named));
-}
-
 const KnownStream* FindRun(const Gpu& gpu) {
   const Run* const run = Find(gpu);
   return run != nullptr ? &run->known : nullptr;

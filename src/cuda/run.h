@@ -16,15 +16,12 @@ inline constexpr char kStreamEntry[] = "opgraft.cuda.stream";
 
 /// A run begins in this thread. `entry` is what the options say; nullptr or empty: nothing. Then it
 /// is on the stream of the run that it is inside of, where a kernel runs a session, or on the one
-/// that the thread has entered.
+/// that the thread has entered: a thread may begin and end one itself, for what belongs to a run
+/// but comes before or after it.
 Status BeginRun(Gpu& gpu, const char* entry);
 /// The innermost run ends. Waits for its work if nobody named its stream and `must_wait`.
 /// `is_named` tells whether somebody did.
 Status EndRun(Gpu& gpu, bool must_wait, bool* is_named);
-
-/// All that this thread does on the GPU until it leaves, in runs and between them, is on a stream.
-Status EnterStream(Gpu& gpu, const char* entry);
-void LeaveStream(Gpu& gpu);
 
 /// The stream of this thread's run on this GPU, or that it has entered; nullptr where it is in
 /// none.

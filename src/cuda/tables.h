@@ -97,8 +97,6 @@ inline constexpr ort::ApiCall<72, const OrtMemoryInfo*, int*> MemoryInfoGetId{};
 inline constexpr ort::ApiFunction<295, void(OrtKeyValuePairs**)> CreateKeyValuePairs{};
 inline constexpr ort::ApiFunction<296, void(OrtKeyValuePairs*, const char*, const char*)>
     AddKeyValuePair{};
-inline constexpr ort::ApiFunction<297, const char*(const OrtKeyValuePairs*, const char*)>
-    GetKeyValue{};
 inline constexpr ort::ApiRelease<300, OrtKeyValuePairs> ReleaseKeyValuePairs{};
 inline constexpr ort::ApiFunction<307, int(const OrtHardwareDevice*)> HardwareDevice_Type{};
 inline constexpr ort::ApiCall<318, const OrtValue*, std::size_t*> GetTensorSizeInBytes{};
