@@ -86,6 +86,29 @@ def test_results(adds: None) -> None:
         np.testing.assert_array_equal(one.run(None, {"x": X})[0], X + 3)
 
 
+@pytest.mark.parametrize("choice", [True, False])
+def test_in_the_branches_of_a_graph(adds: None, choice: bool) -> None:
+    branches = (
+        "then_branch = then () => (float[n, m] t) { t = my.Add(x) }, "
+        "else_branch = other () => (float[n, m] e) { a = my.Next(x) e = my.Next(a) }"
+    )
+    one = session(f"y = If <{branches}> (c)", "float[n, m] x, bool c")
+    (y,) = one.run(None, {"x": X, "c": np.array(choice)})
+    np.testing.assert_array_equal(y, X + (1 if choice else 2))
+
+
+@pytest.mark.parametrize("name", ["Add", "Next"])
+def test_in_the_body_of_a_loop(adds: None, name: str) -> None:
+    body = (
+        "body = body (int64 i, bool c, float[n, m] before) => (bool c_out, float[n, m] after) "
+        f"{{ c_out = Identity(c) after = my.{name}(before) }}"
+    )
+    one = session(f"y = Loop <{body}> (count, , x)", "float[n, m] x, int64 count")
+    for count in (0, 1, 5):
+        (y,) = one.run(None, {"x": X, "count": np.array(count, np.int64)})
+        np.testing.assert_array_equal(y, X + count)
+
+
 @pytest.mark.parametrize(("body", "copies"), [("y = my.Add(x)", 0), ("y = my.Next(x)", 1)])
 def test_no_byte_goes_through_the_host(adds: None, gpu: FakeGpu, body: str, copies: int) -> None:
     one = session(body)
