@@ -239,6 +239,10 @@ def test_torch_says_that_it_needs_a_gpu() -> None:
         opgraft.torch.export(torch.ops.my.InTorch, (x,))
     program = opgraft.torch.export(torch.ops.my.InTorch, (x,), verify=False)
     assert [one.op_type for one in program.model_proto.graph.node] == ["InTorch"]
+    assert str(program.report).splitlines()[-1] == (
+        "to run it: opgraft.InferenceSession(model, "
+        f"providers=['OpgraftCUDA', 'CPUExecutionProvider'], allow={[__name__]})"
+    )
 
 
 def test_declared_again_for_the_other_device() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from opgraft import _packs
+from opgraft import _cuda, _declare, _packs
 from opgraft._errors import Error, UnavailableError
 from opgraft.torch import _arguments, _open_sizes, _operators, _private
 from opgraft.torch._capture import Called, Captured, capture, title
@@ -203,6 +203,10 @@ class _Export:
             | {pack for graft in grafts for pack in graft.packs}
         )
         report.libraries = sorted(foreign - packs.keys() - known)
+        on_gpu = {one.full_name for one in _declare.operators() if one.on_gpu}
+        nodes = translated.onnx.model.graph.all_nodes()
+        if any(f"{one.domain}::{one.op_type}" in on_gpu for one in nodes):
+            report.providers = [_cuda.PROVIDER, "CPUExecutionProvider"]
         return report
 
     def _verified(

@@ -10,7 +10,6 @@ import torch
 import torch.onnx
 
 import opgraft
-from opgraft import _declare
 from opgraft.torch import _private
 from opgraft.torch._examples import input_values
 from opgraft.torch._report import Report
@@ -66,12 +65,8 @@ class Program(torch.onnx.ONNXProgram):
         """A session for the model, or for a part of it, with all that it may run allowed."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # errors are raised, which is enough
-        providers = ["OpgraftCUDA", "CPUExecutionProvider"] if self._needs_gpu() else None
+        providers = self.report.providers or None
         return opgraft.InferenceSession(model, options, providers, allow=self.report.allow)
-
-    def _needs_gpu(self) -> bool:
-        on_gpu = {one.full_name for one in _declare.operators() if one.on_gpu}
-        return any(f"{one.domain}::{one.op_type}" in on_gpu for one in self.model.graph.all_nodes())
 
     def release(self) -> None:
         self._session = None

@@ -78,6 +78,8 @@ class Report:
     packs: list[str] = field(default_factory=list)
     #: Operators, "domain::Name", that nobody here has: a translation of yours names them.
     libraries: list[str] = field(default_factory=list)
+    #: The execution providers that a session must have; empty where the runtime's own will do.
+    providers: list[str] = field(default_factory=list)
 
     @property
     def is_portable(self) -> bool:
@@ -105,8 +107,10 @@ class Report:
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
         lines += [f"to run it: register the library that has {one}" for one in self.libraries]
+        providers = f", providers={self.providers!r}" if self.providers else ""
         if self.allow:
-            lines.append(f"to run it: opgraft.InferenceSession(model, allow={self.allow!r})")
+            allow = f", allow={self.allow!r}"
+            lines.append(f"to run it: opgraft.InferenceSession(model{providers}{allow})")
             if "__main__" in self.allow:
                 lines.append(
                     "note: another process cannot import what a script declares: put it into a "
