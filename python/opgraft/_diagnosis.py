@@ -397,7 +397,8 @@ class Judge:
         if not found:
             return False
         _, operator, who, finding = min(found, key=lambda one: one[0])
-        finding.miss(text[who.end() :].strip(), f"mend {finding.file or finding.pack or 'it'}")
+        problem, _, remedy = text[who.end() :].strip().partition(". To mend it: ")
+        finding.miss(problem, remedy or f"mend {finding.file or finding.pack or 'it'}")
         wanted = re.findall(r"--allow ([\w.:]+)", text)
         if kind == "PolicyError" and wanted:
             finding.permissions = wanted

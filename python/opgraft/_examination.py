@@ -354,8 +354,10 @@ def _try(request: Request) -> tuple[str, str] | None:
         try:
             make()
         except UnavailableError as error:
-            if "it runs on GPUs alone" not in str(error) or find_problem():
+            if "it runs on GPUs alone" not in str(error):
                 raise
+            if problem := find_problem():
+                raise UnavailableError(f"{error}; it was not tried here: {problem}") from None
             make([PROVIDER, "CPUExecutionProvider"])
     except KeyboardInterrupt:
         raise

@@ -62,7 +62,9 @@ def _run_in_python(
     if options.gpu is not None:
         if problem := find_problem():
             raise UnavailableError(f"{PROVIDER} is not to be had: {problem}")
-        providers = [(PROVIDER, {"device_id": options.gpu}), "CPUExecutionProvider"]
+        # The first is taken anyhow; where it is named, the runtime logs that it was.
+        chosen = PROVIDER if options.gpu == "0" else (PROVIDER, {"device_id": options.gpu})
+        providers = [chosen, "CPUExecutionProvider"]
     with _runtime_errors():
         session = InferenceSession(
             options.model,

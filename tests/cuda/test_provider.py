@@ -465,7 +465,7 @@ def test_the_command_runs_on_the_gpu(tmp_path: Path, host: str) -> None:
         )
 
     done = run("0", "libcuda.so")
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), X * 2)
     for gpu, driver, reason in (
         ("9", "libcuda.so", "no GPU .*9"),

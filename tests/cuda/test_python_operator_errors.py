@@ -351,3 +351,5 @@ def test_the_doctor_tries_it_on_the_gpu(stand_in: Any, write_module: Write, tmp_
         )
         assert done.returncode == status, done.stdout + done.stderr
         assert ("it runs on GPUs alone" in done.stdout) == (status == 1)
+    assert "\n  -> in Python providers=['OpgraftCUDA', 'CPUExecutionProvider']" in done.stdout
+    assert "; it was not tried here: " in done.stdout
