@@ -76,11 +76,15 @@ class FakeGpu:
         self._driver = ctypes.CDLL(str(driver))
         self._driver.fake_alias.restype = self._driver.fake_stream.restype = ctypes.c_void_p
         self._driver.fake_used.restype = ctypes.c_size_t
+        self._driver.fake_is_pinned.restype = ctypes.c_bool
         self._driver.fake_count.restype = ctypes.c_long
 
     def used(self) -> int:
         """Bytes of memory that are somebody's, when all streams are done."""
         return int(self._driver.fake_used())
+
+    def is_pinned(self, address: int) -> bool:
+        return bool(self._driver.fake_is_pinned(ctypes.c_void_p(address)))
 
     def counts(self) -> dict[str, int]:
         names = ["to_device", "to_host", "on_device", "waits", "launches"]

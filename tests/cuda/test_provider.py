@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import re
@@ -21,6 +22,7 @@ import pytest
 from fake_gpu import PROVIDERS, FakeGpu, build_driver, build_operators, needs_plugins, on_gpu
 
 import opgraft
+from conftest import VERSION
 
 pytestmark = needs_plugins
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -33,6 +35,12 @@ def model(
         f'<ir_version: 9, opset_import: ["": 18, "test.cuda": 1]> g ({inputs}) => ({output}) '
         f"{{ {body} }}"
     )
+
+
+def as_array(address: int, shape: tuple[int, ...]) -> np.ndarray:
+    """The floats that lie in memory of the host."""
+    memory = (ctypes.c_float * int(np.prod(shape))).from_address(address)
+    return np.frombuffer(memory, np.float32).reshape(shape)
 
 
 def session(body: str, *arguments: Any, **named: Any) -> opgraft.InferenceSession:
@@ -179,6 +187,32 @@ def test_bound_tensors_are_not_copied(fake_gpu: FakeGpu) -> None:
     after = fake_gpu.counts()
     np.testing.assert_array_equal(fake_gpu.read(y.data_ptr(), 6), X.ravel() * 2)
     assert [after[k] - before[k] for k in ("to_device", "to_host", "on_device")] == [0, 0, 0]
+
+
+@pytest.mark.skipif(VERSION < (1, 28), reason="this ONNX Runtime's Python allots no such memory")
+def test_pinned_memory_of_the_provider(fake_gpu: FakeGpu) -> None:
+    one = session("y = test.cuda.Twice(x)")
+    (gpu, *_) = [
+        device for device in onnxruntime.get_ep_devices() if device.ep_name == PROVIDERS[0]
+    ]
+    pinned = gpu.memory_info(onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    values = [
+        onnxruntime.OrtValue.ortvalue_from_shape_and_type(X.shape, X.dtype, memory_info=pinned)
+        for _ in range(2)
+    ]
+    addresses = [value.data_ptr() for value in values]
+    x, y = (as_array(address, X.shape) for address in addresses)
+    binding = one.io_binding()
+    binding.bind_ortvalue_input("x", values[0])
+    binding.bind_ortvalue_output("y", values[1])
+    for i in range(3):
+        x[...] = X + i
+        one.run_with_iobinding(binding)
+        np.testing.assert_array_equal(y, (X + i) * 2)
+    assert all(map(fake_gpu.is_pinned, addresses))
+    del values, binding
+    gc.collect()
+    assert not any(map(fake_gpu.is_pinned, addresses))
 
 
 def test_an_output_stays_on_the_gpu_and_outlives_its_session(fake_gpu: FakeGpu) -> None:
