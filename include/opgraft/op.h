@@ -17,7 +17,6 @@
 // `opgraft build scale.cc` makes libscale.so of it, which ONNX Runtime 1.19 and newer load.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -35,6 +34,7 @@
 #include "opgraft/device_tensor.h"
 #include "opgraft/element.h"
 #include "opgraft/kernel.h"
+#include "opgraft/kernel_choice.h"
 #include "opgraft/shape.h"
 #include "opgraft/status.h"
 #include "opgraft/tensor.h"
@@ -218,7 +218,15 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
       });
     }
     if constexpr ((std::is_same_v<typename Kernels::Device, internal::ForCuda> || ...)) {
-      CheckCuda<All>(std::index_sequence_for<Kernels...>());
+      static_assert(
+          Choice<All>::template IsEachFound<internal::ForCuda>(),
+          "a kernel for CUDA takes none of the types, or its arguments do not fit: expected the "
+          "inputs as opgraft::DeviceTensor<const E> (as opgraft::Tensor<const E> where they are "
+          "declared opgraft::OnHost; optional ones in std::optional, variadic ones as "
+          "opgraft::DeviceTensors<const E>), the outputs as opgraft::DeviceTensor<E> or "
+          "opgraft::DeviceOutput<E>, then the attributes, each by value and in the order "
+          "declared; an opgraft::Context& may come first. Strings are not on a GPU: an input of "
+          "them is declared opgraft::OnHost, and there is no output of them");
       ForEachCombination(All(), internal::Combination<>(), [&](auto combination) {
         this->template Bind<internal::ForCuda, All>(combination);
       });
@@ -305,70 +313,15 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
         std::tuple_cat(std::move(kernels_), std::make_tuple(Given{std::move(kernel)})));
   }
 
-  template <class Device, class C>
-  using BindingFor = internal::Binding<Device, internal::List<Ins...>, internal::List<Outs...>,
-                                       internal::List<Attrs...>, C>;
-  template <class Given, class Variables, class C>
-  using BoundFor =
-      typename internal::KernelFor<typename Given::Kind, Variables,
-                                   C>::template Type<BindingFor<typename Given::Device, C>>;
-
-  /// Whether a kernel that is given takes this combination of types.
-  template <class Given, class Variables, class C>
-  static constexpr bool Takes() {
-    if constexpr (BindingFor<typename Given::Device, C>::kIsPossible) {
-      return BoundFor<Given, Variables, C>::kStyle.fits;
-    } else {
-      return false;
-    }
-  }
-
-  /// The first kernel for the device, from `kIndex` on, that takes this combination of types; the
-  /// number of kernels where none does. Those behind it are not even tried.
-  template <std::size_t kIndex, class Device, class Variables, class C>
-  static constexpr std::size_t FindKernel() {
-    if constexpr (kIndex < sizeof...(Kernels)) {
-      using Given = std::tuple_element_t<kIndex, std::tuple<Kernels...>>;
-      if constexpr (std::is_same_v<typename Given::Device, Device>) {
-        if constexpr (Takes<Given, Variables, C>()) {
-          return kIndex;
-        } else {
-          return FindKernel<kIndex + 1, Device, Variables, C>();
-        }
-      } else {
-        return FindKernel<kIndex + 1, Device, Variables, C>();
-      }
-    } else {
-      return kIndex;
-    }
-  }
-
-  /// One for CUDA need not take all types, but without any it would be forgotten.
-  template <class Variables, std::size_t... kIndex>
-  static constexpr void CheckCuda(std::index_sequence<kIndex...>) {
-    constexpr auto kIsFound = [] {
-      std::array<bool, sizeof...(Kernels) + 1> is_found = {};
-      ForEachCombination(Variables(), internal::Combination<>(), [&](auto combination) {
-        is_found[FindKernel<0, internal::ForCuda, Variables, decltype(combination)>()] = true;
-      });
-      return is_found;
-    }();
-    static_assert(
-        ((kIsFound[kIndex] || std::is_same_v<typename Kernels::Device, internal::ForCpu>) && ...),
-        "a kernel for CUDA takes none of the types, or its arguments do not fit: expected the "
-        "inputs as opgraft::DeviceTensor<const E> (as opgraft::Tensor<const E> where they are "
-        "declared opgraft::OnHost; optional ones in std::optional, variadic ones as "
-        "opgraft::DeviceTensors<const E>), the outputs as opgraft::DeviceTensor<E> or "
-        "opgraft::DeviceOutput<E>, then the attributes, each by value and in the order declared; "
-        "an opgraft::Context& may come first. Strings are not on a GPU: an input of them is "
-        "declared opgraft::OnHost, and there is no output of them");
-  }
+  template <class Variables>
+  using Choice = internal::KernelChoice<internal::List<Ins...>, internal::List<Outs...>,
+                                        internal::List<Attrs...>, Variables, Kernels...>;
 
   /// Binds the first kernel for the device that takes this combination of types.
   template <class Device, class Variables, class... Binds>
   void Bind(internal::Combination<Binds...>) {
     using C = internal::Combination<Binds...>;
-    constexpr std::size_t kIndex = FindKernel<0, Device, Variables, C>();
+    constexpr std::size_t kIndex = Choice<Variables>::template Find<Device, C>();
     if constexpr (kIndex == sizeof...(Kernels) && std::is_same_v<Device, internal::ForCuda>) {
       return;  // what is left runs on the CPU
     } else if constexpr (kIndex == sizeof...(Kernels)) {
@@ -382,7 +335,7 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
                     "opgraft::Tensor<E> y), or auto. The method Compute of a class is const");
     } else {
       using Given = std::tuple_element_t<kIndex, std::tuple<Kernels...>>;
-      using Bound = BoundFor<Given, Variables, C>;
+      using Bound = typename Choice<Variables>::template Bound<Given, C>;
       static_assert(kHasRule || !Bound::kStyle.is_ready,
                     "the kernel takes ready-made outputs, so that the operator needs a shape "
                     "rule: .Shape(...). Or let the kernel allocate: []<class E>("
