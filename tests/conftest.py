@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
 from itertools import count
 from pathlib import Path
@@ -83,11 +84,9 @@ def _no_allowance_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPGRAFT_ALLOW", raising=False)
 
 
-@pytest.fixture
-def module_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder on Python's path; what was imported from it is forgotten afterwards."""
-    folder = tmp_path / "modules"
-    folder.mkdir()
+@contextmanager
+def importable(folder: Path) -> Iterator[Path]:
+    """The folder is on Python's path; what was imported from it is forgotten afterwards."""
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
     yield folder
@@ -96,6 +95,21 @@ def module_folder(tmp_path: Path) -> Iterator[Path]:
         file = getattr(sys.modules[name], "__file__", None) or ""
         if file.startswith(str(folder)):
             del sys.modules[name]
+
+
+@pytest.fixture
+def module_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder for modules of the test's own, on Python's path."""
+    (tmp_path / "modules").mkdir()
+    with importable(tmp_path / "modules") as folder:
+        yield folder
+
+
+@pytest.fixture
+def pyop_example() -> Iterator[Path]:
+    """The folder of the example, with its modules demo and mymodule, on Python's path."""
+    with importable(Path(__file__).resolve().parents[1] / "examples" / "pyop") as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -19,8 +19,6 @@ from opgraft import _declare, _library, _prepare, _session, _shapes, testing
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")]
 
-sys.path.append(str(REPOSITORY / "examples" / "pyop"))
-
 
 def test_the_first_example_of_the_readme(tmp_path: Path) -> None:
     code = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)[0]
@@ -44,7 +42,9 @@ def test_the_guide_to_declaring(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", [_declare, _library, _prepare, _session, _shapes, testing])
-def test_docstrings(module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docstrings(
+    module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pyop_example: Path
+) -> None:
     from demo import make_model
 
     monkeypatch.chdir(tmp_path)

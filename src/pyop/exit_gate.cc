@@ -19,8 +19,10 @@ constexpr milliseconds kGrace{1000};
 /// How long it then waits for those that are in the runtime itself, which cannot be parked.
 constexpr milliseconds kLongest{10000};
 
-/// Threads of a program that begin no operator for so long are not about to.
+/// Threads of a program that begin no operator for so long are not about to. Where some are in
+/// operators there may be others, which a busy machine lets run but now and then.
 constexpr milliseconds kQuiet{20};
+constexpr milliseconds kQuietOfBusy{250};
 
 std::atomic<int> runs = 0;
 std::atomic<int> operator_calls = 0;
@@ -123,7 +125,7 @@ void CloseGateOfOperators() {
   int seen = 0;
   do {
     seen = operator_calls;
-    std::this_thread::sleep_for(kQuiet);
+    std::this_thread::sleep_for(seen == 0 ? kQuiet : kQuietOfBusy);
   } while (operator_calls != seen);
 }
 

@@ -32,7 +32,6 @@ from conftest import (
 from opgraft._library import runner_path, runtime_library
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DEMO = REPOSITORY / "examples" / "pyop"
 
 
 def run_cpp(
@@ -474,16 +473,15 @@ def build(target: str, *arguments: str, cwd: Path) -> None:
     subprocess.run([target, *arguments], cwd=cwd, check=True, capture_output=True)
 
 
-def test_the_example(tmp_path: Path) -> None:
+def test_the_example(tmp_path: Path, pyop_example: Path) -> None:
     """examples/cpp_host, built by CMake against the package that is installed."""
-    sys.path.append(str(DEMO))
     from demo import make_model
 
     source = str(REPOSITORY / "examples" / "cpp_host")
     build("cmake", "-S", source, "-B", ".", f"-Dopgraft_DIR={opgraft.cmake_dir()}", cwd=tmp_path)
     build("cmake", "--build", ".", cwd=tmp_path)
     onnx.save(make_model(), tmp_path / "model.onnx")
-    environment = dict(os.environ, OPGRAFT_PYTHON=HOST_PYTHON, PYTHONPATH=str(DEMO))
+    environment = dict(os.environ, OPGRAFT_PYTHON=HOST_PYTHON, PYTHONPATH=str(pyop_example))
     done = subprocess.run(
         [tmp_path / "cpp_host", runtime_library(), "model.onnx", "mymodule"],
         cwd=tmp_path,

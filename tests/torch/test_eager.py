@@ -95,10 +95,11 @@ def test_lists_of_inputs_and_outputs() -> None:
 def test_a_class_has_one_object_for_each_set_of_attributes() -> None:
     Count.made = 0
     count = python_operators.Count
-    assert [count(floats(1)).item() for _ in range(3)] == [1, 2, 3]
-    assert [count(floats(1), start=10).item(), count(floats(1)).item()] == [11, 4]
-    assert count(floats(1).double()).item() == 5 and Count.made == 2
-    assert count(floats(1).requires_grad_()).item() == 6 and Count.made == 2
+    # Objects stay: these starts are no other test's.
+    assert [count(floats(1), start=20).item() for _ in range(3)] == [21, 22, 23]
+    assert [count(floats(1), start=s).item() for s in (30, 20)] == [31, 24]
+    assert count(floats(1).double(), start=20).item() == 25 and Count.made == 2
+    assert count(floats(1).requires_grad_(), start=20).item() == 26 and Count.made == 2
 
 
 def test_nothing_is_copied() -> None:
