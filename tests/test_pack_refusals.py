@@ -128,6 +128,11 @@ WRONG = {
         f"{DECLARED}{RULE}.Cuda([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}});",
         "the inputs as opgraft::DeviceTensor<const E> (as opgraft::Tensor<const E> where they are",
     ),
+    "a type without a kernel, on GPUs alone": (
+        f"{DECLARED}{RULE}"
+        ".Cuda([](opgraft::DeviceTensor<const float>, opgraft::DeviceTensor<float>) {});",
+        "no kernel for CUDA takes some of the types, and there is none for the CPU",
+    ),
     "a second kernel for CUDA that takes none of the types": (
         f"{DECLARED}{RULE}.Cpu([](auto, auto) {{}}).Cuda([](auto, auto) {{}})"
         ".Cuda([](opgraft::DeviceTensor<const bool>, opgraft::DeviceTensor<bool>) {});",
@@ -223,7 +228,8 @@ def test_the_right_ones_compile(compiler: Compiler) -> None:
 def test_right_kernels_for_cuda_compile(compiler: Compiler) -> None:
     for kernels in (
         ".Cuda([](auto x, auto y) { (void)x.data(); (void)y.data(); })",
-        ".Cuda([](opgraft::DeviceTensor<const float>, opgraft::DeviceTensor<float>) {})",
+        ".Cpu([](auto, auto) {}).Cuda([](opgraft::DeviceTensor<const float>, "
+        "opgraft::DeviceTensor<float>) {})",
         ".Cpu([](auto, auto) {}).Cuda([]<class E>(opgraft::Context& context, "
         "opgraft::DeviceTensor<const E>, opgraft::DeviceOutput<E> y) {"
         "  CUstream_st* stream = context.stream(); (void)stream;"

@@ -212,7 +212,7 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     using All = typename internal::VariablesOf<Inputs, internal::List<Outs...>>::Type;
     static_assert(std::is_same_v<Inputs, All>,
                   "the type of an output is one that an input has too, or a single one");
-    if constexpr ((std::is_same_v<typename Kernels::Device, internal::ForCpu> || ...)) {
+    if constexpr (kRunsOnCpu) {
       ForEachCombination(All(), internal::Combination<>(), [&](auto combination) {
         this->template Bind<internal::ForCpu, All>(combination);
       });
@@ -313,6 +313,8 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
         std::tuple_cat(std::move(kernels_), std::make_tuple(Given{std::move(kernel)})));
   }
 
+  static constexpr bool kRunsOnCpu =
+      (std::is_same_v<typename Kernels::Device, internal::ForCpu> || ...);
   template <class Variables>
   using Choice = internal::KernelChoice<internal::List<Ins...>, internal::List<Outs...>,
                                         internal::List<Attrs...>, Variables, Kernels...>;
@@ -323,6 +325,9 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     using C = internal::Combination<Binds...>;
     constexpr std::size_t kIndex = Choice<Variables>::template Find<Device, C>();
     if constexpr (kIndex == sizeof...(Kernels) && std::is_same_v<Device, internal::ForCuda>) {
+      static_assert(kRunsOnCpu,
+                    "no kernel for CUDA takes some of the types, and there is none for the CPU: "
+                    "declare fewer types, or give a kernel by .Cpu(...) too");
       return;  // what is left runs on the CPU
     } else if constexpr (kIndex == sizeof...(Kernels)) {
       static_assert(internal::kNoKernelFor<Binds...>,

@@ -66,8 +66,8 @@ OPGRAFT_OP("test::Repeat")
     });
 
 OPGRAFT_OP("test::OnGpu")
-    .Input<T>("x")
-    .Output<T>("y")
+    .Input<float>("x")
+    .Output<float>("y")
     .Shape(SameAs("x"))
     .Cuda([](DeviceTensor<const float>, DeviceTensor<float>) {});
 
@@ -143,7 +143,7 @@ TEST_F(MemoryHostTest, KernelsForCudaAreNotRunHere) {
             "on the CPU. It runs in a session with providers=[\"OpgraftCUDA\", "
             "\"CPUExecutionProvider\"], or give it a kernel with .Cpu(...)");
   status = Run("test::OnGpu", {wide_});
-  EXPECT_EQ(status.message(), "test::OnGpu: it has no kernel for these types");
+  EXPECT_EQ(status.message(), "test::OnGpu: input 0, 'x', is float64, expected float32");
 }
 
 TEST_F(MemoryHostTest, AKernelThatIsMadeOnceAndRunOften) {
