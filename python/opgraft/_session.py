@@ -26,7 +26,7 @@ from opgraft._modules import import_all, names
 from opgraft._packs import load_preferred
 from opgraft._prepare import Model, prepare_to_open
 from opgraft._pyop import may_be_swapped
-from opgraft._tensors import Exchange
+from opgraft._tensors import Exchange, has_torch_tensors, to_numpy, to_torch
 
 if TYPE_CHECKING:
     from opgraft._cuda_run import Arrays
@@ -197,7 +197,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         self._folder = prepared.folder if prepared.path is None and has_data else None
         self._shares_options = sess_options is not None
         chosen = Chosen(providers, provider_options, options)
-        with self._external_data(options):
+        with self._external_data(options), chosen.explaining():
             _call(
                 super().__init__,
                 prepared.bytes if prepared.path is None else prepared.path,
@@ -256,6 +256,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         self, output_names: Any, input_feed: Any, run_options: Any = None, *, stream: Any = None
     ) -> Any:
         # As _call and super(), without their cost.
+        library = None  # of arrays on the GPU
         try:
             _enter_run()
             if self._arrays is not None:
@@ -271,12 +272,17 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                 return self._exchange.run(self, output_names, input_feed, run_options)
             return _run(self, output_names, input_feed, run_options)
         except Exception as error:
-            translated = translate(error)
-            if translated is None:
-                raise
-            raise translated from translated.__cause__
+            if library is not None or not has_torch_tensors(input_feed):
+                translated = translate(error)
+                if translated is None:
+                    raise
+                raise translated from translated.__cause__
         finally:
             _leave_run()
+        # onnxruntime takes no tensors of torch, so that nothing was run.
+        arrays = {name: to_numpy(name, value) for name, value in input_feed.items()}
+        outputs = self.run(output_names, arrays, run_options, stream=stream)
+        return [to_torch(value) for value in outputs]
 
     def run_with_iobinding(
         self, iobinding: Any, run_options: Any = None, *, stream: Any = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,48 @@ def native(value: Any) -> Any:
         if value.dtype.kind == "T":  # NumPy's StringDType
             return value.astype(object)
     return value
+
+
+def has_torch_tensors(feed: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return (
+        torch is not None
+        and isinstance(feed, Mapping)
+        and any(isinstance(value, torch.Tensor) for value in feed.values())
+    )
+
+
+def to_numpy(name: str, value: Any) -> Any:
+    """A tensor of torch's on the CPU as an array over its memory; what is none as it is."""
+    torch = sys.modules["torch"]
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.device.type != "cpu":
+        raise Error(
+            f"input '{name}' is on the device {value.device}, which this session does not have. To "
+            "mend it: value.cpu(), or a session with providers=['OpgraftCUDA', "
+            "'CPUExecutionProvider']"
+        )
+    value = value.detach().resolve_conj().resolve_neg()
+    if value.dtype is torch.bfloat16:
+        return value.view(torch.int16).numpy().view(find_dtype("bfloat16"))
+    try:
+        return value.numpy()
+    except (TypeError, RuntimeError) as error:
+        raise Error(f"input '{name}', a tensor of torch's, cannot be an array: {error}") from error
+
+
+def to_torch(value: Any) -> Any:
+    """An output beside inputs of torch's; what torch has no tensors for as it is."""
+    torch = sys.modules["torch"]
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.name == "bfloat16":
+        return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
+    try:
+        return torch.from_numpy(value)
+    except TypeError:
+        return value
 
 
 def _type_name(argument: Any) -> str:
