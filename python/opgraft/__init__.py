@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from opgraft._errors import Error, ModelError, PolicyError, PyOpError, UnavailableError
 from opgraft._library import cmake_dir, get_include, library_path, runtime_library
+from opgraft._needed import NotInstalledError
 from opgraft._prepare import PreparedModel, PythonOperator, prepare
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
     "Error",
     "InferenceSession",
     "ModelError",
+    "NotInstalledError",
     "Pack",
     "PolicyError",
     "PreparedModel",

@@ -75,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--gpu",
         metavar="NUMBER",
+        type=_gpu_number,
         help="run on this GPU, from 0 on, what has a kernel for GPUs",
     )
     run.add_argument(
@@ -193,6 +194,12 @@ def _add_test(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     )
     _build.add_settings(parser)
     parser.set_defaults(command=_run_tests.test)
+
+
+def _gpu_number(text: str) -> str:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number from 0 on, not '{text}'")
+    return text
 
 
 def _add_modules(parser: argparse.ArgumentParser, allow: str) -> None:

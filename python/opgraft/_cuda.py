@@ -7,12 +7,13 @@ import functools
 import re
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import onnxruntime
 
-from opgraft._errors import Error
+from opgraft._errors import Error, UnavailableError
 from opgraft._library import cuda_library_path
 
 PROVIDER = "OpgraftCUDA"
@@ -38,17 +39,20 @@ class Chosen:
         self.providers = providers
         self.provider_options = provider_options
         self.gpu: int | None = None
+        self._problem = ""
         wanted = [_name(one) for one in providers or ()]
         if PROVIDER not in wanted:
             return
         place = wanted.index(PROVIDER)
         given = _options(providers or (), provider_options, place)
+        _check_names(given)
         problem = find_problem()
         if problem:
             warnings.warn(
-                f"{PROVIDER} is not to be had: {problem}. The session runs on the CPU",
+                f"{PROVIDER} is not to be had: {problem}. What has a kernel for the CPU runs there",
                 stacklevel=3,
             )
+            self._problem = problem
             self._leave_out(place)
             return
         self.gpu = _gpu(given)
@@ -66,6 +70,20 @@ class Chosen:
                     "To mend it: pip install 'onnxruntime>=1.26', or leave the others out"
                 )
             self.providers = self.provider_options = None
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """The error of an operator that needs the GPU says why there was none to be had."""
+        try:
+            yield
+        except UnavailableError as error:
+            if self._problem and needs_gpu(error):
+                what, _, _ = str(error).partition(", and this session has none. To mend it: ")
+                error.args = (
+                    f"{what}, and {PROVIDER} is not to be had: {self._problem}. To mend it: run "
+                    "the model where CUDA sees a GPU",
+                )
+            raise
 
     def _leave_out(self, place: int) -> None:
         left = list(self.providers or ())
@@ -93,6 +111,11 @@ def device(gpu: int) -> Any:
     return onnxruntime.OrtDevice.make("gpu", gpu, _VENDOR)
 
 
+def needs_gpu(error: Exception) -> bool:
+    """Whether an operator could not be made since the session has no GPU."""
+    return isinstance(error, UnavailableError) and "it runs on GPUs alone" in str(error)
+
+
 def _name(provider: Any) -> str:
     return str(provider[0] if isinstance(provider, (tuple, list)) else provider)
 
@@ -107,10 +130,13 @@ def _options(
     return given
 
 
-def _gpu(given: dict[str, Any]) -> int:
+def _check_names(given: dict[str, Any]) -> None:
     unknown = sorted(given.keys() - {"device_id"})
     if unknown:
         raise Error(f"{PROVIDER} has no option '{unknown[0]}'; it has 'device_id'")
+
+
+def _gpu(given: dict[str, Any]) -> int:
     asked = str(given.get("device_id", 0))
     gpus = [one.ep_metadata["cuda_device_id"] for one in _devices()]
     if asked not in gpus:

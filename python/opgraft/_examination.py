@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -337,8 +338,8 @@ def _try(request: Request) -> tuple[str, str] | None:
     """
     import onnxruntime
 
-    from opgraft._cuda import PROVIDER, find_problem
-    from opgraft._errors import UnavailableError
+    from opgraft._cuda import PROVIDER, needs_gpu
+    from opgraft._errors import Error
     from opgraft._session import InferenceSession
 
     def make(providers: list[str] | None = None) -> None:
@@ -353,12 +354,12 @@ def _try(request: Request) -> tuple[str, str] | None:
     try:
         try:
             make()
-        except UnavailableError as error:
-            if "it runs on GPUs alone" not in str(error):
+        except Error as error:
+            if not needs_gpu(error):
                 raise
-            if problem := find_problem():
-                raise UnavailableError(f"{error}; it was not tried here: {problem}") from None
-            make([PROVIDER, "CPUExecutionProvider"])
+            with warnings.catch_warnings():  # what it warns of, its error says
+                warnings.simplefilter("ignore")
+                make([PROVIDER, "CPUExecutionProvider"])
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -1,8 +1,6 @@
 // Our provider gives stream and memory itself; the runtime's are asked for by its C functions.
 #include "ort/device.h"
 
-#include <string>
-
 #include "ort/calls.h"
 
 namespace opgraft::ort {
@@ -13,6 +11,16 @@ constexpr ApiCall<193, const OrtKernelContext*, void**> KernelContext_GetGPUComp
 constexpr ApiCall<278, const OrtKernelInfo*, int, OrtAllocator**> KernelInfoGetAllocator{};
 
 }  // namespace
+
+Status NeedsGpu(const Runtime& runtime, const std::string& what) {
+  const char* const newer =
+      runtime.version < kOldestCudaRuntime ? "install ONNX Runtime 1.24 or newer, then " : "";
+  return Status::Unavailable(
+      what + ", and this session has none. To mend it: " + newer +
+      "opgraft.InferenceSession(..., providers=['OpgraftCUDA', 'CPUExecutionProvider']), in this "
+      "order; in C++ opgraft::UseCuda, whose status says why where there is no GPU; for opgraft "
+      "run, --gpu 0");
+}
 
 Status Device::Find(const Runtime& runtime, const OrtKernelInfo* info,
                     std::unique_ptr<Device>* device) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
@@ -13,6 +14,10 @@ namespace opgraft::ort {
 
 /// The provider of ONNX Runtime's own CUDA build.
 inline constexpr char kRuntimeCudaProvider[] = "CUDAExecutionProvider";
+
+/// The error of an operator that needs a GPU where the session has none; `what` says who it is and
+/// that it needs one.
+Status NeedsGpu(const Runtime& runtime, const std::string& what);
 
 /// Thread-safe.
 class Device {

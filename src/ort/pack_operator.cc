@@ -217,10 +217,7 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
     }
   }
   if (IsForGpu() && provider_ == nullptr) {
-    return Status::Unavailable(kernel->who +
-                               ": it runs on GPUs alone, for these types, and this session has "
-                               "none. To mend it: in Python providers=['OpgraftCUDA', "
-                               "'CPUExecutionProvider'], in C++ opgraft::UseCuda");
+    return NeedsGpu(runtime_, kernel->who + ": it runs on GPUs alone, for these types");
   }
   if (provider_ != nullptr) {
     Status status = Device::Find(runtime_, info, &kernel->device);

@@ -10,6 +10,7 @@
 #include "ort/attributes.h"
 #include "ort/calls.h"
 #include "ort/cuda_services.h"
+#include "ort/device.h"
 #include "ort/pyop_spec.h"
 #include "ort/tensors.h"
 #include "pyop/interpreter.h"
@@ -108,12 +109,7 @@ Status FindGpu(const Runtime& runtime, const OrtKernelInfo* info, const pyop::Sp
     *gpu = std::make_unique<ProviderGpu>(provider);
     return Status();
   }
-  return Status::Unavailable(
-      spec.Who() +
-      ": it runs on GPUs alone, and this session would run it on the CPU. To mend it: " +
-      (runtime.version < kOldestCudaRuntime ? "install ONNX Runtime 1.24 or newer, then " : "") +
-      "in Python providers=['OpgraftCUDA', 'CPUExecutionProvider'], in this order, in C++ "
-      "opgraft::UseCuda");
+  return NeedsGpu(runtime, spec.Who() + ": it runs on GPUs alone");
 }
 
 /// The tensors of one run. What it needs to know of them fits into itself, but for odd cases.

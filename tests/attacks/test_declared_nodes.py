@@ -97,7 +97,7 @@ def test_by_hand() -> None:
         ({"op_type": "PyOpCudaLike1"}, "its attribute 'format' does not go with"),
         (
             {"op_type": "PyOpCudaLike1", "format": 3},
-            "it runs on GPUs alone, and this session would",
+            "it runs on GPUs alone, and this session has none",
         ),
     ],
 )

@@ -443,7 +443,17 @@ def test_without_a_gpu_the_session_says_so_and_runs_on_the_cpu(
     assert done.stdout == f"{(X * 2 + 1).sum()}\n"
     assert "OpgraftCUDA is not to be had" in done.stderr
     assert reason in done.stderr
-    assert "The session runs on the CPU" in done.stderr
+    assert "What has a kernel for the CPU runs there" in done.stderr
+
+
+def test_an_operator_for_gpus_alone_says_why_there_is_none() -> None:
+    code = "MODEL.graph.node[0].op_type = 'Copy'; session()"
+    done = in_process(code, FAKE_CUDA_GPUS="0")
+    assert re.search(
+        r"UnavailableError: node '.*', operator test.cuda::Copy: it runs on GPUs alone, for these "
+        r"types, and OpgraftCUDA is not to be had: CUDA sees no GPU",
+        done.stderr,
+    )
 
 
 def test_an_operator_for_gpus_alone_says_so_without_one(fake_gpu: FakeGpu) -> None:
@@ -503,8 +513,9 @@ def test_the_command_runs_on_the_gpu(tmp_path: Path, host: str) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), X * 2)
     for gpu, driver, reason in (
         ("9", "libcuda.so", "no GPU .*9"),
+        ("first", "libcuda.so", "expected a number from 0 on, not 'first'"),
         ("0", "libother.so", "OpgraftCUDA is not to be had: there is no driver"),
     ):
         refused = run(gpu, driver)
-        assert refused.returncode == 1
+        assert refused.returncode == (2 if gpu == "first" else 1)
         assert re.search(reason, refused.stderr)
