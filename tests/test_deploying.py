@@ -85,7 +85,9 @@ def test_a_stream_that_is_named(fake_gpu: FakeGpu, folder: Path) -> None:
         if "opgraft.cuda.stream" in block
     )
     # And one more that the test gives, in place of the one before.
-    given = '  if (count > 1) Check(ort::AddRunConfigEntry(api, run_options, "opgraft.cuda.stream", '
+    given = (
+        '  if (count > 1) Check(ort::AddRunConfigEntry(api, run_options, "opgraft.cuda.stream", '
+    )
     lines = lines.replace("  Check(ort::Run(", f"{given} arguments[1]));\n  Check(ort::Run(")
     program = (folder / "service.cc").read_text()
     program = re.sub(r"  Check\(ort::Run\(.*\n", lambda _: lines, program)
