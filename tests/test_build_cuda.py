@@ -297,6 +297,16 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     return workshop
 
 
+@pytest.mark.skipif(
+    Path("/usr/include/cuda_runtime.h").exists(), reason="every compiler finds CUDA's headers here"
+)
+def test_the_header_for_cuda_in_a_source_that_is_not(tmp_path: Path) -> None:
+    write(tmp_path / "twice.cc", "#include <opgraft/op.h>\n#include <opgraft/cuda.h>\n")
+    done = command("build", "twice.cc", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "opgraft/cuda.h is for sources of CUDA: include it in a .cu file" in done.stderr
+
+
 def test_the_options_of_nvcc(
     workshop: Workshop, toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,7 +366,8 @@ def test_without_nvcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     said = refusal()
     assert said.startswith("a.cu, b.cu needs nvcc, which is neither on the path nor at ")
-    assert "install the CUDA toolkit" in said
+    assert "install the toolkit of CUDA 12 or newer" in said
+    assert "apt-get" not in said  # whose CUDA is older in many a distribution
     assert "leave the .cu out" in said
     assert "'nv', which --cuda-compiler names, for a.cu, b.cu" in refusal("nv")
     monkeypatch.setenv("CUDACXX", "nvcc-99")

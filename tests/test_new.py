@@ -12,7 +12,7 @@ import pytest
 from opgraft import _command, _run_tests
 from opgraft._compiler import Compiler
 from opgraft._new import snake_case
-from packs import command, needs_gtest, run_plainly
+from packs import command, needs_gtest, needs_nvcc, run_plainly
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,27 @@ def test_what_is_in_the_folder_for_cuda(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     library = tmp_path / "times_factor" / "libtimes_factor.so"
     assert run_plainly(library, "TimesFactor", domain="my.domain") == [2, 4]
+
+
+@needs_nvcc
+def test_half_floats_are_a_line_each(tmp_path: Path) -> None:
+    """In the list of types, and at the end of the kernel's file, as both places say."""
+    assert command("new", "my.domain::TimesFactor", "--cuda", cwd=tmp_path).returncode == 0
+    folder = tmp_path / "times_factor"
+    source = folder / "times_factor.cc"
+    kernel = folder / "times_factor_cuda.cu"
+    types = ["opgraft::Float16", "opgraft::BFloat16"]
+    source.write_text(source.read_text().replace("double)", f"double, {', '.join(types)})"))
+    assert "needs a line at the end of times_factor_cuda.cu" in source.read_text()
+    last = kernel.read_text().splitlines()[-1]
+    kernel.write_text(kernel.read_text() + "\n".join(last.replace("double", t) for t in types))
+    options = ["--flag=-Wextra", "--flag=-Werror", "--cuda-flag=-Werror=all-warnings"]
+    done = command("build", "--cuda-arch", "90", *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    library = folder / "libtimes_factor.so"
+    assert run_plainly(library, "TimesFactor", domain="my.domain") == [2, 4]
+    assert b"6__half" in library.read_bytes()  # of the name of the kernel for it
+    assert b"13__nv_bfloat16" in library.read_bytes()
 
 
 def test_another_folder(tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 // CUDA's own types. This header alone needs CUDA's.
 #pragma once
 
+#if !__has_include(<cuda_runtime.h>)
+#error opgraft/cuda.h is for sources of CUDA: include it in a .cu file (name yours so, or move \
+what needs it into one), and have opgraft build take that too, which needs nvcc
+#endif
 #include <cuda_runtime.h>
 
 #include <string>

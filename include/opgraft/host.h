@@ -1,5 +1,5 @@
 // Python operators in a C++ program that uses ONNX Runtime's C API: link libopgraft.so, nothing of
-// Python. `examples/cpp_host` is a whole program.
+// Python. docs/deploying.md has a whole program.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // ONNX Runtime's C functions that Opgraft calls, each by its slot in the OrtApi table.
 //
 // No package carries ONNX Runtime's own header. Its table only ever grows at the end, so a slot and
-// a signature are enough to call every runtime from 1.19 on. May be included beside that header.
+// a signature are enough to call every runtime from 1.19 on. May be included beside that header,
+// before it or after it.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,10 @@ struct OrtStatus;
 struct OrtTensorTypeAndShapeInfo;
 struct OrtTypeInfo;
 struct OrtValue;
+
+/// The one function that a program finds in libonnxruntime.so by its name, by linking to it or by
+/// dlsym; all others are in the table that it leads to.
+extern "C" const OrtApiBase* OrtGetApiBase() noexcept;
 
 namespace opgraft::ort {
 
@@ -96,8 +101,11 @@ inline constexpr ApiCall<130, OrtSessionOptions*, const char*, const char*> AddS
 inline constexpr ApiCall<237, const OrtSessionOptions*, const char*, int*> HasSessionConfigEntry{};
 inline constexpr ApiCall<238, const OrtSessionOptions*, const char*, char*, std::size_t*>
     GetSessionConfigEntry{};
+inline constexpr ApiCall<39, OrtRunOptions**> CreateRunOptions{};
+inline constexpr ApiCall<165, OrtRunOptions*, const char*, const char*> AddRunConfigEntry{};
 inline constexpr ApiRelease<92, OrtEnv> ReleaseEnv{};
 inline constexpr ApiRelease<95, OrtSession> ReleaseSession{};
+inline constexpr ApiRelease<97, OrtRunOptions> ReleaseRunOptions{};
 inline constexpr ApiRelease<100, OrtSessionOptions> ReleaseSessionOptions{};
 
 // Values.

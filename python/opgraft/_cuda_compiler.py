@@ -19,10 +19,7 @@ SUFFIX = ".cu"
 DEFINITION = "-DOPGRAFT_CUDA"
 
 _NEWER = "nvcc 12 or newer is needed"
-_INSTALL = (
-    "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads, or "
-    "apt-get install nvidia-cuda-toolkit)"
-)
+_INSTALL = "install the toolkit of CUDA 12 or newer (https://developer.nvidia.com/cuda-downloads)"
 _USUAL_PLACE = "/usr/local/cuda/bin/nvcc"
 # Options of the C++ compiler that nvcc knows by the same names; it hands the others on.
 _COMMON = ("-D", "-U", "-I", "-isystem", "-include", "-O", "-g", "-std=")

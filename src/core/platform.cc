@@ -44,8 +44,11 @@ Status LoadLibrary(const std::string& path, bool is_global, void** library) {
   *library =
       dlopen(path.c_str(), RTLD_NOW | RTLD_NODELETE | (is_global ? RTLD_GLOBAL : RTLD_LOCAL));
   if (*library != nullptr) return Status();
-  const char* reason = dlerror();
-  return Status::Unavailable("cannot load " + path + ": " + (reason != nullptr ? reason : ""));
+  const char* const error = dlerror();
+  std::string reason = error != nullptr ? error : "";
+  // The system often begins with the path itself, which is not to be read twice.
+  if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
+  return Status::Unavailable("cannot load " + path + ": " + reason);
 }
 
 Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* result) {

@@ -129,6 +129,7 @@ TEST(LoadLibraryTest, AMissingLibraryIsNamed) {
   EXPECT_EQ(status.kind(), ErrorKind::kUnavailable);
   EXPECT_EQ(library, nullptr);
   EXPECT_TRUE(status.message().starts_with("cannot load /no/such/libopgraft.so: "));
+  EXPECT_EQ(status.message().rfind("libopgraft.so"), std::string("cannot load /no/such/").size());
   EXPECT_NE(status.message().find("No such file"), std::string::npos);
 }
 

@@ -36,7 +36,11 @@ Status RegisterLibrary(const OrtApi* api, OrtEnv* environment) {
   const std::string path = (own.parent_path() / "libopgraft_cuda.so").string();
   void* library = nullptr;
   Status status = platform::LoadLibrary(path, /*is_global=*/false, &library);
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    return Status::Unavailable("OpgraftCUDA is not to be had: " + status.message() +
+                               ". It comes with Opgraft and belongs beside libopgraft.so (" +
+                               own.string() + "): deploy both");
+  }
   void* const symbol = platform::FindSymbol(library, "opgraft_cuda_problem");
   if (symbol == nullptr) return Status::Unavailable(path + " is of another version of Opgraft");
   const std::string problem = reinterpret_cast<const char* (*)()>(symbol)();

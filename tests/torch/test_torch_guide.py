@@ -81,3 +81,46 @@ def test_addandround_in_the_readme(tmp_path: Path) -> None:
         [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == expected, done.stderr
+
+
+def test_a_model_with_missing_operators_in_the_readme(tmp_path: Path) -> None:
+    """The block goes on with the imports of the one before."""
+    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)
+    (number,) = (i for i, block in enumerate(blocks) if "program.report" in block)
+    (tmp_path / "example.py").write_text(blocks[number - 1] + blocks[number])
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for operator, became in (
+        ("relu", "ONNX"),
+        ("inverse", "pack: com.microsoft::Inverse"),
+        ("linalg_svdvals", "ATen node"),
+    ):
+        assert re.search(rf"^aten::{operator} +1  {became}", done.stdout, re.M), done.stdout
+
+
+def test_the_program_of_the_guide_to_gpus(tmp_path: Path) -> None:
+    """Which runs without a GPU too."""
+    page = (REPOSITORY / "docs" / "cuda.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", page, re.S)[0]
+    (expected,) = re.findall(r"^print.*# (\[.*\])$", code, re.M)
+    (tmp_path / "example.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == expected, done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="tests/cuda has what runs on a GPU")
+def test_the_readmes_operator_for_gpus_without_one(tmp_path: Path) -> None:
+    """All of it is there but the GPU, and the error says so."""
+    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)
+    (code,) = (block for block in blocks if 'device="cuda"' in block)
+    (tmp_path / "example.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "opgraft.UnavailableError: " in done.stderr
+    assert "my::Scale" in done.stderr
