@@ -28,7 +28,7 @@ test: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@echo "== C++ tests"
 	@ctest --test-dir build --output-on-failure --progress
 	@echo "== Python tests"
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart 0 $(PYTEST_OPTIONS)
+	@$(BIN)/python -m pytest -n 2 --dist loadscope --max-worker-restart 0 $(PYTEST_OPTIONS)
 
 test-matrix: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@$(BIN)/python tests/matrix.py

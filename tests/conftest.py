@@ -79,16 +79,20 @@ _PACKS = Path(__file__).parent / "hosts" / "pack_sources"
 _numbers = count(1)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """`make test` runs two halves, which take about as long, in two processes.
 
     These are the same tests in the same order each time: what passes once does not fail elsewhere
     because of what ran before it.
     """
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            half = "hosts, torch" if item.path.parent.name in ("hosts", "torch") else "others"
-            item.add_marker(pytest.mark.xdist_group(half))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Halves(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "hosts, torch" if nodeid.startswith(("tests/hosts/", "tests/torch/")) else "rest"
+
+    return Halves(config, log)
 
 
 @pytest.fixture(autouse=True)
@@ -266,10 +270,11 @@ def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def no_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_fake_gpu() -> Iterator[None]:
     """The fake driver stays in the process, but is not for the programs that other tests start."""
+    yield
     for name in fake.VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+        os.environ.pop(name, None)
 
 
 @pytest.fixture

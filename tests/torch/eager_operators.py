@@ -218,7 +218,7 @@ OPGRAFT_OP("eager.pack::Unknown").Input<F>("x").Output<F>("y")
 OPGRAFT_OP("eager.pack::Fail").Input<float>("x").Output<float>("y").Shape(opgraft::SameAs("x"))
     .Cpu([](auto, auto) { return opgraft::Status::Model("as told"); });
 
-OPGRAFT_OP("eager.pack::OnGpu").Input<F>("x").Output<F>("y").Shape(opgraft::SameAs("x"))
+OPGRAFT_OP("eager.pack::OnGpu").Input<float>("x").Output<float>("y").Shape(opgraft::SameAs("x"))
     .Cuda([](opgraft::DeviceTensor<const float>, opgraft::DeviceTensor<float>) {});
 
 // The square of each element, in the host's threads, and in which.

@@ -69,10 +69,6 @@ X = torch.ones(2)
             "here is on the CPU",
         ),
         (
-            lambda: pack_operators.OnGpu(X.double()),
-            "eager.pack::OnGpu: it has no kernel for these types",
-        ),
-        (
             lambda: python_operators.Rows(X, outputs=-1),
             "eager.py::Rows: expected 0 or more outputs, not -1",
         ),
