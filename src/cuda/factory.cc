@@ -238,10 +238,13 @@ extern "C" int opgraft_cuda_enter(std::size_t gpu, const char* entry) {
 }
 /// To be called once for each opgraft_cuda_enter that went well, by the same thread.
 extern "C" void opgraft_cuda_leave(std::size_t gpu) {
-  opgraft::cuda::Gpu* found = nullptr;
-  bool is_named = false;
-  if (!opgraft::cuda::Gpu::Find(gpu, &found).ok()) return;
-  static_cast<void>(opgraft::cuda::EndRun(*found, /*must_wait=*/false, &is_named));
+  try {
+    opgraft::cuda::Gpu* found = nullptr;
+    bool is_named = false;
+    if (!opgraft::cuda::Gpu::Find(gpu, &found).ok()) return;
+    static_cast<void>(opgraft::cuda::EndRun(*found, /*must_wait=*/false, &is_named));
+  } catch (...) {  // a stream that is not given back is lost
+  }
 }
 
 /// Why there is no GPU to be used, for a message; "" where there is one. The text is for good.

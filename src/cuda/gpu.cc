@@ -150,6 +150,7 @@ void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) noexcept try {
   owners_[pointer] = {stream, is_recorded, !known.is_kept};
   return pointer;
 } catch (...) {
+  last_problem = Status::Error("no host memory");  // so short that it needs none
   return nullptr;
 }
 

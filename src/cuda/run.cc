@@ -18,11 +18,9 @@ struct Run {
   Context before = nullptr;
 };
 
-/// Never destroyed: values may be given back after a thread's own objects are gone.
-std::vector<Run>& Runs() {
-  thread_local auto* const runs = new std::vector<Run>;
-  return *runs;
-}
+/// Those of this thread; nullptr before its first. Never destroyed: values may be given back after
+/// a thread's own objects are gone.
+thread_local std::vector<Run>* runs = nullptr;
 
 Status ParseStream(std::string_view entry, KnownStream* known) {
   constexpr std::string_view kKept = " kept";
@@ -45,8 +43,8 @@ Status ParseStream(std::string_view entry, KnownStream* known) {
 
 /// The innermost.
 const Run* Find(const Gpu& gpu) {
-  const std::vector<Run>& runs = Runs();
-  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+  if (runs == nullptr) return nullptr;
+  for (auto run = runs->rbegin(); run != runs->rend(); ++run) {
     if (run->gpu == &gpu) return &*run;
   }
   return nullptr;
@@ -70,15 +68,15 @@ Status BeginRun(Gpu& gpu, const char* entry) {
   }
   if (!status.ok()) return status;
   run.before = gpu.Enter();
-  Runs().push_back(run);
+  if (runs == nullptr) runs = new std::vector<Run>;
+  runs->push_back(run);
   return Status();
 }
 
 Status EndRun(Gpu& gpu, bool must_wait, bool* is_named) {
-  std::vector<Run>& runs = Runs();
-  if (runs.empty() || runs.back().gpu != &gpu) return Status();  // it has not begun
-  const Run run = runs.back();
-  runs.pop_back();
+  if (runs == nullptr || runs->empty() || runs->back().gpu != &gpu) return Status();  // not begun
+  const Run run = runs->back();
+  runs->pop_back();
   *is_named = run.is_named;
   Status status;
   if (must_wait && !run.is_named) status = gpu.Synchronize(run.known.stream);
@@ -87,7 +85,7 @@ Status EndRun(Gpu& gpu, bool must_wait, bool* is_named) {
   return status;
 }
 
-const KnownStream* FindRun(const Gpu& gpu) {
+const KnownStream* FindRun(const Gpu& gpu) noexcept {
   const Run* const run = Find(gpu);
   return run != nullptr ? &run->known : nullptr;
 }

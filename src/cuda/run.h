@@ -25,9 +25,9 @@ Status EndRun(Gpu& gpu, bool must_wait, bool* is_named);
 
 /// The stream of this thread's run on this GPU, or that it has entered; nullptr where it is in
 /// none.
-const KnownStream* FindRun(const Gpu& gpu);
+const KnownStream* FindRun(const Gpu& gpu) noexcept;
 
 /// Gives back memory, in a run or not.
-inline void Free(Gpu& gpu, void* memory) { gpu.Free(memory, FindRun(gpu)); }
+inline void Free(Gpu& gpu, void* memory) noexcept { gpu.Free(memory, FindRun(gpu)); }
 
 }  // namespace opgraft::cuda
