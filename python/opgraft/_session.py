@@ -25,8 +25,8 @@ from opgraft._library import installed_libtorch, library_path
 from opgraft._modules import import_all, names
 from opgraft._packs import load_preferred
 from opgraft._prepare import Model, prepare_to_open
-from opgraft._pyop import may_be_swapped
-from opgraft._tensors import Exchange, has_torch_tensors, to_numpy, to_torch
+from opgraft._pyop import is_plain
+from opgraft._tensors import Exchange
 
 if TYPE_CHECKING:
     from opgraft._cuda_run import Arrays
@@ -256,7 +256,6 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         self, output_names: Any, input_feed: Any, run_options: Any = None, *, stream: Any = None
     ) -> Any:
         # As _call and super(), without their cost.
-        library = None  # of arrays on the GPU
         try:
             _enter_run()
             if self._arrays is not None:
@@ -268,21 +267,16 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             if stream is not None:
                 with self._on_stream(stream):
                     return self._exchange.run(self, output_names, input_feed, run_options)
-            if self._needs_help or may_be_swapped(input_feed):
+            if self._needs_help or not is_plain(input_feed):
                 return self._exchange.run(self, output_names, input_feed, run_options)
             return _run(self, output_names, input_feed, run_options)
         except Exception as error:
-            if library is not None or not has_torch_tensors(input_feed):
-                translated = translate(error)
-                if translated is None:
-                    raise
-                raise translated from translated.__cause__
+            translated = translate(error)
+            if translated is None:
+                raise
+            raise translated from translated.__cause__
         finally:
             _leave_run()
-        # onnxruntime takes no tensors of torch, so that nothing was run.
-        arrays = {name: to_numpy(name, value) for name, value in input_feed.items()}
-        outputs = self.run(output_names, arrays, run_options, stream=stream)
-        return [to_torch(value) for value in outputs]
 
     def run_with_iobinding(
         self, iobinding: Any, run_options: Any = None, *, stream: Any = None

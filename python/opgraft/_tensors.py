@@ -22,6 +22,14 @@ TYPES = {
     "int4": (22, "int4"),
     "float4e2m1": (23, "float4_e2m1fn"),
 }
+# Types that torch has and NumPy has not, and integers of their size.
+_IN_TORCH = {
+    "bfloat16": "int16",
+    "float8_e4m3fn": "uint8",
+    "float8_e4m3fnuz": "uint8",
+    "float8_e5m2": "uint8",
+    "float8_e5m2fnuz": "uint8",
+}
 _PACKED = {"uint4", "int4", "float4e2m1"}
 _STRING = 8
 
@@ -65,6 +73,9 @@ class Exchange:
         run_options: Any,
     ) -> Any:
         """As onnxruntime's run, with the inputs and outputs that it does not know."""
+        if _has_torch_tensors(feed):
+            arrays = {name: _from_torch(name, value) for name, value in feed.items()}
+            return list(map(_to_torch, self.run(session, output_names, arrays, run_options)))
         names = list(output_names) if output_names else self._outputs
         values = {name: self._to_runtime(name, value) for name, value in feed.items()}
         if self._helped_outputs.isdisjoint(names):
@@ -114,42 +125,40 @@ def native(value: Any) -> Any:
     return value
 
 
-def has_torch_tensors(feed: Any) -> bool:
+def _has_torch_tensors(feed: Mapping[str, Any]) -> bool:
     torch = sys.modules.get("torch")
-    return (
-        torch is not None
-        and isinstance(feed, Mapping)
-        and any(isinstance(value, torch.Tensor) for value in feed.values())
-    )
+    return torch is not None and any(isinstance(value, torch.Tensor) for value in feed.values())
 
 
-def to_numpy(name: str, value: Any) -> Any:
+def _from_torch(name: str, value: Any) -> Any:
     """A tensor of torch's on the CPU as an array over its memory; what is none as it is."""
     torch = sys.modules["torch"]
     if not isinstance(value, torch.Tensor):
         return value
     if value.device.type != "cpu":
+        asks = ", or a session with providers=['OpgraftCUDA', 'CPUExecutionProvider']"
         raise Error(
             f"input '{name}' is on the device {value.device}, which this session does not have. To "
-            "mend it: value.cpu(), or a session with providers=['OpgraftCUDA', "
-            "'CPUExecutionProvider']"
+            f"mend it: value.cpu(){asks if value.device.type == 'cuda' else ''}"
         )
-    value = value.detach().resolve_conj().resolve_neg()
-    if value.dtype is torch.bfloat16:
-        return value.view(torch.int16).numpy().view(find_dtype("bfloat16"))
+    kind = str(value.dtype).removeprefix("torch.")
     try:
+        value = value.detach().resolve_conj().resolve_neg()
+        if kind in _IN_TORCH:  # which NumPy does not have
+            return value.view(getattr(torch, _IN_TORCH[kind])).numpy().view(find_dtype(kind))
         return value.numpy()
-    except (TypeError, RuntimeError) as error:
+    except (TypeError, RuntimeError, NotImplementedError) as error:
         raise Error(f"input '{name}', a tensor of torch's, cannot be an array: {error}") from error
 
 
-def to_torch(value: Any) -> Any:
+def _to_torch(value: Any) -> Any:
     """An output beside inputs of torch's; what torch has no tensors for as it is."""
     torch = sys.modules["torch"]
     if not isinstance(value, np.ndarray):
         return value
-    if value.dtype.name == "bfloat16":
-        return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
+    if value.dtype.name in _IN_TORCH:
+        integers = value.view(_IN_TORCH[value.dtype.name])
+        return torch.from_numpy(integers).view(getattr(torch, value.dtype.name))
     try:
         return torch.from_numpy(value)
     except TypeError:

@@ -240,14 +240,17 @@ PyObject* MakeStrings(std::span<const std::int64_t> shape,
   return array;
 }
 
-bool MayBeSwapped(nb::handle feed) {
-  if (PyDict_Check(feed.ptr()) == 0) return true;
+bool IsPlain(nb::handle feed) {
+  if (PyDict_Check(feed.ptr()) == 0) return false;
   Py_ssize_t at = 0;
   PyObject* value = nullptr;
   while (PyDict_Next(feed.ptr(), &at, nullptr, &value) != 0) {
-    if (PyArray_Check(value) && !PyArray_ISNOTSWAPPED(AsArray(value))) return true;
+    const bool is_plain = PyArray_Check(value)
+                              ? PyArray_ISNOTSWAPPED(AsArray(value))
+                              : std::strcmp(Py_TYPE(value)->tp_name, "OrtValue") == 0;
+    if (!is_plain) return false;
   }
-  return false;
+  return true;
 }
 
 void Detach(PyObject* view) {

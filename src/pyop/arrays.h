@@ -76,9 +76,9 @@ PyObject* CopyOf(PyObject* value);
 /// Whether the array's memory is lent by MakeView or MakeOutArray.
 bool IsLent(PyObject* array);
 
-/// Whether a dictionary holds an array that is not in this machine's byte order, or is no
-/// dictionary at all. In C++ because each run of a session asks.
-bool MayBeSwapped(nanobind::handle feed);
+/// Whether it is a dictionary of arrays in this machine's byte order and OrtValues, as onnxruntime
+/// takes them. In C++ because each run of a session asks.
+bool IsPlain(nanobind::handle feed);
 
 /// Gives an array from MakeView or MakeOutArray a copy of its data. Views of it that the operator
 /// has made meanwhile still point into the runtime's memory: nobody can find those.

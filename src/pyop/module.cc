@@ -188,8 +188,8 @@ NB_MODULE(_pyop, module) {
   module.def("enter_run", &EnterRun, "A run of a session begins; at exit, no more");
   module.def("leave_run", &LeaveRun, "A run of a session ends");
   module.def("close_gate", &CloseGate, "Holds back the threads that would run on at exit");
-  module.def("may_be_swapped", &MayBeSwapped, nb::arg("feed"),
-             "Whether some array is not in this machine's byte order");
+  module.def("is_plain", &IsPlain, nb::arg("feed"),
+             "Whether all values are arrays in this machine's byte order, or OrtValues");
   module.def("find_refusal", &FindRefusal, nb::arg("text"),
              "(kind of error, message) for what ONNX Runtime said of a model, or None");
   module.def(
