@@ -244,6 +244,12 @@ def test_torch_says_that_it_needs_a_gpu() -> None:
         f"providers=['OpgraftCUDA', 'CPUExecutionProvider'], allow={[__name__]})"
     )
 
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, torch.ops.my.InTorch, torch.neg, (x,))
+
+    report = opgraft.torch.export(chosen, (x,), verify=False).report
+    assert report.providers and report.allow == [__name__]
+
 
 def test_declared_again_for_the_other_device() -> None:
     import opgraft.torch

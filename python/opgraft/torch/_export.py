@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -193,7 +193,8 @@ class _Export:
         report.is_random = any(is_random(node) for node in translated.choices)
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
         report.allow = sorted({module for graft in grafts for module in graft.allow})
-        report.allow = sorted({*report.allow, *_declaring_modules(translated)})
+        nodes = _all_nodes(translated)
+        report.allow = sorted({*report.allow, *_declaring_modules(nodes)})
         # Of operators that nobody knows only their names can be told.
         packs = {one.full_name: one.pack for one in _packs.operators()}
         known = {one.schema.full_name for one in _operators.known()}
@@ -204,7 +205,6 @@ class _Export:
         )
         report.libraries = sorted(foreign - packs.keys() - known)
         on_gpu = {one.full_name for one in _declare.operators() if one.on_gpu}
-        nodes = translated.onnx.model.graph.all_nodes()
         if any(f"{one.domain}::{one.op_type}" in on_gpu for one in nodes):
             report.providers = [_cuda.PROVIDER, "CPUExecutionProvider"]
         return report
@@ -314,9 +314,14 @@ def _translations(
     return {**own_translations(), **symbolic_translations(opset), **table}
 
 
-def _declaring_modules(translated: Translated) -> set[str]:
+def _all_nodes(translated: Translated) -> list[Any]:
+    """Those of the graph, and of the bodies of control flow, which are functions so far."""
+    model = translated.onnx.model
+    return [node for one in (model.graph, *model.functions.values()) for node in one.all_nodes()]
+
+
+def _declaring_modules(nodes: Iterable[Any]) -> set[str]:
     """The Python modules that other processes need for operators that are declared by them."""
-    nodes = translated.onnx.model.graph.all_nodes()
     return {
         node.metadata_props[MODULE_ENTRY] for node in nodes if MODULE_ENTRY in node.metadata_props
     }
