@@ -79,9 +79,14 @@ class Chosen:
         except UnavailableError as error:
             if self._problem and needs_gpu(error):
                 what, _, _ = str(error).partition(", and this session has none. To mend it: ")
+                remedy = (
+                    "pip install 'onnxruntime>=1.24'"
+                    if _version() < _OLDEST
+                    else "run the model where CUDA sees a GPU"
+                )
                 error.args = (
-                    f"{what}, and {PROVIDER} is not to be had: {self._problem}. To mend it: run "
-                    "the model where CUDA sees a GPU",
+                    f"{what}, and {PROVIDER} is not to be had: {self._problem}. To mend it: "
+                    f"{remedy}",
                 )
             raise
 
@@ -111,9 +116,9 @@ def device(gpu: int) -> Any:
     return onnxruntime.OrtDevice.make("gpu", gpu, _VENDOR)
 
 
-def needs_gpu(error: Exception) -> bool:
+def needs_gpu(error: UnavailableError) -> bool:
     """Whether an operator could not be made since the session has no GPU."""
-    return isinstance(error, UnavailableError) and "it runs on GPUs alone" in str(error)
+    return "it runs on GPUs alone" in str(error)
 
 
 def _name(provider: Any) -> str:

@@ -397,8 +397,12 @@ class Judge:
         if not found:
             return False
         _, operator, who, finding = min(found, key=lambda one: one[0])
-        problem, _, remedy = text[who.end() :].strip().partition(". To mend it: ")
-        finding.miss(problem, remedy or f"mend {finding.file or finding.pack or 'it'}")
+        first, *traceback = text[who.end() :].strip().split("\n", 1)
+        problem, _, remedy = first.partition(". To mend it: ")
+        finding.miss(
+            "\n".join([problem, *traceback]),
+            remedy or f"mend {finding.file or finding.pack or 'it'}",
+        )
         wanted = re.findall(r"--allow ([\w.:]+)", text)
         if kind == "PolicyError" and wanted:
             finding.permissions = wanted

@@ -339,7 +339,7 @@ def _try(request: Request) -> tuple[str, str] | None:
     import onnxruntime
 
     from opgraft._cuda import PROVIDER, needs_gpu
-    from opgraft._errors import Error
+    from opgraft._errors import UnavailableError
     from opgraft._session import InferenceSession
 
     def make(providers: list[str] | None = None) -> None:
@@ -354,7 +354,7 @@ def _try(request: Request) -> tuple[str, str] | None:
     try:
         try:
             make()
-        except Error as error:
+        except UnavailableError as error:
             if not needs_gpu(error):
                 raise
             with warnings.catch_warnings():  # what it warns of, its error says

@@ -12,7 +12,7 @@ constexpr ApiCall<278, const OrtKernelInfo*, int, OrtAllocator**> KernelInfoGetA
 
 }  // namespace
 
-Status NeedsGpu(const Runtime& runtime, const std::string& what) {
+Status GpuMissing(const Runtime& runtime, const std::string& what) {
   const char* const newer =
       runtime.version < kOldestCudaRuntime ? "install ONNX Runtime 1.24 or newer, then " : "";
   return Status::Unavailable(

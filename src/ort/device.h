@@ -17,7 +17,7 @@ inline constexpr char kRuntimeCudaProvider[] = "CUDAExecutionProvider";
 
 /// The error of an operator that needs a GPU where the session has none; `what` says who it is and
 /// that it needs one.
-Status NeedsGpu(const Runtime& runtime, const std::string& what);
+Status GpuMissing(const Runtime& runtime, const std::string& what);
 
 /// Thread-safe.
 class Device {

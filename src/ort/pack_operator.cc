@@ -217,7 +217,7 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
     }
   }
   if (IsForGpu() && provider_ == nullptr) {
-    return NeedsGpu(runtime_, kernel->who + ": it runs on GPUs alone, for these types");
+    return GpuMissing(runtime_, kernel->who + ": it runs on GPUs alone, for these types");
   }
   if (provider_ != nullptr) {
     Status status = Device::Find(runtime_, info, &kernel->device);

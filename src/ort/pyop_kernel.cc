@@ -109,7 +109,7 @@ Status FindGpu(const Runtime& runtime, const OrtKernelInfo* info, const pyop::Sp
     *gpu = std::make_unique<ProviderGpu>(provider);
     return Status();
   }
-  return NeedsGpu(runtime, spec.Who() + ": it runs on GPUs alone");
+  return GpuMissing(runtime, spec.Who() + ": it runs on GPUs alone");
 }
 
 /// The tensors of one run. What it needs to know of them fits into itself, but for odd cases.
