@@ -106,7 +106,8 @@ def test_a_stream_that_is_named(fake_gpu: FakeGpu, folder: Path) -> None:
     assert build is not None
     command = build[0].replace("service.cc", "streams.cc").replace("-o service", "-o streams")
     driver = {"OPGRAFT_CUDA_DRIVER": os.environ["OPGRAFT_CUDA_DRIVER"]}
-    done = shell(f"{command}\n./streams", folder, **driver)
+    assert shell(command, folder).returncode == 0
+    done = shell("./streams", folder, **driver)
     assert (done.returncode, done.stdout, done.stderr) == (0, "2 4 6 ", "")
     done = shell("./streams 0x12", folder, **driver)
     assert done.returncode == 1
