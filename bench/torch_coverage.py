@@ -34,8 +34,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 import opgraft
 import opgraft.torch
 from opgraft import _library
+from opgraft._torch_arrays import to_array
 from opgraft.torch import _private
-from opgraft.torch._tensors import to_array
 
 KINDS = ["standard", "function", "pack", "aten", "python"]
 TITLES = ["standard", "ONNX function", "pack", "ATen", "Python"]

@@ -18,6 +18,7 @@ from opgraft._library import cuda_library_path
 
 PROVIDER = "OpgraftCUDA"
 _CPU = "CPUExecutionProvider"
+PROVIDERS = (PROVIDER, _CPU)
 _OLDEST = (1, 24)
 _BY_NAME = (1, 26)  # the first that finds providers of libraries by their names
 _VENDOR = 0x10DE

@@ -338,11 +338,11 @@ def _try(request: Request) -> tuple[str, str] | None:
     """
     import onnxruntime
 
-    from opgraft._cuda import PROVIDER, needs_gpu
+    from opgraft._cuda import PROVIDERS, needs_gpu
     from opgraft._errors import UnavailableError
     from opgraft._session import InferenceSession
 
-    def make(providers: list[str] | None = None) -> None:
+    def make(providers: Sequence[str] | None = None) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         for library in request.libraries:
@@ -359,7 +359,7 @@ def _try(request: Request) -> tuple[str, str] | None:
                 raise
             with warnings.catch_warnings():  # what it warns of, its error says
                 warnings.simplefilter("ignore")
-                make([PROVIDER, "CPUExecutionProvider"])
+                make(PROVIDERS)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from opgraft._errors import UnavailableError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class NotInstalledError(UnavailableError, ModuleNotFoundError):
@@ -24,6 +28,21 @@ def need(who: str, extra: str, packages: Mapping[str, str]) -> None:
             )
             error.name = module
             raise error
+
+
+def find_dtype(name: str) -> np.dtype[Any]:
+    """The dtype of ml_dtypes, which is imported no earlier than it is needed."""
+    try:
+        import ml_dtypes
+        import numpy as np
+
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    except (ImportError, AttributeError) as error:
+        raise UnavailableError(
+            f"arrays of {name} need the Python package ml_dtypes ({error}). To mend it: "
+            "pip install --upgrade ml_dtypes"
+        ) from error
+    return dtype
 
 
 NotInstalledError.__module__ = "opgraft"

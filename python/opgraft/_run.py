@@ -108,7 +108,8 @@ def _runtime_errors() -> Iterator[None]:
 def _load(file: str, type_name: str) -> np.ndarray:
     import numpy as np
 
-    from opgraft._tensors import TYPES, find_dtype
+    from opgraft._needed import find_dtype
+    from opgraft._tensors import TYPES
 
     try:
         array = np.load(file, allow_pickle=False)

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 
 from opgraft._errors import Error, UnavailableError
+from opgraft._needed import find_dtype
 
 # By onnxruntime's name: ONNX's number, and the type of ml_dtypes.
 TYPES = {
@@ -22,32 +23,10 @@ TYPES = {
     "int4": (22, "int4"),
     "float4e2m1": (23, "float4_e2m1fn"),
 }
-# Types that torch has and NumPy has not, and integers of their size.
-_IN_TORCH = {
-    "bfloat16": "int16",
-    "float8_e4m3fn": "uint8",
-    "float8_e4m3fnuz": "uint8",
-    "float8_e5m2": "uint8",
-    "float8_e5m2fnuz": "uint8",
-}
 _PACKED = {"uint4", "int4", "float4e2m1"}
 _STRING = 8
 
 Run = Callable[..., Any]
-
-
-def find_dtype(name: str) -> np.dtype[Any]:
-    """The dtype of ml_dtypes, which is imported no earlier than it is needed."""
-    try:
-        import ml_dtypes
-
-        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-    except (ImportError, AttributeError) as error:
-        raise UnavailableError(
-            f"arrays of {name} need the Python package ml_dtypes ({error}). To mend it: "
-            "pip install --upgrade ml_dtypes"
-        ) from error
-    return dtype
 
 
 class Exchange:
@@ -132,8 +111,7 @@ def _has_torch_tensors(feed: Mapping[str, Any]) -> bool:
 
 def _from_torch(name: str, value: Any) -> Any:
     """A tensor of torch's on the CPU as an array over its memory; what is none as it is."""
-    torch = sys.modules["torch"]
-    if not isinstance(value, torch.Tensor):
+    if not isinstance(value, sys.modules["torch"].Tensor):
         return value
     if value.device.type != "cpu":
         asks = ", or a session with providers=['OpgraftCUDA', 'CPUExecutionProvider']"
@@ -141,26 +119,20 @@ def _from_torch(name: str, value: Any) -> Any:
             f"input '{name}' is on the device {value.device}, which this session does not have. To "
             f"mend it: value.cpu(){asks if value.device.type == 'cuda' else ''}"
         )
-    kind = str(value.dtype).removeprefix("torch.")
+    from opgraft._torch_arrays import to_numpy
+
     try:
-        value = value.detach().resolve_conj().resolve_neg()
-        if kind in _IN_TORCH:  # which NumPy does not have
-            return value.view(getattr(torch, _IN_TORCH[kind])).numpy().view(find_dtype(kind))
-        return value.numpy()
+        return to_numpy(value)
     except (TypeError, RuntimeError, NotImplementedError) as error:
         raise Error(f"input '{name}', a tensor of torch's, cannot be an array: {error}") from error
 
 
 def _to_torch(value: Any) -> Any:
     """An output beside inputs of torch's; what torch has no tensors for as it is."""
-    torch = sys.modules["torch"]
-    if not isinstance(value, np.ndarray):
-        return value
-    if value.dtype.name in _IN_TORCH:
-        integers = value.view(_IN_TORCH[value.dtype.name])
-        return torch.from_numpy(integers).view(getattr(torch, value.dtype.name))
+    from opgraft._torch_arrays import from_array
+
     try:
-        return torch.from_numpy(value)
+        return from_array(value) if isinstance(value, np.ndarray) else value
     except TypeError:
         return value
 

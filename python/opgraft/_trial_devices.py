@@ -68,7 +68,7 @@ def add_gpu(options: Any, *, is_alone: bool) -> dict[str, Any]:
 
     `is_alone`: all of them, or there is no session. Older runtimes cannot be told so.
     """
-    providers = [_cuda.PROVIDER, "CPUExecutionProvider"]
+    providers = list(_cuda.PROVIDERS)
     if is_alone and _cuda.finds_by_name():
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         providers = [_cuda.PROVIDER]

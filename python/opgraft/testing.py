@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from opgraft._errors import Error, UnavailableError
+from opgraft._needed import find_dtype
 from opgraft._packs import load, load_preferred
 from opgraft._signature import ELEMENT_TYPES
-from opgraft._tensors import find_dtype
 
 try:
     from opgraft import _findings, _trial

@@ -23,7 +23,7 @@ from opgraft.torch._graph import (
 )
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
-from opgraft.torch._report import Report, rows_of
+from opgraft.torch._report import Report, all_nodes, rows_of
 from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
 from opgraft.torch._translation import MODULE_ENTRY, own_translations
@@ -193,7 +193,7 @@ class _Export:
         report.is_random = any(is_random(node) for node in translated.choices)
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
         report.allow = sorted({module for graft in grafts for module in graft.allow})
-        nodes = _all_nodes(translated)
+        nodes = list(all_nodes(translated.onnx.model))
         report.allow = sorted({*report.allow, *_declaring_modules(nodes)})
         # Of operators that nobody knows only their names can be told.
         packs = {one.full_name: one.pack for one in _packs.operators()}
@@ -206,7 +206,7 @@ class _Export:
         report.libraries = sorted(foreign - packs.keys() - known)
         on_gpu = {one.full_name for one in _declare.operators() if one.on_gpu}
         if any(f"{one.domain}::{one.op_type}" in on_gpu for one in nodes):
-            report.providers = [_cuda.PROVIDER, "CPUExecutionProvider"]
+            report.providers = list(_cuda.PROVIDERS)
         return report
 
     def _verified(
@@ -312,12 +312,6 @@ def _translations(
     operators of theirs are their own nodes, symbolic functions that were registered, the table that
     is given."""
     return {**own_translations(), **symbolic_translations(opset), **table}
-
-
-def _all_nodes(translated: Translated) -> list[Any]:
-    """Those of the graph, and of the bodies of control flow, which are functions so far."""
-    model = translated.onnx.model
-    return [node for one in (model.graph, *model.functions.values()) for node in one.all_nodes()]
 
 
 def _declaring_modules(nodes: Iterable[Any]) -> set[str]:

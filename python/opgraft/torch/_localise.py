@@ -12,12 +12,12 @@ import onnx_ir as ir
 import torch
 from torch.export.graph_signature import OutputKind
 
+from opgraft._torch_arrays import from_array, to_array
 from opgraft.torch import _compare, _graph, _private
 from opgraft.torch._bodies import Body, Branch, bodies
 from opgraft.torch._compare import plain
 from opgraft.torch._dispatch import Choice, Translated
 from opgraft.torch._examples import output_values, repeatable
-from opgraft.torch._tensors import from_array, to_array
 
 #: By which an operator that makes each element of many may be off, of the largest element.
 _ROUNDINGS = 10

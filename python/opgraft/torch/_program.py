@@ -10,10 +10,10 @@ import torch
 import torch.onnx
 
 import opgraft
+from opgraft._torch_arrays import from_array, to_array
 from opgraft.torch import _private
 from opgraft.torch._examples import input_values
 from opgraft.torch._report import Report
-from opgraft.torch._tensors import from_array, to_array
 
 
 class Program(torch.onnx.ONNXProgram):

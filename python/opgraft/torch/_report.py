@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -123,13 +123,18 @@ class Report:
         return "\n".join(lines)
 
 
+def all_nodes(model: Any) -> Iterator[Any]:
+    """Those of the graph, and of the bodies of control flow, which are functions so far."""
+    for graph in (model.graph, *model.functions.values()):
+        yield from graph.all_nodes()
+
+
 def rows_of(translated: Translated) -> list[Row]:
     """One row for each operator and each thing it became; what is not portable comes last."""
     made: dict[Any, list[str]] = {}
     foreign: dict[Any, set[str]] = {}
     model = translated.onnx.model
-    graphs = [model.graph, *model.functions.values()]  # bodies of control flow are functions
-    for node in (node for graph in graphs for node in graph.all_nodes()):
+    for node in all_nodes(model):
         source = node.meta.get("node")
         made.setdefault(source, []).append(_name(node))
         foreign.setdefault(source, set()).update(_foreign(node, model.functions))

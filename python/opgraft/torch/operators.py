@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from opgraft._errors import PolicyError, UnavailableError
+from opgraft._torch_arrays import from_array, to_array
 from opgraft.torch import _private
 from opgraft.torch._aten_text import read_arguments
-from opgraft.torch._tensors import from_array, to_array
 
 
 class TorchOperator:

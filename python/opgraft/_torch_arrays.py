@@ -1,4 +1,7 @@
-"""Tensors of torch as arrays of NumPy, and back, for every type that ONNX Runtime has."""
+"""Tensors of torch as arrays of NumPy, and back, for every type that ONNX Runtime has.
+
+Needs torch, and nothing else of what `opgraft.torch` needs.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from opgraft._needed import find_dtype
 
 #: Types that NumPy lacks, which ml_dtypes has under the same names; as integers of their size.
 _BY_BITS = {
@@ -27,6 +32,15 @@ def from_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
     return torch.from_numpy(array.view(str(bits).removeprefix("torch."))).view(dtype)
 
 
+def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """The array that shares a tensor's memory, where that is dense and on the CPU."""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.dtype not in _NAMES:
+        return np.asarray(tensor.numpy())
+    name = _NAMES[tensor.dtype]
+    return np.asarray(tensor.contiguous().view(_BY_BITS[name][1]).numpy().view(find_dtype(name)))
+
+
 def to_array(value: Any) -> np.ndarray[Any, Any]:
     """A tensor, or a number, as ONNX has it: complex ones have a last dimension of 2 more."""
     if isinstance(value, bool):
@@ -40,10 +54,4 @@ def to_array(value: Any) -> np.ndarray[Any, Any]:
         tensor = torch.view_as_real(tensor)
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
-    if tensor.dtype not in _NAMES:
-        return np.asarray(tensor.cpu().numpy())
-    import ml_dtypes
-
-    name = _NAMES[tensor.dtype]
-    bits = tensor.cpu().contiguous().view(_BY_BITS[name][1]).numpy()
-    return np.asarray(bits.view(getattr(ml_dtypes, name)))
+    return to_numpy(tensor.cpu())
