@@ -1,4 +1,4 @@
-"""Models and sessions for Python operators on the fake GPU."""
+"""Models and sessions for the fake GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def model(
     body: str, inputs: str = "float[n, m] x", outputs: str = "float[n, m] y"
 ) -> onnx.ModelProto:
     graph = f"g ({inputs}) => ({outputs}) {{ {body} }}"
-    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 18, "my": 1]> {graph}')
+    return onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 18, "my": 1, "test.cuda": 1]> {graph}'
+    )
 
 
 def session(body: str, *arguments: str, **named: Any) -> opgraft.InferenceSession:
