@@ -22,6 +22,17 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SECTIONS = ("Operators in eager mode", "Gradients", "Export with plain torch.onnx.export")
 
 
+def blocks_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (REPOSITORY / page).read_text(), re.S)
+
+
+def run_example(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "example.py").write_text(code)
+    return subprocess.run(
+        [sys.executable, "example.py"], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
 def sections(page: str) -> str:
     text = (REPOSITORY / page).read_text()
     parts = re.split(r"^## ", text, flags=re.M)
@@ -42,10 +53,7 @@ assert torch.autograd.gradcheck(torch.ops.com_microsoft.Inverse, (a,))
 table = opgraft.torch.translation_table()
 assert torch.ops.aten.lgamma.default in table
 """
-    (tmp_path / "guide.py").write_text(checked)
-    done = subprocess.run(
-        [sys.executable, "guide.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_example(checked, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -72,25 +80,19 @@ def test_docstrings() -> None:
 
 
 def test_addandround_in_the_readme(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)
+    blocks = blocks_of("README.md")
     (code,) = [block for block in blocks if "addandround" in block]
     assert len(code.splitlines()) <= 5
     (expected,) = re.findall(r"# (\[array.*)", code)
-    (tmp_path / "example.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_example(code, tmp_path)
     assert done.stdout.strip() == expected, done.stderr
 
 
 def test_a_model_with_missing_operators_in_the_readme(tmp_path: Path) -> None:
     """The block goes on with the imports of the one before."""
-    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)
+    blocks = blocks_of("README.md")
     (number,) = (i for i, block in enumerate(blocks) if "program.report" in block)
-    (tmp_path / "example.py").write_text(blocks[number - 1] + blocks[number])
-    done = subprocess.run(
-        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_example(blocks[number - 1] + blocks[number], tmp_path)
     assert done.returncode == 0, done.stderr
     for operator, became in (
         ("relu", "ONNX"),
@@ -102,25 +104,18 @@ def test_a_model_with_missing_operators_in_the_readme(tmp_path: Path) -> None:
 
 def test_the_program_of_the_guide_to_gpus(tmp_path: Path) -> None:
     """Which runs without a GPU too."""
-    page = (REPOSITORY / "docs" / "cuda.md").read_text()
-    code = re.findall(r"```python\n(.*?)```", page, re.S)[0]
+    code = blocks_of("docs/cuda.md")[0]
     (expected,) = re.findall(r"^print.*# (\[.*\])$", code, re.M)
-    (tmp_path / "example.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_example(code, tmp_path)
     assert done.stdout.strip() == expected, done.stderr
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="tests/cuda has what runs on a GPU")
 def test_the_readmes_operator_for_gpus_without_one(tmp_path: Path) -> None:
     """All of it is there but the GPU, and the error says so."""
-    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)
+    blocks = blocks_of("README.md")
     (code,) = (block for block in blocks if 'device="cuda"' in block)
-    (tmp_path / "example.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_example(code, tmp_path)
     assert done.returncode == 1
     assert "opgraft.UnavailableError: " in done.stderr
     assert "my::Scale: it runs on GPUs alone, and OpgraftCUDA is not to be had: " in done.stderr
