@@ -97,7 +97,7 @@ def convert(estimator: Any, X: Any, methods: list[str]) -> dict[str, Any]:
     wrong = _verify.difference(estimator, held, X, outputs)
     if wrong:
         return {"stage": WRONG, "error": wrong}
-    if any(step.allow for step in steps):
+    if any(step.allow != ("sklearn",) for step in steps):
         return {"stage": WRONG, "error": f"it needs allow={[step.allow for step in steps]}"}
     if steps:
         return {

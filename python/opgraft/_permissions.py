@@ -24,8 +24,10 @@ def permissions_of(operator: Operator, survey: Survey) -> list[str]:
         is_ours = any(one.name == "encoding" for one in operator.attributes)
         return [name] if is_ours and name and _pyop.aten_is_listed(name) is False else []
     module = module_of(operator, survey)
-    if module is None or not name:
-        return [] if module is None else [module]
+    if module is None:
+        return []
+    if not name:
+        return [_pyop.allowance_of(module)]
     domain, _, rest = name.partition("::")
     return [module, operator.defined_in or f"{domain}::{rest.partition('.')[0]}"]
 

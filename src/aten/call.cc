@@ -112,7 +112,8 @@ bool Fits(const Type& type, WrittenResult::Form form) {
 std::string NodeText::Who() const {
   const std::string name =
       operator_name.find("::") == std::string::npos ? "aten::" + operator_name : operator_name;
-  return "node '" + node + "', operator " + name + (overload.empty() ? "" : "." + overload);
+  return "node '" + ReadableName(node) + "', operator " +
+         ReadableName(name + (overload.empty() ? "" : "." + overload));
 }
 
 Status FindOperator(const NodeText& text, Operator* found) {

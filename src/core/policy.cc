@@ -2,12 +2,72 @@
 #include "core/policy.h"
 
 #include <algorithm>
+#include <array>
 
 namespace opgraft {
 namespace {
 
-/// A gate itself: it loads nothing but types that are reviewed, or that AllowsType allows.
-constexpr std::string_view kOurModule = "opgraft.sklearn.operators";
+/// A module of ours that runs what a model holds, and what that is.
+struct Holder {
+  std::string_view short_name;
+  std::string_view module;
+  std::string_view held;
+};
+
+constexpr std::array kHolders = {
+    Holder{"sklearn", "opgraft.sklearn.operators",
+           "a stored scikit-learn estimator, which can do all that a program can: call functions "
+           "that the model names, write files, start processes, crash this one"}};
+
+const Holder* FindHolder(std::string_view module) {
+  const auto* const found = std::ranges::find(kHolders, module, &Holder::module);
+  return found != kHolders.end() ? found : nullptr;
+}
+
+bool IsShortName(std::string_view entry) {
+  return std::ranges::find(kHolders, entry, &Holder::short_name) != kHolders.end();
+}
+
+/// Modules of Python's standard library whose functions run programs or code. No operator is in
+/// them, so that a model that asks for one is an attack or a mistake.
+constexpr auto kRunsPrograms = std::to_array<std::string_view>({"_posixsubprocess",
+                                                                "asyncio",
+                                                                "bdb",
+                                                                "builtins",
+                                                                "code",
+                                                                "codeop",
+                                                                "concurrent",
+                                                                "ctypes",
+                                                                "distutils",
+                                                                "ensurepip",
+                                                                "importlib",
+                                                                "marshal",
+                                                                "multiprocessing",
+                                                                "nt",
+                                                                "os",
+                                                                "pdb",
+                                                                "pickle",
+                                                                "pkgutil",
+                                                                "posix",
+                                                                "profile",
+                                                                "pty",
+                                                                "pydoc",
+                                                                "runpy",
+                                                                "shelve",
+                                                                "shutil",
+                                                                "site",
+                                                                "socket",
+                                                                "subprocess",
+                                                                "sys",
+                                                                "timeit",
+                                                                "trace",
+                                                                "venv",
+                                                                "webbrowser",
+                                                                "zipapp"});
+
+bool RunsPrograms(std::string_view name) {
+  return std::ranges::find(kRunsPrograms, name.substr(0, name.find('.'))) != kRunsPrograms.end();
+}
 
 bool IsNamePart(std::string_view part) {
   const auto is_letter = [](unsigned char sign) {
@@ -76,11 +136,19 @@ Status Policy::Add(std::string_view list, std::string_view source) {
   return Status();
 }
 
+std::string_view Policy::AllowanceOf(std::string_view module) {
+  const Holder* const holder = FindHolder(module);
+  return holder != nullptr ? holder->short_name : module;
+}
+
+bool Policy::RunsWhatModelsHold(std::string_view module) { return FindHolder(module) != nullptr; }
+
 bool Policy::Allows(std::string_view module) const {
-  if (module == kOurModule) return true;
+  const std::string_view allowance = AllowanceOf(module);
   // "package.*" is for modules, not for the command that a package may have.
   const bool is_special = module.find(".__") != module.npos;
   return std::any_of(entries_.begin(), entries_.end(), [&](std::string_view entry) {
+    if (IsShortName(entry)) return entry == allowance && allowance != module;
     if (!entry.ends_with(".*")) return module == entry;
     return module.starts_with(entry.substr(0, entry.size() - 1)) && IsDottedName(module) &&
            !is_special;
@@ -88,20 +156,25 @@ bool Policy::Allows(std::string_view module) const {
 }
 
 Status Policy::Refusal(std::string_view who, std::string_view module) const {
-  return Status::Policy(std::string(who) + " is of the Python module '" + std::string(module) +
-                        "', which this host has not allowed " + Advice({std::string(module)}));
+  const std::string name(AllowanceOf(module));
+  const Holder* const holder = FindHolder(module);
+  const std::string what = holder != nullptr ? " holds " + std::string(holder->held) +
+                                                   ". This host has not "
+                                                   "allowed that "
+                                             : " is of the Python module '" + name +
+                                                   "', which this host has not allowed ";
+  return Status::Policy(std::string(who) + what + Advice({name}));
 }
 
 bool Policy::AllowsType(std::string_view name) const {
   if (!IsDottedName(name) || name.find(".__") != name.npos) return false;
   const std::string_view home = name.substr(0, std::min(name.rfind('.'), name.size()));
-  return home != name && home != kOurModule && (Allows(name) || Allows(home));
+  return home != name && !RunsWhatModelsHold(home) && (Allows(name) || Allows(home));
 }
 
 Status Policy::TypesRefusal(std::string_view who, const std::vector<std::string>& names) const {
-  return Status::Policy(std::string(who) +
-                        " holds what this host has not allowed: " + Quoted(names) + " " +
-                        Advice(names, "If you trust where the model comes from, make"));
+  return Status::Policy(std::string(who) + " holds what this host has not allowed: " +
+                        Quoted(names) + " " + Advice(names));
 }
 
 bool Policy::AllowsOperator(std::string_view full_name) const {
@@ -127,7 +200,14 @@ Status Policy::HomelessRefusal(std::string_view who, std::string_view full_name)
       Advice({std::string(full_name)}));
 }
 
-std::string Policy::Advice(const std::vector<std::string>& names, std::string_view start) const {
+std::string Policy::Advice(const std::vector<std::string>& names) const {
+  const std::string allowed = "(allowed are: " + Allowed() + "). ";
+  const auto harmful = std::ranges::find_if(names, RunsPrograms);
+  if (harmful != names.end()) {
+    return allowed + "'" + *harmful +
+           "' is of Python's standard library and can run any program. No operator is in it, so do "
+           "not allow it: a model that asks for it is an attack or a mistake";
+  }
   const std::string quoted = Quoted(names);
   std::string options;
   std::string listed;
@@ -135,7 +215,9 @@ std::string Policy::Advice(const std::vector<std::string>& names, std::string_vi
     options += " --allow " + name;
     listed += (listed.empty() ? "" : ",") + name;
   }
-  return "(allowed are: " + Allowed() + "). " + std::string(start) + " the session with allow=[" +
+  return allowed +
+         "Allowing it means that you trust this file as you trust a program. Fix: if you do, make "
+         "the session with allow=[" +
          quoted + "] (in C++ {.modules = {" + quoted + "}}, for the command" + options +
          "), or set OPGRAFT_ALLOW=" + listed + " in the environment";
 }

@@ -21,14 +21,21 @@ bool IsOperatorName(std::string_view name);
 /// of operators of torch ("aten::name" for all its overloads, or "aten::name.overload"). Immutable
 /// once made, so that it may be read from any thread.
 ///
-/// Besides, any model may run "opgraft.sklearn.operators", which is ours: what it loads is asked
-/// for by AllowsType.
+/// An entry may be a short name of ours, such as "sklearn": it allows the one module that runs what
+/// models of that kind hold, and no module or type of its own name. What such a module loads is
+/// asked for by AllowsType.
 class Policy {
  public:
   /// Reads two lists of entries separated by commas: the host's, and that of OPGRAFT_ALLOW.
   static Status Parse(std::string_view allow, std::string_view environment, Policy* policy);
 
   bool Allows(std::string_view module) const;
+
+  /// What to write in a list to allow `module`: its short name, or its own.
+  static std::string_view AllowanceOf(std::string_view module);
+  /// Whether `module` runs what the model itself holds. The process that has written such a model
+  /// may run it without an allowance, which the bridge to Python finds out.
+  static bool RunsWhatModelsHold(std::string_view module);
 
   /// The refusal of `module`, which `who` would have run, with the lines that would allow it.
   Status Refusal(std::string_view who, std::string_view module) const;
@@ -46,9 +53,8 @@ class Policy {
 
  private:
   std::string Allowed() const;
-  /// What is allowed, and how to allow this too.
-  std::string Advice(const std::vector<std::string>& names,
-                     std::string_view start = "To allow it, make") const;
+  /// What is allowed, what allowing these names means, and how to do it.
+  std::string Advice(const std::vector<std::string>& names) const;
   Status Add(std::string_view list, std::string_view source);
 
   std::vector<std::string> entries_;

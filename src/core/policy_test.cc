@@ -63,11 +63,46 @@ TEST(PolicyTest, ATypeIsAllowedByItsNameOrItsModule) {
   EXPECT_FALSE(policy.AllowsType(""));
 }
 
-TEST(PolicyTest, OurOwnModuleRunsWithoutAskingButAllowsNoTypes) {
-  EXPECT_TRUE(Parsed("").Allows("opgraft.sklearn.operators"));
-  EXPECT_FALSE(Parsed("").Allows("opgraft.sklearn"));
-  EXPECT_FALSE(Parsed("").Allows("opgraft.sklearn.operators.more"));
-  EXPECT_FALSE(Parsed("").AllowsType("opgraft.sklearn.operators.importlib"));
+TEST(PolicyTest, OurModuleForStoredEstimatorsNeedsItsShortName) {
+  constexpr char kModule[] = "opgraft.sklearn.operators";
+  EXPECT_FALSE(Parsed("").Allows(kModule));
+  EXPECT_FALSE(Parsed("opgraft, sklearn.*, opgraft.sklearn").Allows(kModule));
+  EXPECT_TRUE(Parsed("sklearn").Allows(kModule));
+  EXPECT_TRUE(Parsed("opgraft.sklearn.operators").Allows(kModule));
+  EXPECT_TRUE(Policy::RunsWhatModelsHold(kModule));
+  EXPECT_FALSE(Policy::RunsWhatModelsHold("opgraft.sklearn"));
+  EXPECT_EQ(Policy::AllowanceOf(kModule), "sklearn");
+  EXPECT_EQ(Policy::AllowanceOf("mymodule"), "mymodule");
+}
+
+TEST(PolicyTest, AShortNameAllowsNoModuleOrTypeOfThatName) {
+  const Policy policy = Parsed("sklearn");
+  EXPECT_FALSE(policy.Allows("sklearn"));
+  EXPECT_FALSE(policy.Allows("sklearn.tree"));
+  EXPECT_FALSE(policy.Allows("opgraft.sklearn"));
+  EXPECT_FALSE(policy.Allows("opgraft.sklearn.operators.more"));
+  EXPECT_FALSE(policy.AllowsType("sklearn.show_versions"));
+  EXPECT_FALSE(policy.AllowsType("opgraft.sklearn.operators.importlib"));
+}
+
+TEST(PolicyTest, ARefusalOfAnEstimatorSaysWhatItCouldDo) {
+  const std::string text = Parsed("").Refusal("node 'n'", "opgraft.sklearn.operators").message();
+  EXPECT_NE(text.find("a stored scikit-learn estimator"), std::string::npos);
+  EXPECT_NE(text.find("write files, start processes"), std::string::npos);
+  EXPECT_NE(text.find("you trust this file as you trust a program"), std::string::npos);
+  EXPECT_NE(text.find("allow=[\"sklearn\"]"), std::string::npos);
+}
+
+TEST(PolicyTest, ARefusalGivesNoLineForWhatRunsPrograms) {
+  for (const char* module : {"os", "os.path", "subprocess", "builtins", "posix"}) {
+    const std::string text = Parsed("").Refusal("node 'n'", module).message();
+    EXPECT_EQ(text.find("allow=["), std::string::npos) << text;
+    EXPECT_EQ(text.find("--allow"), std::string::npos) << text;
+    EXPECT_NE(text.find("do not allow it"), std::string::npos) << text;
+  }
+  EXPECT_EQ(Parsed("").TypesRefusal("n", {"mymodule.A", "os.system"}).message().find("allow=["),
+            std::string::npos);
+  EXPECT_NE(Parsed("").Refusal("node 'n'", "osmosis").message().find("allow=["), std::string::npos);
 }
 
 TEST(PolicyTest, ARefusalOfTypesNamesThem) {

@@ -6,11 +6,18 @@
 namespace opgraft {
 namespace {
 
+/// What breaks a line, or turns the direction of what stands behind it.
+bool BreaksLine(std::uint32_t point) {
+  return point == '\n' || point == '\t' || (point >= 0x80 && point < 0xA0) || point == 0x200E ||
+         point == 0x200F || (point >= 0x2028 && point <= 0x202E) ||
+         (point >= 0x2066 && point <= 0x2069);
+}
+
 /// The length of the well-formed sequence that `text` begins with; 0 where there is none.
-std::size_t SequenceLength(std::string_view text) {
+std::size_t SequenceLength(std::string_view text, bool is_name) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const bool is_control = (byte(0) < 0x20 && byte(0) != '\n' && byte(0) != '\t') || byte(0) == 0x7F;
-  if (byte(0) < 0x80) return is_control ? 0 : 1;
+  if (byte(0) < 0x80) return is_control || (is_name && BreaksLine(byte(0))) ? 0 : 1;
   const std::size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
   if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
   std::uint32_t point = byte(0) & (0xFFU >> (length + 1));
@@ -20,17 +27,16 @@ std::size_t SequenceLength(std::string_view text) {
   }
   const bool is_too_long = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
   const bool is_surrogate = point >= 0xD800 && point <= 0xDFFF;
-  return is_too_long || is_surrogate || point > 0x10FFFF ? 0 : length;
+  const bool is_broken = is_too_long || is_surrogate || point > 0x10FFFF;
+  return is_broken || (is_name && BreaksLine(point)) ? 0 : length;
 }
 
-}  // namespace
-
-std::string Readable(std::string_view text) {
+std::string Escaped(std::string_view text, bool is_name) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string readable;
   readable.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t length = SequenceLength(text);
+    const std::size_t length = SequenceLength(text, is_name);
     if (length > 0) {
       readable += text.substr(0, length);
     } else {
@@ -41,6 +47,12 @@ std::string Readable(std::string_view text) {
   }
   return readable;
 }
+
+}  // namespace
+
+std::string Readable(std::string_view text) { return Escaped(text, /*is_name=*/false); }
+
+std::string ReadableName(std::string_view name) { return Escaped(name, /*is_name=*/true); }
 
 std::string DimensionsText(std::span<const std::int64_t> dimensions) {
   std::string text;

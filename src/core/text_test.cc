@@ -24,6 +24,13 @@ TEST(ReadableTest, EscapesWhatIsNot) {
   EXPECT_EQ(Readable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
 }
 
+TEST(ReadableTest, ANameStaysInItsLine) {
+  EXPECT_EQ(ReadableName("Gr\u00fc\u00dfe \u20ac"), "Gr\u00fc\u00dfe \u20ac");
+  EXPECT_EQ(ReadableName("a\nimport os\r\tb"), "a\\x0aimport os\\x0d\\x09b");
+  EXPECT_EQ(ReadableName("\u0085\u2028\u2029"), "\\xc2\\x85\\xe2\\x80\\xa8\\xe2\\x80\\xa9");
+  EXPECT_EQ(ReadableName("\u202e\u2066"), "\\xe2\\x80\\xae\\xe2\\x81\\xa6");  // turns what follows
+}
+
 TEST(DimensionsTextTest, JoinsSizesAndMarksTheUnknown) {
   EXPECT_EQ(DimensionsText({}), "");
   const std::int64_t dimensions[] = {2, -1, 3};

@@ -1,6 +1,7 @@
 // Only what the graph needs is read here; the kernel reads the rest, and checks it.
 #include "model/aten_node.h"
 
+#include "core/text.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
 
@@ -31,7 +32,8 @@ Status ReadAten(std::string_view node, const NodeHead& head, AtenNode* read) {
   }
   read->operator_name = (name.find("::") == name.npos ? "aten::" : "") + std::string(name) +
                         (overload.empty() ? "" : "." + std::string(overload));
-  const std::string who = "node '" + NodeName(node, head) + "', operator " + read->operator_name;
+  const std::string who = "node '" + ReadableName(NodeName(node, head)) + "', operator " +
+                          ReadableName(read->operator_name);
   std::vector<aten::WrittenResult> results;
   Status status = aten::ReadResults(said, who, &results);
   if (status.ok()) read->said = aten::OutputsOf(results);

@@ -12,6 +12,7 @@
 
 #include "aten/dtype.h"
 #include "aten/operators.h"
+#include "core/text.h"
 #include "model/aten_node.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
@@ -52,8 +53,8 @@ LegacyNode ReadNode(std::string_view node, const NodeHead& head) {
       read.attributes.emplace_back(attribute.name, field.Bytes());
     }
   }
-  read.who =
-      "node '" + NodeName(node, head) + "', operator aten::" + std::string(read.operator_name);
+  read.who = "node '" + ReadableName(NodeName(node, head)) +
+             "', operator aten::" + ReadableName(read.operator_name);
   return read;
 }
 

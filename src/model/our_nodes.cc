@@ -2,6 +2,7 @@
 #include "model/our_nodes.h"
 
 #include "core/element_type.h"
+#include "core/text.h"
 #include "model/declared_node.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
@@ -51,8 +52,9 @@ const OurNodes::Lookup& OurNodes::Find(const NodeHead& head) {
   if (!is_new && (!is_unknown || head.module.empty())) return lookup;
   const std::string name = std::string(domain) + "::" + std::string(head.op_type);
   const auto module = modules_.find(name);
-  const std::string who = (head.name.empty() ? "a node" : "node '" + std::string(head.name) + "'") +
-                          ", operator " + name;
+  const std::string who =
+      (head.name.empty() ? "a node" : "node '" + ReadableName(head.name) + "'") + ", operator " +
+      name;
   const auto version = versions_.find(domain);
   OperatorQuery query = {who, name};
   query.module = head.module;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/element_type.h"
+#include "core/text.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
 
@@ -57,9 +58,9 @@ Status TakeAttribute(const AttributeValue& value, bool is_canonical, PyOpNode* n
       {name::kOutputShapes, is_canonical ? &shapes : nullptr},
   };
   const auto wrong_kind = [&](const char* expected) {
-    return Status::Model("node '" + spec.node + "', a PyOp: attribute '" + std::string(value.name) +
-                         "' is of ONNX's kind " + tag::AttributeTypeName(value.type) +
-                         ", expected " + expected);
+    return Status::Model("node '" + ReadableName(spec.node) + "', a PyOp: attribute '" +
+                         ReadableName(value.name) + "' is of ONNX's kind " +
+                         tag::AttributeTypeName(value.type) + ", expected " + expected);
   };
   *is_known = true;
   for (const auto& [known, text] : texts) {

@@ -9,6 +9,7 @@
 
 #include "core/element_type.h"
 #include "core/pack_error.h"
+#include "core/text.h"
 #include "ort/calls.h"
 #include "ort/pack_call.h"
 #include "ort/pack_inference.h"
@@ -196,8 +197,8 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
   auto kernel = std::make_unique<PackKernel>();
   kernel->runtime = runtime_;
   kernel->kernel = &kernel_;
-  kernel->who =
-      "node '" + node.name() + "', operator " + declaration_.domain + "::" + declaration_.name;
+  kernel->who = "node '" + ReadableName(node.name()) + "', operator " + declaration_.domain +
+                "::" + declaration_.name;
   for (std::size_t i = 0; i < declaration_.output_count; ++i) {
     kernel->output_types.push_back(TypeOf(declaration_.outputs[i]));
   }

@@ -231,10 +231,11 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
   if (status.ok()) status = FillTypes(api, info, inputs, &spec);
   if (status.ok()) status = CheckOutputs(api, info, &spec);
   if (!status.ok()) return status;
-  // An operator that this process's own Python code has declared needs no allowance; the bridge
-  // knows which those are.
-  const bool may_be_declared = spec.IsDeclared() && pyop::IsPythonRunning();
-  if (!may_be_declared && !policy.Allows(spec.module)) {
+  // What this process's own Python code has declared, or written into a model, needs no allowance;
+  // the bridge knows which those are, and refuses the others.
+  const bool may_be_known =
+      pyop::IsPythonRunning() && (spec.IsDeclared() || Policy::RunsWhatModelsHold(spec.module));
+  if (!may_be_known && !policy.Allows(spec.module)) {
     return policy.Refusal(spec.Who(), spec.module);
   }
 

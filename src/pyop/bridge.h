@@ -74,9 +74,10 @@ class Operator {
 /// What opgraft._pyop hands over, in the capsule `opgraft._pyop.bridge`.
 struct Bridge {
   std::uint32_t version;
-  /// Imports the module and makes the object. `spec` is checked, all its types are filled in, and
-  /// the module of a class is allowed already; the class itself must be of an allowed module too. A
-  /// declared operator is run if the process knows it, or its module is allowed and declares it.
+  /// Imports the module and makes the object. `spec` is checked, and all its types are filled in.
+  /// The module of a class must be allowed, and the class itself be of an allowed module, unless
+  /// this process has written what the node holds. A declared operator is run if the process knows
+  /// it, or its module is allowed and declares it.
   /// `policy` is used during the call alone. `gpu` is there for an operator that runs on one, and
   /// outlives it; else nullptr.
   Status (*create)(const Spec& spec, const Policy& policy, const Gpu* gpu,

@@ -54,6 +54,13 @@ Status FindClass(const Spec& spec, const Policy& policy, nb::object* found) {
   return Status();
 }
 
+/// Whether this process has itself written what the node holds. No code of the model's runs.
+bool IsWrittenHere(const Spec& spec, const nb::dict& arguments) {
+  return Policy::RunsWhatModelsHold(spec.module) &&
+         nb::cast<bool>(nb::module_::import_("opgraft._written_here")
+                            .attr("knows")(spec.module.c_str(), arguments));
+}
+
 /// A class may run what another module defines, and says so: its `module_argument` is the name of
 /// the argument that names the module, its `operator_argument` of the one that names the operator,
 /// which is what is allowed where no module is named.
@@ -79,8 +86,10 @@ Status CheckOtherModule(const Spec& spec, const Policy& policy, const nb::object
 /// A class may load types that the model names, and then asks for each: its `policy_argument` is
 /// the name of the argument that takes a function of a list of names, "module.Name" each. It raises
 /// where one is not allowed; `refusal` is what the host gets then, whatever the class makes of it.
+/// What was written here names types of this very process, so that all are allowed.
 Status GivePolicy(const Spec& spec, const Policy& policy, const nb::object& type,
-                  nb::dict* arguments, const std::shared_ptr<Status>& refusal) {
+                  bool is_written_here, nb::dict* arguments,
+                  const std::shared_ptr<Status>& refusal) {
   const std::string argument = ToUtf8(nb::getattr(type, "policy_argument", nb::none()));
   if (argument.empty()) return Status();
   if (arguments->contains(argument.c_str())) {
@@ -88,7 +97,8 @@ Status GivePolicy(const Spec& spec, const Policy& policy, const nb::object& type
                          "', which is the host's to give");
   }
   (*arguments)[argument.c_str()] =
-      nb::cpp_function([policy, refusal, who = spec.Who()](const nb::list& names) {
+      nb::cpp_function([policy, refusal, is_written_here, who = spec.Who()](const nb::list& names) {
+        if (is_written_here) return;
         std::vector<std::string> refused;
         for (const nb::handle name : names) {
           const std::string text = ToUtf8(nb::borrow(name));
@@ -104,11 +114,16 @@ Status GivePolicy(const Spec& spec, const Policy& policy, const nb::object& type
 Status MakeFromClass(const Spec& spec, const Policy& policy, PythonCallable* made) {
   nb::object type;
   nb::dict arguments;
-  if (Status status = FindClass(spec, policy, &type); !status.ok()) return status;
   if (Status status = ReadArguments(spec, &arguments); !status.ok()) return status;
+  const bool is_written_here = IsWrittenHere(spec, arguments);
+  if (!is_written_here && !policy.Allows(spec.module)) {
+    return policy.Refusal(spec.Who(), spec.module);
+  }
+  if (Status status = FindClass(spec, policy, &type); !status.ok()) return status;
   if (Status status = CheckOtherModule(spec, policy, type, arguments); !status.ok()) return status;
   const auto refusal = std::make_shared<Status>();
-  if (Status status = GivePolicy(spec, policy, type, &arguments, refusal); !status.ok()) {
+  if (Status status = GivePolicy(spec, policy, type, is_written_here, &arguments, refusal);
+      !status.ok()) {
     return status;
   }
   const nb::tuple nothing;

@@ -42,19 +42,20 @@ constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create, &FindSchema
 nb::tuple ToPython(const model::PreparedModel& prepared) {
   nb::list operators;
   for (const Spec& spec : prepared.python_operators) {
-    operators.append(nb::make_tuple(Readable(spec.node), Readable(spec.module),
-                                    Readable(spec.class_name), Readable(spec.operator_name)));
+    operators.append(nb::make_tuple(ReadableName(spec.node), ReadableName(spec.module),
+                                    ReadableName(spec.class_name),
+                                    ReadableName(spec.operator_name)));
   }
   const nb::object bytes =
       prepared.bytes.empty() ? nb::none()
                              : nb::object(nb::bytes(prepared.bytes.data(), prepared.bytes.size()));
   nb::dict native;
   for (const auto& [name, pack] : prepared.native_operators) {
-    native[Readable(name).c_str()] = nb::steal(PyUnicode_DecodeFSDefault(pack.c_str()));
+    native[ReadableName(name).c_str()] = nb::steal(PyUnicode_DecodeFSDefault(pack.c_str()));
   }
   nb::dict aten;
   for (const std::string& name : prepared.aten_operators) {
-    aten[Readable(name).c_str()] = aten::IsListed(name).value_or(false);
+    aten[ReadableName(name).c_str()] = aten::IsListed(name).value_or(false);
   }
   return nb::make_tuple(bytes, prepared.has_external_data, prepared.needs_file, operators, native,
                         aten);

@@ -6,11 +6,12 @@
 
 #include "core/element_type.h"
 #include "core/policy.h"
+#include "core/text.h"
 
 namespace opgraft::pyop {
 namespace {
 
-std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string Quoted(std::string_view text) { return "'" + ReadableName(text) + "'"; }
 
 std::string QuotedOrMissing(std::string_view text) {
   return text.empty() ? "missing" : Quoted(text);
@@ -61,10 +62,11 @@ Status CheckTypes(const Spec& spec, const std::string& attribute, const char* wh
 }  // namespace
 
 std::string Spec::Who() const {
-  if (IsDeclared() && node.empty()) return operator_name;
-  if (IsDeclared()) return "node " + Quoted(node) + ", operator " + operator_name;
-  return "node " + Quoted(node) + ", operator " + (module.empty() ? "?" : module) + "." +
-         (class_name.empty() ? "?" : class_name);
+  if (IsDeclared() && node.empty()) return ReadableName(operator_name);
+  const std::string named =
+      (module.empty() ? "?" : module) + "." + (class_name.empty() ? "?" : class_name);
+  return "node " + Quoted(node) + ", operator " +
+         ReadableName(IsDeclared() ? operator_name : named);
 }
 
 std::size_t Spec::Places(std::size_t inputs) const {

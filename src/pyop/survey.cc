@@ -38,7 +38,7 @@ class Buffer {
 nb::list ToList(const std::vector<model::SurveyedValue>& values) {
   nb::list list;
   for (const model::SurveyedValue& value : values) {
-    list.append(nb::make_tuple(Readable(value.name), value.element_type, value.count));
+    list.append(nb::make_tuple(ReadableName(value.name), value.element_type, value.count));
   }
   return list;
 }
@@ -46,28 +46,28 @@ nb::list ToList(const std::vector<model::SurveyedValue>& values) {
 nb::dict ToDictionary(const model::SurveyedOperator& surveyed) {
   nb::list nodes;
   for (const model::SurveyedNode& node : surveyed.nodes) {
-    nodes.append(nb::make_tuple(Readable(node.name), Readable(node.place)));
+    nodes.append(nb::make_tuple(ReadableName(node.name), ReadableName(node.place)));
   }
   nb::list attributes;
   for (const auto& [name, attribute] : surveyed.attributes) {
-    attributes.append(nb::make_tuple(Readable(name), attribute.type, attribute.count));
+    attributes.append(nb::make_tuple(ReadableName(name), attribute.type, attribute.count));
   }
   nb::list differences;
   for (const std::string& difference : surveyed.differences) {
     differences.append(Readable(difference));
   }
   nb::dict result;
-  result["domain"] = Readable(surveyed.domain);
-  result["op_type"] = Readable(surveyed.op_type);
+  result["domain"] = ReadableName(surveyed.domain);
+  result["op_type"] = ReadableName(surveyed.op_type);
   result["version"] = surveyed.version;
   result["is_pyop"] = surveyed.is_pyop;
   result["is_referring"] = surveyed.is_referring;
-  result["module"] = Readable(surveyed.module);
-  result["class_name"] = Readable(surveyed.class_name);
-  result["compute"] = Readable(surveyed.compute);
-  result["operator_name"] = Readable(surveyed.operator_name);
-  result["torch_operator"] = Readable(surveyed.torch_operator);
-  result["defined_in"] = Readable(surveyed.defined_in);
+  result["module"] = ReadableName(surveyed.module);
+  result["class_name"] = ReadableName(surveyed.class_name);
+  result["compute"] = ReadableName(surveyed.compute);
+  result["operator_name"] = ReadableName(surveyed.operator_name);
+  result["torch_operator"] = ReadableName(surveyed.torch_operator);
+  result["defined_in"] = ReadableName(surveyed.defined_in);
   result["is_function"] = surveyed.is_function;
   result["count"] = surveyed.count;
   result["nodes"] = nodes;
@@ -86,11 +86,11 @@ nb::dict Survey(const nb::object& model, const std::string& origin, const std::s
   if (!status.ok()) Raise(status);
   nb::list imports;
   for (const model::SurveyedImport& import : survey.imports) {
-    imports.append(nb::make_tuple(Readable(import.domain), import.version, import.limit));
+    imports.append(nb::make_tuple(ReadableName(import.domain), import.version, import.limit));
   }
   nb::dict modules;
   for (const auto& [name, module] : survey.modules) {
-    modules[Readable(name).c_str()] = Readable(module);
+    modules[ReadableName(name).c_str()] = ReadableName(module);
   }
   nb::list operators;
   for (const model::SurveyedOperator& surveyed : survey.operators) {
@@ -119,6 +119,10 @@ void DefineSurvey(nb::module_& module) {
              "What stands in a model, given as any buffer; see src/model/survey.h");
   module.def("allows", &Allows, nb::arg("name"), nb::arg("allow"), nb::arg("environment"),
              "Whether lists separated by commas allow a Python module, or an operator of torch");
+  module.def(
+      "allowance_of",
+      [](const std::string& name) { return std::string(Policy::AllowanceOf(name)); },
+      nb::arg("module"), "What to write in such a list to allow a Python module");
 }
 
 }  // namespace opgraft::pyop

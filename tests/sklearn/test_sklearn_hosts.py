@@ -58,11 +58,13 @@ def check(estimator: Any, folder: Path) -> None:
 
 @pytest.mark.skipif(sys.executable != HOST_PYTHON, reason="scikit-learn is not in that Python")
 def test_in_cpp(tmp_path: Path) -> None:
-    """A pipeline with one step in Python; nothing is allowed, since nothing has to be."""
+    """A pipeline with one step in Python, which the host allows."""
     estimator = fitted()
     model = save(estimator, tmp_path)
     assert len(opgraft.sklearn.python_steps(model)) == 1
     done = run_cpp(tmp_path)
+    assert done.returncode != 0 and 'allow=["sklearn"]' in done.stderr
+    done = run_cpp(tmp_path, "sklearn")
     assert done.returncode == 0, done.stderr
     check(estimator, tmp_path)
 
@@ -77,13 +79,13 @@ def test_a_users_function_in_cpp(tmp_path: Path, write_module: Write, module_fol
     module = write_module(FUNCTION)
     estimator = fitted(FunctionTransformer(importlib.import_module(module).half))
     save(estimator, tmp_path)
-    done = run_cpp(tmp_path, PYTHONPATH=str(module_folder))
+    done = run_cpp(tmp_path, "sklearn", PYTHONPATH=str(module_folder))
     assert done.returncode != 0
     assert "PolicyError" in done.stderr and f'"{module}.half"' in done.stderr
-    done = run_cpp(tmp_path, f"{module}.half", PYTHONPATH=str(module_folder))
+    done = run_cpp(tmp_path, "sklearn", f"{module}.half", PYTHONPATH=str(module_folder))
     assert done.returncode == 0, done.stderr
     check(estimator, tmp_path)
-    done = run_cpp(tmp_path, f"{module}.half")
+    done = run_cpp(tmp_path, "sklearn", f"{module}.half")
     assert done.returncode != 0 and "PYTHONPATH" in done.stderr
 
 
@@ -94,7 +96,7 @@ def test_in_another_python(tmp_path: Path) -> None:
     code = """
 import sys
 import numpy as np, opgraft
-session = opgraft.InferenceSession("model.onnx")
+session = opgraft.InferenceSession("model.onnx", allow=["sklearn"])
 label, probabilities = session.run(None, {"X": np.load("X.npy")})
 np.save("label.npy", label), np.save("probabilities.npy", probabilities)
 print("skl2onnx" in sys.modules)

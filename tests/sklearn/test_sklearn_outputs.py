@@ -12,7 +12,7 @@ pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install o
 pytest.importorskip("skops", reason="skops is not installed: pip install opgraft[sklearn]")
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
 
-from iris_data import LOGISTIC, X, y  # noqa: E402
+from iris_data import LOGISTIC, X, of_a_stranger, y  # noqa: E402
 from sklearn.cluster import KMeans, MeanShift  # noqa: E402
 from sklearn.compose import ColumnTransformer, make_column_transformer  # noqa: E402
 from sklearn.covariance import EllipticEnvelope  # noqa: E402
@@ -212,14 +212,20 @@ def test_a_function_of_a_users(functions: Any) -> None:
         assert (given == X).all()
         (step,) = opgraft.sklearn.python_steps(model)
         assert step.estimator.endswith("FunctionTransformer")
-        assert step.allow == (f"{functions.__name__}.{function.__name__}",)
-        for allow in (step.allow, [functions.__name__]):
+        assert step.allow == ("sklearn", f"{functions.__name__}.{function.__name__}")
+        strange = of_a_stranger(model)
+        for made, allow in (
+            (model, ()),
+            (strange, step.allow),
+            (strange, ["sklearn", functions.__name__]),
+        ):
             given = X.copy()
-            (output,) = run(model, {"X": given}, allow).values()
+            (output,) = run(made, {"X": given}, allow).values()
             np.testing.assert_allclose(output.ravel(), fitted.predict(X), rtol=1e-3, atol=1e-3)
             assert (given == X).all()
-        with pytest.raises(opgraft.PolicyError, match=step.allow[0]):
-            opgraft.InferenceSession(model)
+        for allow in step.allow:
+            with pytest.raises(opgraft.PolicyError, match="not allowed"):
+                opgraft.InferenceSession(strange, allow=[allow])
 
 
 def test_a_function_that_writes_inside_a_step(functions: Any) -> None:

@@ -11,6 +11,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer
 
 from opgraft._errors import Error
+from opgraft._written_here import remember
 from opgraft.sklearn import _private, _store, operators
 from opgraft.sklearn._convert_sklearn import as_attribute, element_type
 from opgraft.sklearn._methods import Output, floats, takes_list
@@ -53,6 +54,7 @@ def add(
     layout, columns = layout_of(estimator, X)
     wants_names = layout == "frame"
     data = _store.dump(estimator, without="" if wants_names else "feature_names_in_")
+    remember(operators.__name__, "estimator", data)
     names = [one.full_name for one in operator.outputs]
     is_sequence = len(outputs) > len(names)
     if is_sequence:

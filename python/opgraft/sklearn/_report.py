@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
+from opgraft import _pyop
 from opgraft.sklearn import _store, operators
 
 
@@ -19,7 +20,7 @@ class PythonStep:
     estimator: str  #: its type, "module.Class"
     methods: tuple[str, ...]
     because: str
-    allow: tuple[str, ...]  #: what a session must allow by name, besides what any may load
+    allow: tuple[str, ...]  #: what a session must allow by name, in a process that did not make it
     scikit_learn: str  #: the version it was fitted with
     size: int  #: of what is stored, in bytes
 
@@ -45,7 +46,7 @@ def python_steps(model: onnx.ModelProto) -> list[PythonStep]:
                 estimator=values["title"].decode(),
                 methods=tuple(one.decode() for one in values["methods"]),
                 because=values["because"].decode(),
-                allow=tuple(_store.untrusted(data)),
+                allow=(_pyop.allowance_of(operators.__name__), *_store.untrusted(data)),
                 scikit_learn=values["scikit_learn"].decode(),
                 size=len(data),
             )

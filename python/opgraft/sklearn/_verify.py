@@ -10,7 +10,6 @@ import onnxruntime
 import scipy.sparse
 
 import opgraft
-from opgraft.sklearn import _report
 from opgraft.sklearn._recording import fresh
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # the latter of the largest value
@@ -18,11 +17,10 @@ _ROUNDING = 2.0**-22  # of float32, in which most of a converted model computes
 
 
 def open_session(model: Any) -> Any:
-    """A session that allows all that the model's Python nodes hold: the estimator is ours."""
+    """A session of a model that was just made here, so that its Python nodes need no allowance."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised, which is enough
-    allow = sorted({name for one in _report.python_steps(model) for name in one.allow})
-    return opgraft.InferenceSession(model, options, allow=allow)
+    return opgraft.InferenceSession(model, options)
 
 
 def result_of(estimator: Any, method: str, X: Any) -> Any:

@@ -1,6 +1,6 @@
 """What Python nodes of converted scikit-learn models run: a fitted estimator that the node holds.
 
-Any model may run this module: it loads types that are reviewed, and asks the host for all others.
+The host allows it by the name "sklearn". Types that are not reviewed are asked for one by one.
 """
 
 from __future__ import annotations
