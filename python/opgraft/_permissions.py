@@ -24,16 +24,17 @@ def permissions_of(operator: Operator, survey: Survey) -> list[str]:
         is_ours = any(one.name == "encoding" for one in operator.attributes)
         return [name] if is_ours and name and _pyop.aten_is_listed(name) is False else []
     module = module_of(operator, survey)
-    if module is None:
-        return []
-    if not name:
-        return [_pyop.allowance_of(module)]
+    if module is None or not name:
+        return [] if module is None else [module]
     domain, _, rest = name.partition("::")
     return [module, operator.defined_in or f"{domain}::{rest.partition('.')[0]}"]
 
 
 def allowing(names: Sequence[str]) -> str:
     """The options that allow these names, and the same in a program."""
+    from opgraft import _pyop
+
+    names = [_pyop.allowance_of(name) for name in names]
     options = " ".join(f"--allow {name}" for name in names)
     listed = ", ".join(f'"{name}"' for name in names)
     return f"{options} (in a program allow=[{listed}])"
