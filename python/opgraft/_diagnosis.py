@@ -1,4 +1,4 @@
-"""From what was found in a model, and by trying it, to what is missing and how to mend it."""
+"""From what was found in a model, and by trying it, to what is missing and what to do about it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from opgraft._locate import locate
 from opgraft._permissions import allowing, module_of, permissions_of
 from opgraft._stubs import Stub
 from opgraft._survey import Operator, Survey
+from opgraft._vouching import Doubt, doubt_of
 
 OK, MISSING, BAD = "ok", "missing", "bad"
 
@@ -55,6 +56,8 @@ class Finding:
     stub: Stub | None = None
     #: The names among what is missing that the host must allow.
     permissions: list[str] = field(default_factory=list)
+    #: Whether one of those is nothing that the doctor can vouch for: no line is given for it.
+    is_doubtful: bool = False
 
     @classmethod
     def of(cls, operator: Operator, run_by: str) -> Finding:
@@ -64,6 +67,11 @@ class Finding:
     def miss(self, problem: str, remedy: str, stub: Stub | None = None) -> Finding:
         self.problem, self.remedy, self.stub = problem, remedy, stub
         return self
+
+    def doubt(self, doubt: Doubt) -> Finding:
+        """It asks for what must not be allowed only because it asks."""
+        self.is_doubtful = True
+        return self.miss(doubt.problem, doubt.remedy)
 
 
 @dataclass
@@ -211,13 +219,26 @@ class Judge:
         raised = self.found.modules.get(module, "")
         stub = self._stub(operator, module)
         if not finding.allowed:
-            allow = allowing([module])
             finding.permissions = [module]
-            if finding.file:
-                finding.miss("its module is not allowed", allow)
+            # One that torch runs is defined in the module, in whichever way torch has.
+            doubt = doubt_of(module, operator.title, None if operator.torch_operator else operator)
+            if doubt is not None:
+                finding.doubt(doubt)
+            elif finding.file:
+                finding.miss("its module is not allowed", allowing([module]))
+            elif stub is None:
+                finding.doubt(
+                    Doubt(
+                        "its module is neither allowed nor found",
+                        "put the module on Python's path (PYTHONPATH), and ask again",
+                    )
+                )
             else:
                 finding.miss(
-                    "its module is neither allowed nor found", f"{allow}, and write it", stub
+                    "its module is neither allowed nor found",
+                    f"write it, and allow it: {allowing([module])}. Install no package only "
+                    "because a model names it",
+                    stub,
                 )
             return False
         if raised == NOT_FOUND:
@@ -227,7 +248,7 @@ class Judge:
                 stub,
             )
         elif raised:
-            finding.miss(f"the import of its module raised {raised}", f"mend {finding.file}")
+            finding.miss(f"the import of its module raised {raised}", f"correct {finding.file}")
         return not raised
 
     def _stub(self, operator: Operator, module: str, file: str | None = None) -> Stub | None:
@@ -265,11 +286,7 @@ class Judge:
         if permissions_of(operator, self.survey):
             finding.allowed = not lacking
         if lacking:
-            finding.permissions = lacking
-            finding.miss(
-                "it is not among the operators of torch that any model may run, and not allowed",
-                allowing(lacking),
-            )
+            self._refuse(lacking, finding)
         return finding
 
     def _judge_torch(self, operator: Operator, finding: Finding) -> Finding:
@@ -285,11 +302,16 @@ class Judge:
         if lacking:
             finding.permissions = lacking
             what = " and ".join(lacking) + (" are" if len(lacking) > 1 else " is") + " not allowed"
-            remedy = allowing(lacking)
             if finding.file == "":
-                what += f", and there is no module '{finding.module}' on Python's path"
-                remedy += ", and add the folder of the module to PYTHONPATH"
-            finding.miss(what, remedy)
+                finding.doubt(
+                    Doubt(
+                        f"{what}, and there is no module '{finding.module}' on Python's path",
+                        "add the folder of the module to PYTHONPATH, and ask again",
+                    )
+                )
+            else:
+                finding.problem = what
+                self._refuse(lacking, finding)
         elif raised:
             finding.miss(
                 f"the import of {operator.module} raised {raised}", 'pip install "opgraft[torch]"'
@@ -398,18 +420,30 @@ class Judge:
             return False
         _, operator, who, finding = min(found, key=lambda one: one[0])
         first, *traceback = text[who.end() :].strip().split("\n", 1)
-        problem, _, remedy = first.partition(". To mend it: ")
+        problem, remedy = split_remedy(first)
+        own = finding.file or finding.pack
         finding.miss(
             "\n".join([problem, *traceback]),
-            remedy or f"mend {finding.file or finding.pack or 'it'}",
+            remedy or (f"correct it in {own}" if own else "correct the node in the model"),
         )
         wanted = re.findall(r"--allow ([\w.:]+)", text)
         if kind == "PolicyError" and wanted:
-            finding.permissions = wanted
-            finding.remedy = allowing(finding.permissions)
+            finding.problem = problem.partition(" (allowed are: ")[0]  # without the lines to paste
+            self._refuse(wanted, finding)
         elif "TypeError" in text and "__init__" in text:
             finding.stub = self._stub(operator, finding.module or "", finding.file)
         return True
+
+    @staticmethod
+    def _refuse(wanted: list[str], finding: Finding) -> None:
+        """The line that allows what is wanted, or why there is none."""
+        finding.permissions = wanted
+        finding.remedy = allowing(wanted)
+        for name in wanted:
+            doubt = doubt_of(name, finding.operator if "::" in name else f"'{name}'")
+            if doubt is not None:
+                finding.doubt(doubt)
+                return
 
     def _blame_runtime(self, name: str, text: str, findings: list[Finding]) -> bool:
         """The runtime has no kernel for an operator, or none of its types."""
@@ -422,6 +456,14 @@ class Judge:
             findings.append(finding)
             return True
         return False
+
+
+def split_remedy(text: str) -> tuple[str, str]:
+    """What is wrong and what to do about it, in an error of ours; "" where it does not say."""
+    problem, _, remedy = text.partition(". Fix: ")
+    if not remedy:
+        problem, _, remedy = text.partition(". To mend it: ")
+    return problem, remedy
 
 
 def _named(operator: Operator, text: str) -> re.Match[str] | None:

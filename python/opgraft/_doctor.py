@@ -1,4 +1,4 @@
-"""`opgraft doctor`: who runs each operator of a model, what is missing, and how to mend it."""
+"""`opgraft doctor`: who runs each operator of a model, what is missing, and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from opgraft._examination import Examination, Request, examine
 from opgraft._permissions import allowing, permissions_of
 from opgraft._prepare import installed_runtime
 
+_MEANING = (
+    "What is allowed runs with all that you may do yourself, on what the model gives it: allow it "
+    "only where you trust this file as you trust a program."
+)
+_REFUSED = "tried, and refused: the reason is in the report"
 _STATUS = {OK: 0, MISSING: 1, BAD: 2}
 
 
@@ -147,7 +152,8 @@ def _conclude(
             problems.append(text)
     elif found.refusal is not None and not any(one.problem for one in findings):
         problems.append(found.refusal[1])
-    if found.failure is not None and not is_missing and error is None:
+    is_told = found.failure is not None and not is_missing and error is None
+    if found.failure is not None and is_told:
         kind, text = found.failure
         if not judge.blame(kind, text, findings):
             if kind == "ModelError" and "not a registered" not in text:
@@ -166,7 +172,7 @@ def _conclude(
         operators=findings,
         problems=problems,
         hints=judge.hints(),
-        trial=_trial(found, is_installed),
+        trial=_trial(found, is_installed, is_told),
     )
 
 
@@ -178,12 +184,12 @@ def _as_loaded(findings: list[Finding]) -> list[Finding]:
     return [one for one in findings if one.run_by != "ONNX Runtime"]
 
 
-def _trial(found: Examination, is_installed: bool) -> Trial:
+def _trial(found: Examination, is_installed: bool, is_told: bool) -> Trial:
+    """`is_told`: why no session could be made stands elsewhere in the report."""
     if found.is_loaded:
         return Trial(True, True, "ONNX Runtime makes a session of it")
     if found.failure is not None:
-        # What to do about an operator that nobody knows stands below, with the operator.
-        return Trial(True, False, found.failure[1].partition(" Nobody here knows the operator ")[0])
+        return Trial(True, False, _REFUSED if is_told else found.failure[1])
     if not is_installed:
         return Trial(False, None, "not tried: this ONNX Runtime is not the one installed")
     return Trial(False, None, "not tried, since something is missing")
@@ -217,9 +223,13 @@ def render(diagnosis: Diagnosis) -> str:
     for finding in diagnosis.operators:
         if finding.problem:
             lines += ["", *_details(finding)]
-    permissions = _permissions(diagnosis)
+    permissions = sorted(
+        {name for one in diagnosis.operators if not one.is_doubtful for name in one.permissions}
+    )
     if len(permissions) > 1:
-        lines += ["", f"all that must be allowed: {allowing(permissions)}"]
+        lines += ["", f"in one line: {allowing(permissions)}"]
+    if permissions:
+        lines += ["", _MEANING]
     for hint in diagnosis.hints:
         lines += ["", hint]
     return "\n".join(lines)
@@ -237,7 +247,11 @@ def _headline(diagnosis: Diagnosis) -> str:
         return "the model is bad"
     others = [one for one in diagnosis.operators if one.problem and not one.permissions]
     count = len(_permissions(diagnosis)) + len(others) + len(diagnosis.problems)
-    return f"{count} {'thing is' if count == 1 else 'things are'} missing"
+    headline = f"{count} {'thing is' if count == 1 else 'things are'} missing"
+    doubtful = [one.operator for one in diagnosis.operators if one.is_doubtful]
+    more = f" and {len(doubtful) - 3} more" if len(doubtful) > 3 else ""
+    warning = f". WARNING: it asks for {', '.join(doubtful[:3])}{more}"
+    return headline + (warning if doubtful else "")
 
 
 def _version_line(version: Version) -> str:
@@ -280,7 +294,7 @@ def _details(finding: Finding) -> list[str]:
         f"  {'node' if finding.count == 1 else 'nodes'} {', '.join(shown)}{more}",
     ]
     if finding.remedy:
-        lines.append(f"  -> {finding.remedy}")
+        lines.append(f"  Fix: {finding.remedy}")
     if finding.stub is not None:
         lines += [f"  {finding.stub.file}:", ""]
         lines += [f"    {line}" if line else "" for line in finding.stub.text.splitlines()]

@@ -112,7 +112,7 @@ def test_the_table_for_people(folder: Path) -> None:
     assert re.search(r"^operator +nodes +run by +module +state$", done.stdout, re.M)
     row = r"^mymodule.Op +1 +Python class +mymodule +its module is not allowed$"
     assert re.search(row, done.stdout, re.M)
-    assert '-> --allow mymodule (in a program allow=["mymodule"])' in done.stdout
+    assert 'Fix: --allow mymodule (in a program allow=["mymodule"])' in done.stdout
     assert re.search(r"^opset ai.onnx \d+: lowered to \d+ while preparing", done.stdout, re.M)
     done = subprocess.run(
         [*command, "--allow", "mymodule"], capture_output=True, text=True, check=False
