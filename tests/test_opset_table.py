@@ -51,6 +51,13 @@ def test_the_table_is_what_onnx_defs_tells() -> None:
 
 
 @the_onnx_of_the_table
+def test_the_newest_ir_version_is_that_of_onnx() -> None:
+    """Where it is not: read what is new in onnx.proto, then raise kNewestKnownIr."""
+    limits = TABLE.with_name("runtime_limits.h").read_text()
+    assert f"kNewestKnownIr = {onnx.IR_VERSION};" in limits
+
+
+@the_onnx_of_the_table
 def test_every_revised_operator_was_reviewed() -> None:
     revised = {
         (opset, name)

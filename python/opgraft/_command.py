@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 
 from opgraft import __version__, _build, _doctor, _new, _packs, _run, _run_tests
 from opgraft._errors import Error
+from opgraft._permissions import allowance_of
 from opgraft._prepare import prepare
+from opgraft._vouching import doubt_of
 
 #: The exit status of a program that nobody reads any more, as shells have it: 128 + SIGPIPE.
 _NOBODY_READS = 141
@@ -123,7 +125,7 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "doctor",
         help="tell who runs each operator of a model, and what is missing",
         description="Lists the operators of MODEL that are not ONNX Runtime's own, who will run "
-        "them, what is missing and how to mend it; then has a session made of it, where all is "
+        "them, what is missing and what to do; then has a session made of it, where all is "
         "there and allowed. The exit status is 0 where nothing is missing, 1 where something is, "
         "2 for a bad model.",
     )
@@ -254,10 +256,13 @@ def _prepare(options: argparse.Namespace) -> int:
         print(f"the pack {os.path.basename(pack)} runs {name.removeprefix('::')}")
     for name in sorted(prepared.aten):
         print(f"libtorch runs {name}")
-    modules = {operator.module for operator in prepared.report}
+    modules = {allowance_of(operator.module) for operator in prepared.report}
     modules |= {name for name, is_listed in prepared.aten.items() if not is_listed}
     lines = [f"opgraft.load({pack!r})" for pack in sorted(set(prepared.packs.values()))]
-    if modules or lines or prepared.aten:
+    doubts = [doubt_of(name, f"'{name}'") for name in sorted(modules)]
+    for doubt in filter(None, doubts):
+        print(f"opgraft: {doubt.problem}. {doubt.remedy.capitalize()}", file=sys.stderr)
+    if (modules or lines or prepared.aten) and not any(doubts):
         allow = f", allow={sorted(modules)!r}" if modules else ""
         print("to run it: " + "; ".join([*lines, f"opgraft.register(sess_options{allow})"]))
     _name_the_unknown(options.target, options.runtime)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
 
 from opgraft import _stubs, _survey
+from opgraft._doctor_report import Finding
 from opgraft._examination import NOT_FOUND, Examination
 from opgraft._locate import locate
-from opgraft._permissions import allowing, module_of, permissions_of
+from opgraft._permissions import allowance_of, allowing, module_of, permissions_of
 from opgraft._stubs import Stub
 from opgraft._survey import Operator, Survey
-from opgraft._vouching import Doubt, doubt_of
-
-OK, MISSING, BAD = "ok", "missing", "bad"
+from opgraft._vouching import HELD, Doubt, doubt_of
 
 #: The domains of operators that ONNX Runtime may have, for one that cannot be asked.
 RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
@@ -32,81 +29,6 @@ _FUNCTIONS = frozenset(
     "Selu SequenceMap Shrink Softmax SoftmaxCrossEntropyLoss Softplus Softsign SwiGLU Swish "
     "ThresholdedRelu".split()
 )
-
-
-@dataclass
-class Finding:
-    """An operator that is not the runtime's own, or that the runtime at hand lacks."""
-
-    operator: str
-    run_by: str
-    count: int
-    nodes: list[dict[str, str]]
-    module: str | None = None
-    #: Whether the host allows the module; None where no module is needed, or none is known.
-    allowed: bool | None = None
-    #: The module's file, "" where there is none; None as above.
-    file: str | None = None
-    #: The pack that runs it, None where none does.
-    pack: str | None = None
-    #: What is missing; None where all is there.
-    problem: str | None = None
-    #: What to do about it, in words or as the line to write.
-    remedy: str | None = None
-    stub: Stub | None = None
-    #: The names among what is missing that the host must allow.
-    permissions: list[str] = field(default_factory=list)
-    #: Whether one of those is nothing that the doctor can vouch for: no line is given for it.
-    is_doubtful: bool = False
-
-    @classmethod
-    def of(cls, operator: Operator, run_by: str) -> Finding:
-        nodes = [{"name": name, "place": place} for name, place in operator.nodes]
-        return cls(operator.title, run_by, operator.count, nodes)
-
-    def miss(self, problem: str, remedy: str, stub: Stub | None = None) -> Finding:
-        self.problem, self.remedy, self.stub = problem, remedy, stub
-        return self
-
-    def doubt(self, doubt: Doubt) -> Finding:
-        """It asks for what must not be allowed only because it asks."""
-        self.is_doubtful = True
-        return self.miss(doubt.problem, doubt.remedy)
-
-
-@dataclass
-class Version:
-    """The IR version, or the version of an opset, and what preparing makes of it."""
-
-    domain: str | None  # None for the IR version
-    model: int
-    limit: int | None  # the newest that the runtime takes; None where it takes any
-    action: str = "kept"  # or "lowered", "converted", "refused"
-    in_the_way: list[str] = field(default_factory=list)
-
-
-@dataclass
-class Trial:
-    """Whether ONNX Runtime makes a session of the prepared model."""
-
-    is_done: bool
-    is_loaded: bool | None
-    text: str
-
-
-@dataclass
-class Diagnosis:
-    model: str
-    runtime: str
-    status: str
-    error: str | None  # of a bad model
-    versions: list[Version]
-    operators: list[Finding]
-    #: What is missing beside operators: a module of --import, a library, a newer runtime.
-    problems: list[str]
-    #: What could be otherwise, though nothing is missing.
-    hints: list[str]
-    trial: Trial
 
 
 class Judge:
@@ -219,11 +141,15 @@ class Judge:
         raised = self.found.modules.get(module, "")
         stub = self._stub(operator, module)
         if not finding.allowed:
-            finding.permissions = [module]
+            finding.permissions = [allowance_of(module)]
             # One that torch runs is defined in the module, in whichever way torch has.
             doubt = doubt_of(module, operator.title, None if operator.torch_operator else operator)
             if doubt is not None:
                 finding.doubt(doubt)
+            elif module in HELD:
+                finding.miss(
+                    f"it holds {HELD[module]}, and is not allowed", allowing(finding.permissions)
+                )
             elif finding.file:
                 finding.miss("its module is not allowed", allowing([module]))
             elif stub is None:
@@ -281,6 +207,9 @@ class Judge:
 
     def _judge_aten(self, operator: Operator, finding: Finding) -> Finding:
         """What it lacks otherwise, the making of the session says."""
+        # As every other ATen operator then, though a session would name the first alone.
+        if self.found.libtorch:
+            finding.miss(*split_remedy(self.found.libtorch))
         finding.run_by = "libtorch"
         lacking = self._lacking_permissions(operator)
         if permissions_of(operator, self.survey):
@@ -334,9 +263,16 @@ class Judge:
     def _judge_runtimes_own(self, operator: Operator, finding: Finding) -> Finding | None:
         lacking = self.found.lacking.get(operator.full_name)
         finding.run_by = "ONNX Runtime"
-        limit = next((i.limit for i in self.survey.imports if i.domain == operator.domain), 0)
+        opset = next((i for i in self.survey.imports if i.domain == operator.domain), None)
+        limit, known = (opset.limit, opset.known) if opset else (0, 0)
         if operator.differences and self.found.prepared is None:
             stub = _stubs.operator_stub(operator) if lacking == "unknown" else None
+            if opset is not None and opset.version > known:
+                return finding.miss(
+                    f"it is of opset {opset.version}, of which nobody here knows whether it means "
+                    f"the same in opset {limit}",
+                    f"export the model for opset {limit}, or install a newer Opgraft",
+                )
             return finding.miss(
                 f"newer than ONNX Runtime {self.runtime}: {', '.join(operator.differences)}",
                 f"export the model for opset {limit}"
@@ -345,7 +281,7 @@ class Judge:
             )
         if lacking == "unknown" and not operator.differences:
             stub = _stubs.operator_stub(operator)
-            declaring = "declare it" + _how(stub) if stub else "it cannot be declared either"
+            declaring = "declare it" + _how(stub) if stub else "export the model without it"
             return finding.miss(
                 f"ONNX Runtime {self.runtime} has no such operator"
                 + (f" in opset {operator.version}" if operator.version else ""),
@@ -384,7 +320,7 @@ class Judge:
             return finding.miss("its library must be registered", line + how)
         if self.libraries:
             return finding.miss(
-                "the libraries of --library do not have it", "give the one that has"
+                "the libraries of --library do not have it", "--library with the one that has it"
             )
         finding.run_by = "nobody"
         stub = _stubs.operator_stub(operator)
@@ -426,8 +362,8 @@ class Judge:
             "\n".join([problem, *traceback]),
             remedy or (f"correct it in {own}" if own else "correct the node in the model"),
         )
-        wanted = re.findall(r"--allow ([\w.:]+)", text)
-        if kind == "PolicyError" and wanted:
+        wanted = _refused_names(text[who.end() :]) if kind == "PolicyError" else []
+        if wanted:
             finding.problem = problem.partition(" (allowed are: ")[0]  # without the lines to paste
             self._refuse(wanted, finding)
         elif "TypeError" in text and "__init__" in text:
@@ -452,10 +388,22 @@ class Judge:
                 continue
             finding = self._without_kernel(operator, Finding.of(operator, "ONNX Runtime"))
             if self.found.lacking.get(operator.full_name) is None:
-                finding.problem = f"ONNX Runtime has it, but not of these types: {text}"
+                node = re.search(r"node with name '(?P<name>[^']+)'", text)
+                where = f": see its node '{node['name']}'" if node else ""
+                finding.problem = (
+                    f"ONNX Runtime {self.runtime} has it, but not of these types{where}"
+                )
             findings.append(finding)
             return True
         return False
+
+
+def _refused_names(text: str) -> list[str]:
+    """What a PolicyError says is not allowed. Names that are none are not repeated."""
+    listed = re.search(r' allow=\[("[^]]*")\]', text) or re.search(r" module ('[^']*')", text)
+    listed = listed or re.search(r'has not allowed: ("[^(]*") \(', text)
+    names = [] if listed is None else [one.strip("'\"") for one in listed[1].split(", ")]
+    return names if all(re.fullmatch(r"[\w.:]+", one) for one in names) else []
 
 
 def split_remedy(text: str) -> tuple[str, str]:
@@ -471,7 +419,9 @@ def _named(operator: Operator, text: str) -> re.Match[str] | None:
     name = re.escape(operator.full_name)
     if operator.is_in_libtorch:  # an overload may have been found since
         name = re.escape(operator.torch_operator or "aten::") + r"[\w.]*"
-    return re.search(rf"node '(?P<node>.*)', operator {name}(:|, (?=argument)| (?=is ))", text)
+    return re.search(
+        rf"node '(?P<node>.*)', operator {name}(:|, (?=argument)| (?=is |holds ))", text
+    )
 
 
 def _in_cpp(operator: Operator) -> str:
@@ -485,50 +435,3 @@ def _how(stub: Stub | None) -> str:
     module = stub.file.removesuffix(".py").replace("/", ".")
     where = f" in a module of yours, such as {stub.file}, and name that: "
     return f'{where}--import {module} (imports=["{module}"])'
-
-
-def versions(survey: Survey, findings_known: set[str], found: Examination) -> list[Version]:
-    """What preparing does about versions that are newer than the runtime's."""
-    ir = Version(None, survey.ir_version, survey.ir_limit)
-    if survey.ir_version > survey.ir_limit:
-        ir.action = "lowered"
-    result = [ir]
-    for entry in survey.imports:
-        version = Version(entry.domain, entry.version, entry.limit or None)
-        result.append(version)
-        if not entry.limit or entry.version <= entry.limit:
-            continue
-        version.in_the_way = sorted(
-            difference
-            for operator in survey.operators
-            if operator.domain == entry.domain and operator.full_name not in findings_known
-            for difference in operator.differences
-        )
-        if not version.in_the_way:
-            version.action = "lowered"
-        else:
-            version.action = "converted" if found.prepared is not None else "refused"
-    return result
-
-
-def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The schema of docs/doctor.md."""
-    return {
-        "schema": 1,
-        "model": diagnosis.model,
-        "status": diagnosis.status,
-        "error": diagnosis.error,
-        "runtime": diagnosis.runtime,
-        "versions": [vars(one) for one in diagnosis.versions],
-        "operators": [
-            {**vars(one), "stub": None if one.stub is None else one.stub._asdict()}
-            for one in diagnosis.operators
-        ],
-        "problems": diagnosis.problems,
-        "hints": diagnosis.hints,
-        "trial": {
-            "done": diagnosis.trial.is_done,
-            "loaded": diagnosis.trial.is_loaded,
-            "text": diagnosis.trial.text,
-        },
-    }

@@ -9,7 +9,17 @@ import sys
 from collections.abc import Sequence
 
 from opgraft import _diagnosis, _survey
-from opgraft._diagnosis import BAD, MISSING, OK, Diagnosis, Finding, Trial, Version
+from opgraft._doctor_report import (
+    BAD,
+    MISSING,
+    OK,
+    Diagnosis,
+    Finding,
+    Trial,
+    Version,
+    as_json,
+    versions,
+)
 from opgraft._errors import Error, ModelError
 from opgraft._examination import Examination, Request, examine
 from opgraft._permissions import allowing, permissions_of
@@ -20,6 +30,11 @@ _MEANING = (
     "only where you trust this file as you trust a program."
 )
 _REFUSED = "tried, and refused: the reason is in the report"
+#: In a ModelError for what is not there, though the model may be in order.
+#: In one for a graph that no operator is to blame for.
+_BROKEN = ("which nothing gives", "but after it or in another graph")
+_MISSING_PARTS = ("not a registered", "there is no such file")
+_MOST_NODES = 5  #: that are named, of those that lack the same
 _STATUS = {OK: 0, MISSING: 1, BAD: 2}
 
 
@@ -43,7 +58,7 @@ def doctor(options: argparse.Namespace) -> int:
     except Error as error:
         return _complain(error, options, runtime)
     if options.json:
-        print(json.dumps(_diagnosis.as_json(diagnosis), indent=2))
+        print(json.dumps(as_json(diagnosis), indent=2))
     else:
         print(render(diagnosis))
     if diagnosis.error:
@@ -56,7 +71,7 @@ def _complain(error: Error, options: argparse.Namespace, runtime: str) -> int:
     if options.json and isinstance(error, ModelError):
         trial = Trial(False, None, "")
         bad = Diagnosis(options.model, runtime, BAD, str(error), [], [], [], [], trial)
-        print(json.dumps(_diagnosis.as_json(bad), indent=2))
+        print(json.dumps(as_json(bad), indent=2))
     return _STATUS[BAD]
 
 
@@ -111,6 +126,9 @@ def diagnose(
             may_prepare=set(promised) <= set(allowed),
             may_try=set(modules) <= set(allowed) and all(map(allows, wanted)),
             is_installed=is_installed,
+            is_unknown=survey.ir_version > survey.ir_known
+            or any(one.version > one.known > 0 for one in survey.imports),
+            has_aten=any(one.is_in_libtorch for one in survey.operators),
         )
     )
     judge = _diagnosis.Judge(survey, found, runtime=runtime, allows=allows, libraries=libraries)
@@ -155,8 +173,9 @@ def _conclude(
     is_told = found.failure is not None and not is_missing and error is None
     if found.failure is not None and is_told:
         kind, text = found.failure
-        if not judge.blame(kind, text, findings):
-            if kind == "ModelError" and "not a registered" not in text:
+        is_broken = kind == "ModelError" and any(one in text for one in _BROKEN)
+        if is_broken or not judge.blame(kind, text, findings):
+            if kind == "ModelError" and not any(one in text for one in _MISSING_PARTS):
                 error = text
             else:
                 problems.append(text)
@@ -168,7 +187,7 @@ def _conclude(
         error=error,
         versions=[]
         if survey.is_ort_format
-        else _diagnosis.versions(survey, {*found.declared, *found.run_by_packs}, found),
+        else versions(survey, {*found.declared, *found.run_by_packs}, found),
         operators=findings,
         problems=problems,
         hints=judge.hints(),
@@ -217,12 +236,11 @@ def render(diagnosis: Diagnosis) -> str:
         lines.append(_version_line(version))
     lines.append(f"session: {diagnosis.trial.text.partition(chr(10))[0]}")
     if diagnosis.operators:
-        lines += ["", *_table(diagnosis.operators)]
+        lines += ["", *_table(diagnosis)]
     for problem in diagnosis.problems:
         lines += ["", problem]
-    for finding in diagnosis.operators:
-        if finding.problem:
-            lines += ["", *_details(finding)]
+    for findings in _alike(diagnosis.operators):
+        lines += ["", *_details(findings)]
     permissions = sorted(
         {name for one in diagnosis.operators if not one.is_doubtful for name in one.permissions}
     )
@@ -245,7 +263,7 @@ def _headline(diagnosis: Diagnosis) -> str:
         return "all is there"
     if diagnosis.status == BAD:
         return "the model is bad"
-    others = [one for one in diagnosis.operators if one.problem and not one.permissions]
+    others = [one for one in _alike(diagnosis.operators) if not one[0].permissions]
     count = len(_permissions(diagnosis)) + len(others) + len(diagnosis.problems)
     headline = f"{count} {'thing is' if count == 1 else 'things are'} missing"
     doubtful = [one.operator for one in diagnosis.operators if one.is_doubtful]
@@ -262,6 +280,8 @@ def _version_line(version: Version) -> str:
     if version.action == "lowered":
         return line + f"lowered to {version.limit} while preparing; it means the same"
     changed = ", ".join(version.in_the_way)
+    if version.is_unknown:
+        return line + f"refused: the newest that this Opgraft knows is {version.known}"
     if version.action == "converted":
         return (
             line + f"converted to {version.limit} by onnx.version_converter, because of {changed}"
@@ -269,10 +289,12 @@ def _version_line(version: Version) -> str:
     return line + f"too new, at most {version.limit} is taken; in the way: {changed}"
 
 
-def _table(findings: Sequence[Finding]) -> list[str]:
+def _table(diagnosis: Diagnosis) -> list[str]:
     rows = [("operator", "nodes", "run by", "module", "state")]
-    for one in findings:
-        state = "ok" if one.problem is None else one.problem.splitlines()[0]
+    # Of one that is there, only a session shows that it can be made.
+    fine = "ok" if diagnosis.status == OK else "found"
+    for one in diagnosis.operators:
+        state = fine if one.problem is None else one.problem.splitlines()[0]
         state = state if len(state) <= 60 else state[:57] + "..."
         rows.append((one.operator, str(one.count), one.run_by, one.module or "-", state))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
@@ -282,16 +304,30 @@ def _table(findings: Sequence[Finding]) -> list[str]:
     ]
 
 
-def _details(finding: Finding) -> list[str]:
+def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Those with a problem; several that lack the same thing, such as libtorch, together."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for number, one in enumerate(findings):
+        if one.problem:
+            is_shared = one.run_by == "libtorch" and not one.permissions
+            groups.setdefault((one.problem, one.remedy) if is_shared else (number,), []).append(one)
+    return list(groups.values())
+
+
+def _details(findings: Sequence[Finding]) -> list[str]:
+    """What several lack alike, or one."""
+    finding = findings[0]
     shown = [
         f"'{node['name']}'" + (f" ({node['place']})" if node["place"] else "")
-        for node in finding.nodes
-    ]
-    more = f" and {finding.count - len(shown)} more" if finding.count > len(shown) else ""
+        for one in findings
+        for node in one.nodes
+    ][:_MOST_NODES]
+    count = sum(one.count for one in findings)
+    more = f" and {count - len(shown)} more" if count > len(shown) else ""
     problem = "\n  ".join((finding.problem or "").splitlines())
     lines = [
-        f"{finding.operator}: {problem}",
-        f"  {'node' if finding.count == 1 else 'nodes'} {', '.join(shown)}{more}",
+        f"{', '.join(one.operator for one in findings)}: {problem}",
+        f"  {'node' if count == 1 else 'nodes'} {', '.join(shown)}{more}",
     ]
     if finding.remedy:
         lines.append(f"  Fix: {finding.remedy}")

@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import traceback
@@ -18,6 +17,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from opgraft._signals import signal_name
 
 _COMMAND = (
     "import sys; sys.path[:] = sys.argv.pop(1).split({separator!r}); "
@@ -43,6 +44,8 @@ class Request:
     may_prepare: bool
     may_try: bool
     is_installed: bool  # the runtime is that of this Python
+    has_aten: bool  # nodes that libtorch runs
+    is_unknown: bool  # a version in the model is newer than those that Opgraft knows
 
 
 @dataclass
@@ -71,10 +74,12 @@ class Examination:
     lacking: dict[str, str] = field(default_factory=dict)
     #: Why the model cannot be prepared: the name of an error and its text.
     refusal: tuple[str, str] | None = None
-    #: Whether it could be for a newer runtime.
+    #: Whether it could be for a newer runtime, or by a newer Opgraft.
     is_too_new: bool = False
     #: A survey of the prepared model, as plain values.
     prepared: dict[str, Any] | None = None
+    #: Why no ATen node can run, "" where they can or there is none.
+    libtorch: str = ""
     #: Whether a session could be made; None where it was not tried.
     is_loaded: bool | None = None
     failure: tuple[str, str] | None = None
@@ -125,10 +130,7 @@ def examine(request: Request) -> Examination:
 def _end(status: int) -> str:
     if status >= 0:
         return f"ended with status {status}"
-    try:
-        return f"was ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was ended by signal {-status}"
+    return f"was ended by {signal_name(-status)}"
 
 
 def main() -> None:
@@ -181,11 +183,16 @@ def _examine(request: Request, say: Callable[[str, object], None]) -> None:
         domains, lacking = _ask_runtime(request.operators)
         say("domains", domains)
         say("lacking", lacking)
+    libtorch = ""
+    if request.has_aten:
+        say("step", "loading libtorch")
+        libtorch = _find_libtorch_problem()
+        say("libtorch", libtorch)
     is_prepared = False
     if request.may_prepare and not any(imports.values()) and not any(packs.values()):
         say("step", "preparing the model")
         is_prepared = _prepare(request, say)
-    is_all_there = not any(modules.values())
+    is_all_there = not any(modules.values()) and not libtorch
     if is_prepared and request.may_try and is_all_there and request.is_installed:
         say("step", "making a session")
         failure = _try(request)
@@ -195,6 +202,13 @@ def _examine(request: Request, say: Callable[[str, object], None]) -> None:
     # At last: what comes with Opgraft is loaded only where it is preferred.
     say("step", "looking into packs")
     _list_packs(say)
+
+
+def _find_libtorch_problem() -> str:
+    from opgraft import _pyop
+    from opgraft._library import find_libtorch
+
+    return _pyop.libtorch_problem(find_libtorch() or "")
 
 
 def _load(pack: str) -> str:
@@ -304,7 +318,8 @@ def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
     except Error as error:
         say("refusal", [type(error).__name__, str(error)])
         if isinstance(error, ModelError):
-            say("is_too_new", error.opset_limit is not None or _is_for_a_newer_runtime(request))
+            is_too_new = error.opset_limit is not None or request.is_unknown
+            say("is_too_new", is_too_new or _is_for_a_newer_runtime(request))
         return False
     say("run_by_packs", prepared.packs)
     if prepared.path is None:
@@ -337,6 +352,8 @@ def _try(request: Request) -> tuple[str, str] | None:
     No operator of ours is run: ONNX Runtime computes nothing ahead but by its own.
     """
     import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)  # what goes wrong is in the report
 
     from opgraft._cuda import PROVIDERS, needs_gpu
     from opgraft._errors import UnavailableError

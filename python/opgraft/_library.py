@@ -67,6 +67,11 @@ def installed_libtorch() -> str | None:
     """
     if "torch" in sys.modules or (_PACKAGE.parent / "torch").is_dir():
         return None
+    return find_libtorch()
+
+
+def find_libtorch() -> str | None:
+    """The library of the package torch, which is not imported for it; None where there is none."""
     spec = importlib.util.find_spec("torch")
     for folder in spec.submodule_search_locations or [] if spec else []:
         library = Path(folder, "lib", "libtorch_cpu.so")

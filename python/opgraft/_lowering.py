@@ -10,13 +10,13 @@ means the same in both opsets. There are models that crash it, so it has a proce
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from opgraft import _converter
+from opgraft._signals import signal_name
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
@@ -70,15 +70,8 @@ def _run_converter(model: bytes, limit: int) -> bytes:
     if done.returncode == _converter.REFUSED:
         raise NotConvertedError(f"onnx.version_converter: {said[-1]}")
     if done.returncode < 0:
-        raise NotConvertedError(f"onnx.version_converter crashed: {_signal_name(-done.returncode)}")
+        raise NotConvertedError(f"onnx.version_converter crashed: {signal_name(-done.returncode)}")
     raise NotConvertedError(f"onnx.version_converter could not be run: {said[-1]}")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _with_all_imports(model: ModelProto) -> ModelProto:

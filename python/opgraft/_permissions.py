@@ -30,11 +30,16 @@ def permissions_of(operator: Operator, survey: Survey) -> list[str]:
     return [module, operator.defined_in or f"{domain}::{rest.partition('.')[0]}"]
 
 
-def allowing(names: Sequence[str]) -> str:
-    """The options that allow these names, and the same in a program."""
+def allowance_of(module: str) -> str:
+    """What to write in a list to allow a module: its short name, or its own."""
     from opgraft import _pyop
 
-    names = [_pyop.allowance_of(name) for name in names]
+    return _pyop.allowance_of(module)
+
+
+def allowing(names: Sequence[str]) -> str:
+    """The options that allow these names, and the same in a program."""
+    names = [allowance_of(name) for name in names]
     options = " ".join(f"--allow {name}" for name in names)
     listed = ", ".join(f'"{name}"' for name in names)
     return f"{options} (in a program allow=[{listed}])"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import mmap
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -24,7 +26,7 @@ from opgraft._errors import (
 from opgraft._library import installed_libtorch, library_path
 from opgraft._modules import import_all, names
 from opgraft._packs import load_preferred
-from opgraft._prepare import Model, prepare_to_open
+from opgraft._prepare import Model, PreparedModel, prepare_to_open
 from opgraft._pyop import is_plain
 from opgraft._tensors import Exchange
 
@@ -106,9 +108,13 @@ def _registered(sess_options: onnxruntime.SessionOptions) -> list[str] | None:
     return [entry for entry in registered.partition(";")[0].split(",") if entry]
 
 
-def _refusal(error: Exception) -> Error | None:
+def _refusal(error: Exception, prepared: PreparedModel, origin: str, folder: str) -> Error | None:
     """What the runtime raises while it makes a session, where the model or its libraries are to
     blame."""
+    if explained := _explanation(str(error), prepared, origin, folder):
+        refusal: Error = ModelError(explained)
+        refusal.__cause__ = error
+        return refusal
     if not isinstance(error, (runtime.InvalidProtobuf, runtime.InvalidGraph, runtime.Fail)):
         return None
     found = _pyop.find_refusal(str(error))
@@ -121,6 +127,20 @@ def _refusal(error: Exception) -> Error | None:
     )
     refusal.__cause__ = error
     return refusal
+
+
+def _explanation(text: str, prepared: PreparedModel, origin: str, folder: str) -> str:
+    """What is wrong with the model, where that can be looked up in it; else nothing."""
+    if prepared.path is None:
+        return _pyop.explain(prepared.bytes, origin, folder, text)
+    try:
+        with (
+            open(prepared.path, "rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+        ):
+            return _pyop.explain(mapped, origin, folder, text)
+    except (OSError, ValueError):
+        return ""
 
 
 def _call(
@@ -196,6 +216,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         has_data = prepared.has_external_data or self._check_unchanged is not None
         self._folder = prepared.folder if prepared.path is None and has_data else None
         self._shares_options = sess_options is not None
+        origin = f"'{os.fspath(model)}'" if isinstance(model, (str, os.PathLike)) else "the model"
+        folder = prepared.folder or _get(options, _FOLDER_ENTRY) or ""
         chosen = Chosen(providers, provider_options, options)
         with self._external_data(options), chosen.explaining():
             _call(
@@ -204,7 +226,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                 options,
                 chosen.providers,
                 chosen.provider_options,
-                otherwise=_refusal,
+                otherwise=lambda error: _refusal(error, prepared, origin, folder),
                 **kwargs,
             )
         self._exchange = Exchange(self)

@@ -87,6 +87,7 @@ class Import(NamedTuple):
     domain: str
     version: int
     limit: int  # the newest that the runtime takes; 0 where it takes any
+    known: int  # the newest of which it is known what has changed; 0 where that is no matter
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Survey:
     is_ort_format: bool
     ir_version: int
     ir_limit: int
+    ir_known: int  # the newest that Opgraft knows
     imports: tuple[Import, ...]
     #: The Python modules of declared operators, by "domain::Name", as the model's metadata says.
     modules: dict[str, str]
@@ -128,6 +130,7 @@ def from_values(values: Mapping[str, Any]) -> Survey:
         is_ort_format=values["is_ort_format"],
         ir_version=values["ir_version"],
         ir_limit=values["ir_limit"],
+        ir_known=values["ir_known"],
         imports=tuple(Import(*entry) for entry in values["imports"]),
         modules=dict(values["modules"]),
         operators=tuple(_operator(one) for one in values["operators"]),

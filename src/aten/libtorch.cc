@@ -14,7 +14,8 @@ namespace {
 constexpr char kLibrary[] = "libtorch_cpu.so";
 
 constexpr char kHowToGet[] =
-    ". ATen nodes run in libtorch: install torch 2.10 or newer (pip install torch), or set "
+    ", and ATen nodes run in libtorch. Fix: install torch 2.10 or newer (pip install torch), or "
+    "set "
     "OPGRAFT_LIBTORCH to libtorch_cpu.so or to the folder that holds it";
 
 /// The library that OPGRAFT_LIBTORCH names.
@@ -132,7 +133,7 @@ Status LoadLibtorch(const std::string& path, Libtorch* libtorch) {
   return Status();
 }
 
-Status FindLibtorch(FindInstalled find, std::string* path) {
+Status FindLibtorch(const FindInstalled& find, std::string* path) {
   *path = platform::PathOfLoaded(kLibrary);
   if (!path->empty()) return Status();
   const char* const named = std::getenv("OPGRAFT_LIBTORCH");
@@ -142,7 +143,7 @@ Status FindLibtorch(FindInstalled find, std::string* path) {
   return status.ok() ? status : Status::Unavailable(status.message() + kHowToGet);
 }
 
-Status GetLibtorch(FindInstalled find, const Libtorch** libtorch) {
+Status GetLibtorch(const FindInstalled& find, const Libtorch** libtorch) {
   static std::mutex mutex;
   static const Libtorch* ready = nullptr;
   const std::lock_guard lock(mutex);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "opgraft/status.h"
@@ -119,15 +120,15 @@ struct Libtorch {
 };
 
 /// Finds where libtorch_cpu.so is installed; an UnavailableError says that it is not.
-using FindInstalled = Status (*)(std::string* path);
+using FindInstalled = std::function<Status(std::string* path)>;
 
 /// Where the libtorch lies that GetLibtorch would take, without loading it.
-Status FindLibtorch(FindInstalled find, std::string* path);
+Status FindLibtorch(const FindInstalled& find, std::string* path);
 
 /// The functions of the one libtorch of this process: that which is loaded already, else that which
 /// OPGRAFT_LIBTORCH names (the file or a folder that holds it), else what `find` finds. An
 /// UnavailableError says what is missing, and a later call tries again. Any thread may call it.
-Status GetLibtorch(FindInstalled find, const Libtorch** libtorch);
+Status GetLibtorch(const FindInstalled& find, const Libtorch** libtorch);
 
 /// Fills a table from a library; an UnavailableError where it lacks a function.
 Status LoadLibtorch(const std::string& path, Libtorch* libtorch);

@@ -36,7 +36,7 @@ TEST(LibtorchTest, AMissingLibraryIsUnavailable) {
   const FindInstalled find = [](std::string*) { return Status::Unavailable("no torch here"); };
   const Status found = GetLibtorch(find, &libtorch);
   EXPECT_EQ(found.kind(), ErrorKind::kUnavailable);
-  EXPECT_TRUE(found.message().starts_with("no torch here. ATen nodes run in libtorch"));
+  EXPECT_TRUE(found.message().starts_with("no torch here, and ATen nodes run in libtorch. Fix: "));
 }
 
 }  // namespace

@@ -20,6 +20,14 @@ std::string DifferenceIn(const RuntimeLimits& limits, std::string_view node, con
                         : std::string(head.op_type);
 }
 
+Status IrIsUnknown(std::string_view origin, std::int64_t ir_version) {
+  return Status::Model(std::string(origin) + " is of ONNX's IR version " +
+                       std::to_string(ir_version) + ", and the newest that this Opgraft knows is " +
+                       std::to_string(kNewestKnownIr) +
+                       ": nobody here knows what such a model means. Fix: export the model for an "
+                       "older version of onnx, or install a newer Opgraft");
+}
+
 void Lowering::Read(std::string_view model) {
   const auto note = [this](const Field& field) {
     OpsetImport import = ReadOpsetImport(field.Bytes());
@@ -55,7 +63,8 @@ Status Lowering::Check(std::string_view origin, std::string_view runtime_version
                        std::int64_t* opset_limit) const {
   if (differences_.empty()) return Status();
   const auto& [domain, operators] = *differences_.begin();
-  if (domain.empty()) *opset_limit = limits_.opset;
+  const bool is_known = domain.empty() && lowered_.at(domain) <= NewestKnownOpset();
+  if (is_known) *opset_limit = limits_.opset;
   std::string names;
   for (const std::string& name : operators) names += (names.empty() ? "" : ", ") + name;
   const std::string opset = std::to_string(OpsetLimit(limits_, domain).value_or(0));
@@ -63,8 +72,11 @@ Status Lowering::Check(std::string_view origin, std::string_view runtime_version
                        (domain.empty() ? "ONNX" : std::string(domain)) + " opset " +
                        std::to_string(lowered_.at(domain)) + ", ONNX Runtime " +
                        std::string(runtime_version) + " takes at most " + opset +
-                       ", and between the two these operators have changed: " + names +
-                       ". Export the model for opset " + opset);
+                       (is_known ? ", and between the two these operators have changed: "
+                                 : ", and nobody here knows whether these operators mean the same "
+                                   "in both: ") +
+                       names + ". Fix: export the model for opset " + opset +
+                       (is_known ? "" : ", or install a newer Opgraft"));
 }
 
 }  // namespace opgraft::model

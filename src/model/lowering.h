@@ -19,6 +19,9 @@ namespace opgraft::model {
 std::string DifferenceIn(const RuntimeLimits& limits, std::string_view node, const NodeHead& head,
                          std::int64_t version);
 
+/// The refusal of a model whose IR version is newer than those that are known.
+Status IrIsUnknown(std::string_view origin, std::int64_t ir_version);
+
 class Lowering {
  public:
   explicit Lowering(const RuntimeLimits& limits) : limits_(limits) {}

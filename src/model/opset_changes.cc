@@ -161,6 +161,8 @@ std::string Difference(std::string_view node, std::string_view op_type, const Ch
 
 }  // namespace
 
+std::int64_t NewestKnownOpset() { return kLast; }
+
 std::string Difference(std::string_view node, std::string_view op_type, std::int64_t older,
                        std::int64_t newer) {
   if (older >= newer) return "";

@@ -14,4 +14,7 @@ namespace opgraft::model {
 std::string Difference(std::string_view node, std::string_view op_type, std::int64_t older,
                        std::int64_t newer);
 
+/// The newest of them.
+std::int64_t NewestKnownOpset();
+
 }  // namespace opgraft::model

@@ -129,6 +129,7 @@ Status Preparer::Run() {
     const Field& field = reader.field();
     switch (field.tag()) {
       case tag::kIrVersion:
+        if (field.Integer() > kNewestKnownIr) return IrIsUnknown(origin_, field.Integer());
         if (field.Integer() > limits_.ir_version) {
           std::string lowered;
           protozero::pbf_writer(lowered).add_int64(tag::kIrVersion, limits_.ir_version);

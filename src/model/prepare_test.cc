@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "model/runtime_limits.h"
 #include "model/test_models.h"
 
 namespace opgraft::model {
@@ -203,6 +204,17 @@ TEST(PrepareTest, AnOperatorInTheWayOfLoweringIsNamed) {
   ExpectRefused(Model("", 21) + Function("f", cast, 24), {"have changed: Cast"});
   const std::string other_domain = Node("Swish", "my.domain", {"x"}, {"y"});
   EXPECT_NE(Prepared(Model(Graph({other_domain, Node("Sin", "", {"x"}, {"y"})}), 25)).bytes, "");
+}
+
+TEST(PrepareTest, AVersionThatNobodyKnowsIsRefused) {
+  const std::string sin = Graph({Node("Sin", "", {"x"}, {"y"})});
+  EXPECT_NE(Prepared(Model(sin, 21, kNewestKnownIr)).bytes, "");
+  ExpectRefused(Model(sin, 21, kNewestKnownIr + 1), {"'m.onnx'", "IR version 15", "14", "Fix: "});
+  PreparedModel prepared;
+  const Status status = Prepare(Model(sin, 99), "m", "1.31.1", no_operators, &prepared);
+  EXPECT_EQ(status.kind(), ErrorKind::kModel);
+  EXPECT_NE(status.message().find("nobody here knows whether"), std::string::npos);
+  EXPECT_EQ(prepared.opset_limit, 0);  // no converter's word would be believed
 }
 
 TEST(PrepareTest, TellsAHostThatCanConvertWhatToConvertTo) {

@@ -13,6 +13,10 @@ namespace opgraft::model {
 inline constexpr std::string_view kContribDomain = "com.microsoft";
 inline constexpr std::string_view kMachineLearningDomain = "ai.onnx.ml";
 
+/// The newest IR version that has been read about, in onnx 1.23. A model of a newer one is refused:
+/// its fields may mean something that nobody here can know.
+inline constexpr std::int64_t kNewestKnownIr = 14;
+
 /// The newest model that a runtime loads.
 struct RuntimeLimits {
   std::int64_t ir_version;

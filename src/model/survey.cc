@@ -15,6 +15,7 @@
 #include "model/lowering.h"
 #include "model/nesting.h"
 #include "model/onnx_tags.h"
+#include "model/opset_changes.h"
 #include "model/opset_import.h"
 #include "model/our_nodes.h"
 #include "model/pyop_node.h"
@@ -115,6 +116,7 @@ class Surveyor {
 Status Surveyor::Run(std::string_view model) {
   Versions versions;
   survey_->ir_limit = limits_.ir_version;
+  survey_->ir_known = kNewestKnownIr;
   for (const auto& [name, module] : ReadModules(model)) survey_->modules[name] = module;
   for (FieldReader reader(model); reader.Next();) {
     const Field& field = reader.field();
@@ -350,7 +352,10 @@ void Surveyor::NoteImport(const OpsetImport& import, Versions* versions) {
                             [&](const SurveyedImport& noted) { return noted.domain == domain; });
   if (known == survey_->imports.end()) {
     const std::int64_t limit = OpsetLimit(limits_, domain).value_or(0);
-    survey_->imports.push_back({std::string(domain), import.version, limit});
+    // Of other domains, no version after the runtime's is known.
+    const std::int64_t known = domain.empty() ? NewestKnownOpset() : limit;
+    survey_->imports.push_back(
+        {std::string(domain), import.version, limit, domain == kContribDomain ? 0 : known});
   } else {
     known->version = std::max(known->version, import.version);
   }

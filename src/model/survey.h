@@ -65,12 +65,14 @@ struct SurveyedImport {
   std::string domain;
   std::int64_t version = 0;
   std::int64_t limit = 0;  ///< the newest that the runtime takes; 0 where it takes any
+  std::int64_t known = 0;  ///< the newest of which Opgraft knows what changed; 0 where it need not
 };
 
 struct Survey {
   bool is_ort_format = false;  ///< the runtime's own format, which is not looked into
   std::int64_t ir_version = 0;
   std::int64_t ir_limit = 0;
+  std::int64_t ir_known = 0;                   ///< the newest that Opgraft knows
   std::vector<SurveyedImport> imports;         ///< the newest of each domain, functions included
   std::map<std::string, std::string> modules;  ///< of declared operators, by "domain::Name"
   std::vector<SurveyedOperator> operators;     ///< in the order in which they are met

@@ -13,6 +13,7 @@
 #include "core/packs.h"
 #include "core/platform.h"
 #include "core/text.h"
+#include "model/explain.h"
 #include "model/pack_operators.h"
 #include "model/prepare.h"
 #include "model/prepare_file.h"
@@ -94,6 +95,18 @@ Status CreateFrom(const OrtApi* api, const OrtEnv* environment, const model::Pre
   return status;
 }
 
+/// What the runtime said of a model that it did not take, in words of ours where the model tells.
+Status Explained(Status status, const model::PreparedFile& file, std::string_view in_memory) {
+  if (status.ok() || status.kind() != ErrorKind::kError) return status;
+  platform::MappedFile original;
+  const bool is_file = in_memory.data() == nullptr;
+  std::string_view model = is_file ? std::string_view(file.model.bytes) : in_memory;
+  if (model.empty() && original.Open(file.path).ok()) model = original.contents();
+  const std::string origin = is_file ? "'" + file.path + "'" : "the model";
+  const std::string why = model::Explain(model, origin, file.folder, status.message());
+  return why.empty() ? ToRefusal(std::move(status)) : Status::Model(why);
+}
+
 Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* path,
               std::string_view model, const OrtSessionOptions* options, std::string_view allow,
               std::string_view prefer, OrtSession** session) {
@@ -123,15 +136,16 @@ Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* pat
   status = FromRuntime(api, CloneSessionOptions(api, options, &own));
   if (!status.ok()) return status;
   status = ort::Register(runtime, own, allow);
+  std::string_view bytes;
+  if (path == nullptr) bytes = in_memory.bytes.empty() ? model : in_memory.bytes;
   if (status.ok() && path != nullptr) {
     status = CreateFrom(api, environment, file, own, session);
   } else if (status.ok()) {
-    const std::string_view bytes = in_memory.bytes.empty() ? model : in_memory.bytes;
     status = FromRuntime(api, ort::CreateSessionFromArray(api, environment, bytes.data(),
                                                           bytes.size(), own, session));
   }
   ReleaseSessionOptions(api, own);
-  return ToRefusal(std::move(status));
+  return Explained(std::move(status), file, bytes);
 }
 
 /// Calls `body`, which returns a Status, where a program called us: no exception gets past.

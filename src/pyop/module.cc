@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "aten/libtorch.h"
 #include "aten/operators.h"
 #include "core/packs.h"
 #include "core/text.h"
@@ -148,6 +149,19 @@ nb::object FindRefusal(const std::string& text) {
   return nb::make_tuple(static_cast<int>(status.kind()), status.message());
 }
 
+/// Why ATen nodes cannot run here, "" where they can. `installed` is the file of the package torch.
+std::string LibtorchProblem(const std::string& installed) {
+  const auto find = [&](std::string* path) {
+    *path = installed;
+    return installed.empty() ? Status::Unavailable("this Python has no package torch") : Status();
+  };
+  std::string path;
+  aten::Libtorch loaded;
+  Status status = aten::FindLibtorch(find, &path);
+  if (status.ok()) status = aten::LoadLibtorch(path, &loaded);
+  return status.message();
+}
+
 nb::object FindError(const std::string& text) {
   long long exception = 0;
   const Status status = Status::FindIn(text, &exception);
@@ -180,6 +194,8 @@ NB_MODULE(_pyop, module) {
       nb::arg("full_name"),
       "Whether an ATen node may run \"aten::name.overload\" without an allowance; None where none "
       "can");
+  module.def("libtorch_problem", &LibtorchProblem, nb::arg("installed"),
+             "Why ATen nodes cannot run here, or \"\"; loads libtorch");
   DefineSurvey(module);
   DefinePacks(module);
   opgraft::eager::DefineKernel(module);

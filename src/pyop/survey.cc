@@ -8,6 +8,7 @@
 
 #include "core/policy.h"
 #include "core/text.h"
+#include "model/explain.h"
 #include "model/survey.h"
 #include "pyop/exit_gate.h"
 #include "pyop/failure.h"
@@ -86,7 +87,8 @@ nb::dict Survey(const nb::object& model, const std::string& origin, const std::s
   if (!status.ok()) Raise(status);
   nb::list imports;
   for (const model::SurveyedImport& import : survey.imports) {
-    imports.append(nb::make_tuple(ReadableName(import.domain), import.version, import.limit));
+    imports.append(
+        nb::make_tuple(ReadableName(import.domain), import.version, import.limit, import.known));
   }
   nb::dict modules;
   for (const auto& [name, module] : survey.modules) {
@@ -100,10 +102,17 @@ nb::dict Survey(const nb::object& model, const std::string& origin, const std::s
   result["is_ort_format"] = survey.is_ort_format;
   result["ir_version"] = survey.ir_version;
   result["ir_limit"] = survey.ir_limit;
+  result["ir_known"] = survey.ir_known;
   result["imports"] = imports;
   result["modules"] = modules;
   result["operators"] = operators;
   return result;
+}
+
+std::string Explain(const nb::object& model, const std::string& origin, const std::string& folder,
+                    const std::string& text) {
+  const Buffer buffer(model);
+  return model::Explain(buffer.bytes(), origin, folder, text);
 }
 
 bool Allows(const std::string& name, const std::string& allow, const std::string& environment) {
@@ -117,6 +126,9 @@ bool Allows(const std::string& name, const std::string& allow, const std::string
 void DefineSurvey(nb::module_& module) {
   module.def("survey", &Survey, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
              "What stands in a model, given as any buffer; see src/model/survey.h");
+  module.def("explain", &Explain, nb::arg("model"), nb::arg("origin"), nb::arg("folder"),
+             nb::arg("text"),
+             "Why ONNX Runtime, which said `text`, cannot load the model, or \"\"");
   module.def("allows", &Allows, nb::arg("name"), nb::arg("allow"), nb::arg("environment"),
              "Whether lists separated by commas allow a Python module, or an operator of torch");
   module.def(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 
 from conftest import pyop_model
-from opgraft import _diagnosis, _doctor, _vouching
+from opgraft import _doctor, _doctor_report, _vouching
 
 CLASS = "class Op:\n    def compute(self, x): return x + x\n"
 DECLARATION = """
@@ -50,7 +53,7 @@ def examine(model: onnx.ModelProto, *allow: str) -> tuple[str, dict[str, Any]]:
     onnx.save(model, "model.onnx")
     diagnosis = _doctor.diagnose("model.onnx", onnxruntime.__version__, allow=allow)
     assert diagnosis.status == "missing"
-    text, report = _doctor.render(diagnosis), _diagnosis.as_json(diagnosis)
+    text, report = _doctor.render(diagnosis), _doctor_report.as_json(diagnosis)
     assert not Path("imported").exists()
     (operator,) = report["operators"]
     if operator["is_doubtful"]:
@@ -133,3 +136,35 @@ def test_names_that_get_no_line(name: str) -> None:
 def test_only_operators_of_ours_are_vouched_for() -> None:
     assert all(_vouching.doubt_of(name, name) is None for name in _vouching.OURS)
     assert _vouching.doubt_of("nowhere_to_be_found.inner", "it") is None
+
+
+def estimator_model(stored: bytes, version: str) -> onnx.ModelProto:
+    held = numpy_helper.from_array(np.frombuffer(stored, np.uint8))
+    model = pyop_model(
+        "opgraft.sklearn.operators", "Estimator", input_types=[1], estimator=held,
+        methods=["transform"], dtypes=["float32"], ranks=[2], scikit_learn=version,
+    )  # fmt: skip
+    model.graph.node[0].domain = "ai.opgraft.sklearn"
+    return model
+
+
+def test_a_stored_estimator(folder: Path) -> None:
+    """It is allowed by the name "sklearn", and the report says what that lets in."""
+    text, operator = examine(estimator_model(b"anything", "1.0"))
+    assert not operator["is_doubtful"]
+    assert operator["permissions"] == ["sklearn"]
+    assert "it holds a stored scikit-learn estimator, which can do all that a program" in text
+    assert '  Fix: --allow sklearn (in a program allow=["sklearn"])' in text
+    assert "only where you trust this file as you trust a program" in text
+
+
+def test_a_stored_estimator_that_is_allowed(folder: Path) -> None:
+    """What it holds beyond scikit-learn is asked for by its own name, and not vouched for."""
+    skops_io = pytest.importorskip("skops.io", reason="skops is not installed")
+    import sklearn
+    from sklearn.preprocessing import FunctionTransformer
+
+    stored = skops_io.dumps(FunctionTransformer(func=os.system))
+    _, operator = examine(estimator_model(stored, sklearn.__version__), "sklearn")
+    assert operator["is_doubtful"]
+    assert (operator["allowed"], operator["permissions"]) == (True, ["posix.system"])
