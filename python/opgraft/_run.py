@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import faulthandler
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from opgraft._errors import Error, UnavailableError
 from opgraft._library import runner_path, runtime_library
+from opgraft._signals import signal_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +58,10 @@ def _run_in_python(
     from opgraft._session import InferenceSession
 
     sys.path.append(os.getcwd())
+    if not faulthandler.is_enabled():
+        # An operator that is ended by a signal: what it was doing is printed, line by line.
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            faulthandler.enable()
     session_options = onnxruntime.SessionOptions()
     session_options.log_severity_level = _ONLY_FATAL
     for pack in options.packs:
@@ -211,4 +219,35 @@ def _run_in_cpp(options: argparse.Namespace) -> int:
     environment.setdefault("OPGRAFT_PYTHON", sys.executable)
     paths = [environment["OPGRAFT_PATH"]] if environment.get("OPGRAFT_PATH") else []
     environment["OPGRAFT_PATH"] = os.pathsep.join([*paths, os.getcwd()])
-    return subprocess.run([*command, options.model], env=environment, check=False).returncode
+    with tempfile.TemporaryFile() as record:
+        command += ["--record", f"/dev/fd/{record.fileno()}", options.model]
+        done = subprocess.run(
+            command, env=environment, check=False, pass_fds=[record.fileno()]
+        ).returncode
+        return _status(done, record.read())
+
+
+def _status(status: int, record: bytes) -> int:
+    """The command's own status for that of opgraft-run, whose end is explained where it did not.
+
+    src/run/record.h has the record's form.
+    """
+    texts = [
+        record[at : at + 256].partition(b"\0")[0].decode(errors="replace")
+        for at in range(64, len(record), 256)
+    ]
+    state = record[:64].partition(b"\0")[0]
+    inside = " and ".join(text for text in texts if text)
+    inside = f", inside {inside}" if inside else ""
+    if status < 0:
+        if state != b"told":
+            _complain(f"was ended by {signal_name(-status)}{inside}")
+        return 128 - status
+    if state == b"running":
+        _complain(f"was ended with status {status} by code that it ran{inside}")
+        return status or 1
+    return status
+
+
+def _complain(text: str) -> None:
+    print(f"opgraft: opgraft-run {text}", file=sys.stderr)

@@ -143,6 +143,16 @@ def _explanation(text: str, prepared: PreparedModel, origin: str, folder: str) -
         return ""
 
 
+def _check_not_terminated(run_options: onnxruntime.RunOptions) -> None:
+    """ONNX Runtime looks at the flag before each operator; what was asked of the last must hold."""
+    if run_options.terminate:
+        raise runtime.Fail(
+            "[ONNXRuntimeError] : 1 : FAIL : Exiting due to terminate flag being set to true: it "
+            "was set while the last operator ran, and an operator that runs is not interrupted. "
+            "Fix, where one takes long: have it look at a flag of yours, and raise (docs/pyop.md)"
+        )
+
+
 def _call(
     function: Callable[..., Any],
     *arguments: Any,
@@ -280,18 +290,21 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         # As _call and super(), without their cost.
         try:
             _enter_run()
-            if self._arrays is not None:
-                library = self._arrays.find(input_feed)
-                if library is not None:
-                    return self._arrays.run(
-                        self, library, output_names, input_feed, run_options, stream
-                    )
-            if stream is not None:
+            library = None if self._arrays is None else self._arrays.find(input_feed)
+            if self._arrays is not None and library is not None:
+                results = self._arrays.run(
+                    self, library, output_names, input_feed, run_options, stream
+                )
+            elif stream is not None:
                 with self._on_stream(stream):
-                    return self._exchange.run(self, output_names, input_feed, run_options)
-            if self._needs_help or not is_plain(input_feed):
-                return self._exchange.run(self, output_names, input_feed, run_options)
-            return _run(self, output_names, input_feed, run_options)
+                    results = self._exchange.run(self, output_names, input_feed, run_options)
+            elif self._needs_help or not is_plain(input_feed):
+                results = self._exchange.run(self, output_names, input_feed, run_options)
+            else:
+                results = _run(self, output_names, input_feed, run_options)
+            if run_options is not None:
+                _check_not_terminated(run_options)
+            return results
         except Exception as error:
             translated = translate(error)
             if translated is None:
@@ -306,7 +319,10 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         try:
             _enter_run()
             if stream is None:
-                return _run_with_iobinding(self, iobinding, run_options)
+                _run_with_iobinding(self, iobinding, run_options)
+                if run_options is not None:
+                    _check_not_terminated(run_options)
+                return None
             arrays = self._gpu_arrays()
             if run_options is None and getattr(iobinding, "_session", None) is self._sess:
                 # What onnxruntime checks of other options, for a microsecond, cannot be in ours.
@@ -339,8 +355,14 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             )
         return self._arrays
 
-    def run_with_ort_values(self, *arguments: Any, **named: Any) -> Any:
-        return _call(super().run_with_ort_values, *arguments, **named)
+    def run_with_ort_values(
+        self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None
+    ) -> Any:
+        run = super().run_with_ort_values
+        results = _call(run, output_names, input_dict_ort_values, run_options)
+        if run_options is not None:
+            _check_not_terminated(run_options)
+        return results
 
     def run_with_ortvaluevector(self, *arguments: Any, **named: Any) -> Any:
         return _call(super().run_with_ortvaluevector, *arguments, **named)

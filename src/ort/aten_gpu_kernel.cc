@@ -11,6 +11,7 @@
 #include "aten/gpu_rules.h"
 #include "ort/aten_kernel.h"
 #include "ort/calls.h"
+#include "ort/running.h"
 #include "ort/tensors.h"
 
 namespace opgraft::ort {
@@ -214,6 +215,7 @@ Status AtenGpuKernel::Compute(OrtKernelContext* context) const {
   Status status = ReadInputs(runtime_, context, &memory, inputs);
   if (!status.ok()) return status;
   for (aten::InputTensor& input : inputs) input.is_on_gpu = true;
+  const Running running([this] { return who_; });
   bool lacks_kernel = gpu_call_ == nullptr || lacks_kernel_.load(std::memory_order_relaxed);
   if (!lacks_kernel) status = RunOnGpu(context, inputs, &lacks_kernel);
   if (!lacks_kernel) return status;

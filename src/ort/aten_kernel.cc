@@ -12,6 +12,7 @@
 #include "aten/libtorch.h"
 #include "core/element_type.h"
 #include "ort/calls.h"
+#include "ort/running.h"
 #include "ort/tensors.h"
 
 namespace opgraft::ort {
@@ -137,6 +138,7 @@ Status AtenKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
   status = aten::Call::Make(*node.libtorch, nullptr, node.text, node.op, node.inputs, node.outputs,
                             &made->call_);
   if (status.ok()) status = CheckOutputs(runtime.api, info, node, made->call_->outputs());
+  made->who_ = node.text.Who();
   if (status.ok()) *kernel = std::move(made);
   return status;
 }
@@ -148,6 +150,7 @@ Status AtenKernel::Compute(OrtKernelContext* context) const {
   Status status = ReadInputs(runtime_, context, &memory, inputs);
   if (!status.ok()) return status;
   RuntimeOutputs outputs(api(), context, outputs_);
+  const Running running([this] { return who_; });
   return call_->Run(inputs, outputs);
 }
 

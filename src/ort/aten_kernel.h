@@ -6,6 +6,7 @@
 #include <memory>
 #include <memory_resource>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "aten/call.h"
@@ -64,6 +65,7 @@ class AtenKernel {
   const Runtime runtime_;
   const std::size_t inputs_;
   const std::size_t outputs_;
+  std::string who_;
   std::unique_ptr<const aten::Call> call_;
 };
 

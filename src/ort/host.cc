@@ -22,6 +22,7 @@
 #include "ort/cuda_session.h"
 #include "ort/refusal.h"
 #include "ort/registration.h"
+#include "ort/running.h"
 #include "pyop/interpreter.h"
 
 namespace opgraft::ort {
@@ -208,6 +209,10 @@ int opgraft_import(const char* module, char** text) {
     opgraft::Status status = opgraft::pyop::GetBridge(&bridge);
     return status.ok() ? bridge->import_module(module) : status;
   });
+}
+
+void opgraft_watch(const OpgraftWatcher* watcher) {
+  opgraft::ort::watcher.store(watcher, std::memory_order_release);
 }
 
 void opgraft_free(char* text) { std::free(text); }

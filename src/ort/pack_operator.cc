@@ -14,6 +14,7 @@
 #include "ort/pack_call.h"
 #include "ort/pack_inference.h"
 #include "ort/pack_node.h"
+#include "ort/running.h"
 #include "ort/tensors.h"
 
 namespace opgraft::ort {
@@ -37,6 +38,7 @@ struct PackKernel {
 
   Status Compute(OrtKernelContext* context) const {
     PackCall call(runtime, context, output_types, device.get());
+    const Running running([this] { return who; });
     if (kernel->compute(state, &call) == 0) return Status();
     return ErrorOfPack(who, call.status());
   }
@@ -224,6 +226,7 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
     Status status = Device::Find(runtime_, info, &kernel->device);
     if (!status.ok()) return Status(status.kind(), kernel->who + ": " + status.message());
   }
+  const Running making([&] { return "the making of " + kernel->who; });
   if (kernel_.create(&kernel_, &node, &kernel->state) != 0) {
     kernel->state = nullptr;
     return ErrorOfPack(kernel->who, node.status());

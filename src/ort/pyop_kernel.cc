@@ -12,6 +12,7 @@
 #include "ort/cuda_services.h"
 #include "ort/device.h"
 #include "ort/pyop_spec.h"
+#include "ort/running.h"
 #include "ort/tensors.h"
 #include "pyop/interpreter.h"
 
@@ -245,12 +246,14 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
   }
   std::unique_ptr<PyOpKernel> made(new PyOpKernel(runtime, std::move(spec), inputs));
   made->gpu_ = std::move(gpu);
+  const Running making([&] { return "the making of " + made->spec_.Who(); });
   status = bridge->create(made->spec_, policy, made->gpu_.get(), &made->operator_);
   if (status.ok()) *kernel = std::move(made);
   return status;
 }
 
 Status PyOpKernel::Compute(OrtKernelContext* context) const {
+  const Running running([this] { return spec_.Who(); });
   RuntimeCall call(runtime_, spec_, context);
   Status status = call.ReadInputs(inputs_);
   return status.ok() ? operator_->Compute(call) : status;

@@ -13,6 +13,7 @@
 #include "opgraft/onnxruntime.h"
 #include "ort/calls.h"
 #include "run/npy.h"
+#include "run/record.h"
 #include "run/values.h"
 
 namespace opgraft::run {
@@ -21,20 +22,23 @@ namespace {
 constexpr char kUsage[] =
     "usage: opgraft-run --onnxruntime LIBRARY [--allow MODULE]... [--import MODULE]...\n"
     "                   [--pack FILE]... [--prefer NAME]... [--gpu NUMBER]\n"
-    "                   [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... MODEL\n"
+    "                   [--input NAME=FILE.npy]... [--output NAME=FILE.npy]...\n"
+    "                   [--record FILE] MODEL\n"
     "Runs MODEL by the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
     "module that the model may run, or 'package.*'; --import one that is imported first, for the\n"
     "operators that it declares; --pack a pack to be loaded first, --prefer an operator of ONNX\n"
     "Runtime's own domains, or a domain, that a pack shall run; --gpu a GPU that runs what can "
     "run\n"
-    "there. Python is the one that OPGRAFT_PYTHON names, else python3 on the PATH.\n";
+    "there; --record a file that says at any time which operators run, should something end the\n"
+    "process. Python is the one that OPGRAFT_PYTHON names, else python3 on the PATH.\n";
 
 struct Options {
   std::string runtime;
   std::string model;
   Allowed allowed;
   std::vector<std::string> packs;
-  std::string gpu;  ///< its number; empty: none
+  std::string gpu;     ///< its number; empty: none
+  std::string record;  ///< its file; empty: none
   std::map<std::string, std::string> inputs;
   std::map<std::string, std::string> outputs;
 };
@@ -71,6 +75,8 @@ Status ParseOptions(int count, char** arguments, Options* options) {
       options->packs.push_back(value);
     } else if (argument == "--gpu") {
       options->gpu = value;
+    } else if (argument == "--record") {
+      options->record = value;
     } else if (argument == "--prefer") {
       options->allowed.prefer.push_back(value);
     } else if (argument == "--input") {
@@ -231,6 +237,7 @@ Status Main(int count, char** arguments) {
   std::map<std::string, Array> inputs;
   std::map<std::string, Array> outputs;
   Status status = ParseOptions(count, arguments, &options);
+  if (status.ok()) status = OpenRecord(options.record);
   for (const auto& [name, file] : options.inputs) {
     if (status.ok()) status = ReadNpy(file, &inputs[name]);
   }
@@ -267,6 +274,7 @@ Status Main(int count, char** arguments) {
 
 int main(int count, char** arguments) {
   const opgraft::Status status = opgraft::run::Main(count, arguments);
+  opgraft::run::CloseRecord();
   if (status.ok()) return 0;
   std::fprintf(stderr, "opgraft-run: %s: %s\n", std::string(Name(status.kind())).c_str(),
                status.message().c_str());

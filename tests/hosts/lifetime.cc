@@ -38,7 +38,8 @@ OrtSession* Open() {
 }
 
 /// The model gives y = x + x. Returns whether it did; where `must_fail`, whether it refused.
-bool Run(OrtSession* session, float value = 1, bool must_fail = false) {
+bool Run(OrtSession* session, float value = 1, bool must_fail = false,
+         const OrtRunOptions* how = nullptr) {
   float data[4] = {value, 2, 3, 4};
   const std::int64_t shape[] = {4};
   const char* input_name = "x";
@@ -46,8 +47,7 @@ bool Run(OrtSession* session, float value = 1, bool must_fail = false) {
   OrtValue* input = nullptr;
   OrtValue* output = nullptr;
   ort::CreateTensorWithDataAsOrtValue(api, memory, data, sizeof(data), shape, 1, 1, &input);
-  OrtStatus* error =
-      ort::Run(api, session, nullptr, &input_name, &input, 1, &output_name, 1, &output);
+  OrtStatus* error = ort::Run(api, session, how, &input_name, &input, 1, &output_name, 1, &output);
   ort::ReleaseValue(api, input);
   if (error != nullptr) {
     if (!must_fail) std::printf("%s\n", ort::GetErrorMessage(api, error));
@@ -127,7 +127,7 @@ int Fork() {
   Run(session);
   std::printf("idle %d\n", Child(session));
   std::thread([&] { std::printf("thread %d\n", Child(session)); }).join();
-  std::thread(Run, session, 0, false).detach();
+  std::thread(Run, session, 0, false, nullptr).detach();
   Sleep(50);
   std::printf("inside %d\n", Child(session));
   for (int i = 0; i < 3; ++i) std::thread(RunForever, session).detach();
@@ -167,6 +167,24 @@ int ForkFirst() {
   int status = 0;
   waitpid(child, &status, 0);
   std::printf("child %d parent %d\n", WEXITSTATUS(status), is_right);
+  return 0;
+}
+
+/// A thread asks for the end of a run while its first operator, which has made the file "inside",
+/// waits for the file "go".
+int Terminate() {
+  constexpr ort::ApiCall<46, OrtRunOptions*> RunOptionsSetTerminate{};
+  OrtSession* session = Open();
+  OrtRunOptions* how = nullptr;
+  ort::CreateRunOptions(api, &how);
+  std::thread other([&] {
+    while (!std::ifstream("inside")) Sleep(1);
+    RunOptionsSetTerminate(api, how);
+    std::ofstream("go") << "on";
+  });
+  Run(session, 1, false, how);
+  other.join();
+  ort::ReleaseRunOptions(api, how);
   return 0;
 }
 
@@ -224,6 +242,7 @@ int main(int, char** arguments) {
   ort::CreateCpuMemoryInfo(api, 1, 0, &memory);
   const std::map<std::string, std::function<int()>> programs = {{"other threads", OtherThreads},
                                                                 {"once", RunOnce},
+                                                                {"terminate", Terminate},
                                                                 {"fork", Fork},
                                                                 {"fork first", ForkFirst},
                                                                 {"fork together", ForkTogether},

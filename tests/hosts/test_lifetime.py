@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -89,8 +90,10 @@ class Host:
     def __init__(self, program: Path, folder: Path, modules: Path) -> None:
         self.program, self.folder, self.modules = program, folder, modules
 
-    def __call__(self, what: str, class_name: str = "Op") -> subprocess.CompletedProcess[str]:
-        onnx.save(pyop_model("operators", class_name), self.folder / "model.onnx")
+    def __call__(
+        self, what: str, class_name: str = "Op", model: onnx.ModelProto | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        onnx.save(model or pyop_model("operators", class_name), self.folder / "model.onnx")
         return subprocess.run(
             [self.program, opgraft.runtime_library(), "model.onnx", "operators", what],
             cwd=self.folder,
@@ -113,6 +116,88 @@ def operators(write_module: Write, module_folder: Path) -> Path:
     """The folder of a module 'operators'."""
     write_module(OPERATORS, name="operators")
     return module_folder
+
+
+# Runs that are to end.
+
+WAITING = """
+    import os, time
+    class Op:
+        def compute(self, x):
+            open("inside", "w").close()
+            while not os.path.exists("go"):
+                time.sleep(0.001)
+            return x
+    class After:
+        def compute(self, x):
+            open("after", "w").close()
+            return x
+"""
+
+
+def chain(module: str) -> onnx.ModelProto:
+    """Op and then After."""
+    model = pyop_model(module, outputs=("t",))
+    after = pyop_model(module, "After", inputs=("t",)).graph
+    after.node[0].name = "after"
+    model.graph.node.extend(after.node)
+    del model.graph.output[:]
+    model.graph.output.extend(after.output)
+    return model
+
+
+@pytest.mark.parametrize("mode", ["sequential", "parallel", "last"])
+def test_a_run_that_another_thread_terminates(
+    write_module: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The operator that runs is not interrupted; the next does not begin, and the run raises."""
+    monkeypatch.chdir(tmp_path)
+    module = write_module(WAITING)
+    options, how = onnxruntime.SessionOptions(), onnxruntime.RunOptions()
+    if mode == "parallel":
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    model = pyop_model(module) if mode == "last" else chain(module)
+    session = opgraft.InferenceSession(model, options, allow=[module])
+
+    def terminate() -> None:
+        while not Path("inside").exists():
+            time.sleep(0.001)
+        how.terminate = True
+        Path("go").touch()
+
+    other = threading.Thread(target=terminate)
+    other.start()
+    with pytest.raises(Exception, match="terminate flag being set") as caught:
+        session.run(None, {"x": floats(3)}, how)
+    other.join()
+    assert type(caught.value).__name__ == "Fail"  # as onnxruntime's own
+    assert not Path("after").exists()
+    assert ("have it look at a flag of yours" in str(caught.value)) is (mode == "last")
+    how.terminate = False
+    session.run(None, {"x": floats(3)}, how)
+    assert Path("after").exists() is (mode != "last")
+
+
+def test_a_run_of_a_program_that_another_thread_terminates(
+    run_host: Host, write_module: Write
+) -> None:
+    write_module(WAITING, name="operators")
+    done = run_host("terminate", model=chain("operators"))
+    assert "terminate flag being set" in done.stdout, done.stderr
+    assert not (run_host.folder / "after").exists()
+
+
+def test_an_operator_that_looks_at_a_flag_of_its_own(write_module: Write) -> None:
+    """As docs/pyop.md has it."""
+    page = (TESTS.parent / "docs" / "pyop.md").read_text()
+    (code,) = re.findall(r"```python\n# patient.py\n(.*?)```", page, re.S)
+    module = write_module(code)
+    session = opgraft.InferenceSession(pyop_model(module), allow=[module])
+    session.run(None, {"x": floats(3)})
+    sys.modules[module].stop.set()
+    with pytest.raises(opgraft.PyOpError, match="the run is to end") as caught:
+        session.run(None, {"x": floats(3)})
+    assert isinstance(caught.value.__cause__, InterruptedError)
 
 
 # Threads.
