@@ -7,6 +7,7 @@ import contextlib
 import faulthandler
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 _MOST_PRINTED = 64
+_NO_NEWS = (signal.SIGINT, signal.SIGPIPE)  # whoever sent them knows
 _ONLY_FATAL = 4  # of ONNX Runtime's log: an error is printed by the command itself
 
 
@@ -240,7 +242,7 @@ def _status(status: int, record: bytes) -> int:
     inside = " and ".join(text for text in texts if text)
     inside = f", inside {inside}" if inside else ""
     if status < 0:
-        if state != b"told":
+        if state != b"told" and -status not in _NO_NEWS:
             _complain(f"was ended by {signal_name(-status)}{inside}")
         return 128 - status
     if state == b"running":
