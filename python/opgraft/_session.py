@@ -329,7 +329,10 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                 bound: Any = self._sess
                 return bound.run_with_iobinding(iobinding._iobinding, arrays.options(stream))
             with self._on_stream(stream):
-                return _run_with_iobinding(self, iobinding, run_options)
+                _run_with_iobinding(self, iobinding, run_options)
+            if run_options is not None:
+                _check_not_terminated(run_options)
+            return None
         except Exception as error:
             translated = translate(error)
             if translated is None:
@@ -364,5 +367,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             _check_not_terminated(run_options)
         return results
 
-    def run_with_ortvaluevector(self, *arguments: Any, **named: Any) -> Any:
-        return _call(super().run_with_ortvaluevector, *arguments, **named)
+    def run_with_ortvaluevector(self, run_options: Any, *arguments: Any, **named: Any) -> Any:
+        _call(super().run_with_ortvaluevector, run_options, *arguments, **named)
+        if run_options is not None:
+            _check_not_terminated(run_options)

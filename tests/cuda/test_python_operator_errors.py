@@ -352,4 +352,4 @@ def test_the_doctor_tries_it_on_the_gpu(stand_in: Any, write_module: Write, tmp_
         assert done.returncode == status, done.stdout + done.stderr
         assert ("it runs on GPUs alone" in done.stdout) == (status == 1)
     assert ", and OpgraftCUDA is not to be had: CUDA sees no GPU" in done.stdout
-    assert "\n  -> run the model where CUDA sees a GPU" in done.stdout
+    assert "\n  Fix: run the model where CUDA sees a GPU" in done.stdout
