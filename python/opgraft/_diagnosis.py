@@ -144,7 +144,7 @@ class Judge:
             finding.permissions = [allowance_of(module)]
             # One that torch runs is defined in the module, in whichever way torch has.
             doubt = doubt_of(module, operator.title, None if operator.torch_operator else operator)
-            if doubt is not None:
+            if doubt is not None and module not in self.found.imports:  # which the user vouches for
                 finding.doubt(doubt)
             elif module in HELD:
                 finding.miss(

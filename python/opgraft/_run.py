@@ -64,6 +64,7 @@ def _run_in_python(
         # An operator that is ended by a signal: what it was doing is printed, line by line.
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             faulthandler.enable()
+    onnxruntime.set_default_logger_severity(_ONLY_FATAL)  # of what belongs to no session
     session_options = onnxruntime.SessionOptions()
     session_options.log_severity_level = _ONLY_FATAL
     for pack in options.packs:

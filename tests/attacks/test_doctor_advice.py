@@ -116,6 +116,12 @@ def test_an_installed_package(folder: Path) -> None:
     _, operator = examine(pyop_model("installed_one"))
     assert operator["is_doubtful"]
     assert "of the installed package 'installed_one'" in operator["problem"]
+    onnx.save(pyop_model("installed_one"), "model.onnx")
+    named = _doctor.diagnose("model.onnx", onnxruntime.__version__, imports=["installed_one"])
+    assert (
+        named.operators[0].remedy == '--allow installed_one (in a program allow=["installed_one"])'
+    )
+    Path("imported").unlink()
     (folder / "site-packages" / "installed_two.py").write_text(MARK + DECLARATION)
     text, operator = examine(declared_model("installed_two"))
     assert not operator["is_doubtful"]
