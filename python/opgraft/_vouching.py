@@ -69,7 +69,7 @@ def doubt_of(name: str, wanted: str, operator: Operator | None = None) -> Doubt 
     while not nearest and "." in module:  # the package around it, or the module of a type
         module = module.rpartition(".")[0]
         nearest = locate(module)
-    if nearest and _is_installed(nearest):
+    if nearest and (_is_installed(nearest) or _is_among_installed(top)):
         if file and operator is not None and _declares(operator.full_name, file):
             return None
         return Doubt(
@@ -102,6 +102,18 @@ def _is_installed(file: str) -> bool:
     if "site-packages" in parts or "dist-packages" in parts:
         return True
     return any(path.startswith(folder + os.sep) for folder in _installation())
+
+
+def _is_among_installed(top: str) -> bool:
+    """Whether pip has installed something into the folder it lies in, as `--target` has it."""
+    file = locate(top) or ""
+    folder = os.path.dirname(file)
+    if os.path.basename(file).startswith("__init__."):  # of a package, beside which it is
+        folder = os.path.dirname(folder)
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder or "."))
+    except OSError:
+        return False
 
 
 def _tree(file: str) -> ast.Module | None:

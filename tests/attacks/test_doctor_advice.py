@@ -110,12 +110,18 @@ def test_a_module_of_ones_own(folder: Path) -> None:
         assert "you trust this file as you trust a program" in text
 
 
-def test_an_installed_package(folder: Path) -> None:
+def test_an_installed_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The class proves nothing: the model chooses class and method. A declaration does."""
     (folder / "site-packages" / "installed_one.py").write_text(MARK + CLASS)
     _, operator = examine(pyop_model("installed_one"))
     assert operator["is_doubtful"]
     assert "of the installed package 'installed_one'" in operator["problem"]
+    target = folder / "target"  # as pip install --target makes one
+    (target / "one-1.0.dist-info").mkdir(parents=True)
+    (target / "targeted").mkdir()
+    (target / "targeted" / "__init__.py").write_text(MARK + CLASS)
+    monkeypatch.setattr(sys, "path", [str(target), *sys.path])
+    assert examine(pyop_model("targeted"))[1]["is_doubtful"]
     onnx.save(pyop_model("installed_one"), "model.onnx")
     named = _doctor.diagnose("model.onnx", onnxruntime.__version__, imports=["installed_one"])
     assert (

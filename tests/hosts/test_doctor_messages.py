@@ -19,7 +19,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import opgraft
-from conftest import FLOAT, HOST_PYTHON, pyop_model
+from conftest import FLOAT, HOST_PYTHON, pyop_model, tells_the_folder
 from opgraft import _command, _doctor, _doctor_report, _pyop
 
 VERSION = onnxruntime.__version__
@@ -185,7 +185,10 @@ def test_a_value_that_comes_from_another_graph() -> None:
 # Weights that are not there.
 
 
-@pytest.mark.parametrize("nodes", ["y = Add(x, w)", f"t = Add(x, w) y = {PYOP}(t)"])
+@pytest.mark.parametrize(
+    "nodes",
+    ["y = Add(x, w)", pytest.param(f"t = Add(x, w) y = {PYOP}(t)", marks=tells_the_folder)],
+)
 @pytest.mark.parametrize("size", [None, 4])
 def test_weights_that_are_not_there(folder: Path, nodes: str, size: int | None) -> None:
     model = parse(f"(float[3] x) => (float[3] y) {{ {nodes} }}")
