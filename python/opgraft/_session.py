@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -36,6 +37,7 @@ _run_with_iobinding = onnxruntime.InferenceSession.run_with_iobinding
 _enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
 # Python ends the daemon threads that it meets at its exit, in the midst of ONNX Runtime too.
 atexit.register(_pyop.close_gate)
+_numbers = itertools.count(1)  # of sessions
 _ALLOW_ENTRY = "opgraft.allow"
 _LIBTORCH_ENTRY = "opgraft.libtorch"
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
@@ -193,11 +195,13 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                 f"newer, this one is {onnxruntime.__version__}. Write it into the folder of its "
                 "data first: opgraft prepare MODEL PREPARED"
             )
+        self._number = next(_numbers)
+        self._is_parallel = options.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
         has_data = prepared.has_external_data or self._check_unchanged is not None
         self._folder = prepared.folder if prepared.path is None and has_data else None
         self._shares_options = sess_options is not None
         chosen = Chosen(providers, provider_options, options)
-        with self._external_data(options), chosen.explaining():
+        with self._external_data(options), chosen.explaining(), self._making():
             _call(
                 super().__init__,
                 prepared.bytes if prepared.path is None else prepared.path,
@@ -233,6 +237,24 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         if self._check_unchanged is not None:
             self._check_unchanged()
 
+    @contextmanager
+    def _making(self) -> Iterator[None]:
+        """The operators that are made meanwhile are this session's."""
+        before = _pyop.make_session(self._number)
+        try:
+            yield
+        finally:
+            _pyop.make_session(before)
+
+    def _check_parallel(self) -> None:
+        """In parallel mode a run waits for threads of the session, which its operators hold."""
+        if self._is_parallel and _pyop.session_of_operator() == self._number:
+            raise Error(
+                "an operator runs the session that it belongs to, whose mode is ORT_PARALLEL: both "
+                "would wait for the same threads for good. Fix: let operators run a session of "
+                "their own with execution_mode = ORT_SEQUENTIAL, which may be of the same model"
+            )
+
     def set_providers(
         self,
         providers: Sequence[Any] | None = None,
@@ -240,7 +262,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     ) -> None:
         options = self._sess_options_initial
         chosen = Chosen(providers, provider_options, options)
-        with self._external_data(options):
+        with self._external_data(options), self._making():
             _call(super().set_providers, chosen.providers, chosen.provider_options)
         self._use_gpu(chosen.gpu)
 
@@ -258,6 +280,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         # As _call and super(), without their cost.
         try:
             _enter_run()
+            if self._is_parallel:
+                self._check_parallel()
             if self._arrays is not None:
                 library = self._arrays.find(input_feed)
                 if library is not None:
@@ -283,6 +307,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     ) -> Any:
         try:
             _enter_run()
+            if self._is_parallel:
+                self._check_parallel()
             if stream is None:
                 return _run_with_iobinding(self, iobinding, run_options)
             arrays = self._gpu_arrays()
@@ -318,7 +344,9 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         return self._arrays
 
     def run_with_ort_values(self, *arguments: Any, **named: Any) -> Any:
+        self._check_parallel()
         return _call(super().run_with_ort_values, *arguments, **named)
 
     def run_with_ortvaluevector(self, *arguments: Any, **named: Any) -> Any:
+        self._check_parallel()
         return _call(super().run_with_ortvaluevector, *arguments, **named)
