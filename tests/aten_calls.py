@@ -16,7 +16,7 @@ def good_calls() -> dict[str, list[Call]]:
     """By operator, "name" or "name.overload"."""
     torch.manual_seed(0)
     found = {**_attention(), **_images(), **_grids(), **_matrices(), **_normalization()}
-    return {**found, **_integers(), **_recurrent(), **_others()}
+    return {**found, **_integers(), **_recurrent(), **_others(), **_counts()}
 
 
 def _integers_of_32(*numbers: int) -> torch.Tensor:
@@ -224,4 +224,34 @@ def _others() -> dict[str, list[Call]]:
             ([rows, _integers_of_32(1, 2, 2), 0], {"output_size": 5}),
         ],
         "repeat_interleave.self_int": [([rows, 2, 1], {}), ([rows, 2], {})],
+    }
+
+
+def _counts() -> dict[str, list[Call]]:
+    """What a number alone would have run without end."""
+    rows, square, few = torch.randn(3, 4), torch.randn(3, 3), torch.tensor([1.5, 2.5, 30.5])
+    image, empty = torch.randn(1, 2, 5, 5), torch.zeros(2, 0)
+    polynomials = ["special_chebyshev_polynomial_t", "special_legendre_polynomial_p"]
+    return {
+        "matrix_power": [([square, n], {}) for n in (-2, 0, 3)],
+        "linalg_matrix_power": [([square, 5], {})],
+        "diff": [([rows], {}), ([rows, 2, 0], {})],
+        "mvlgamma": [([few + 2, 3], {})],
+        "combinations": [([few, 2], {}), ([few, 3, True], {})],
+        "meshgrid": [([[few, few[:2]]], {})],
+        "cartesian_prod": [([[few, few[:2]]], {})],
+        "linalg_multi_dot": [([[square, rows, rows.T]], {})],
+        "chain_matmul": [([[square, rows, rows.T]], {})],
+        "max_pool1d": [([image[0], 3, 1, 1], {})],
+        "max_pool2d": [([image, [3, 13], 1, [1, 6]], {}), ([image, 2], {})],
+        "max_pool3d": [([image, 2, 1, 1], {})],
+        "tensor_split.sections": [([rows, 5], {}), ([rows, 2, 1], {})],
+        "tensor_split.tensor_indices_or_sections": [([rows, torch.tensor(2)], {})],
+        "hsplit.int": [([rows, 2], {})],
+        "chunk": [([rows, 2, 1], {}), ([rows, 100], {}), ([empty, 2, 1], {})],
+        "unbind.int": [([rows, -1], {}), ([empty], {})],
+        "split.Tensor": [([rows, 2], {}), ([rows, 3, -1], {})],
+        "special_zeta": [([few, torch.tensor([-1.5, 2.0, -300.5])], {}), ([few[:1], few], {})],
+        "polygamma": [([2, torch.tensor([-3.5, 2.0])], {}), ([1, few], {})],
+        **{name: [([few / 40, torch.tensor([3.0])], {})] for name in polynomials},
     }

@@ -47,10 +47,24 @@ struct Allowed {
 
 namespace internal {
 
-inline std::string Join(const std::vector<std::string>& modules) {
-  std::string list;
-  for (const std::string& module : modules) list += (list.empty() ? "" : ",") + module;
-  return list;
+/// One text of several names, which hold no comma: one name must not become two.
+inline Status Join(const std::string& what, const std::vector<std::string>& names,
+                   std::string* list) {
+  for (const std::string& name : names) {
+    if (name.find_first_of(std::string(",\0", 2)) != std::string::npos) {
+      return Status::Error(what + ": '" + name +
+                           "' is no name: it has a comma or a zero byte in it. Fix: one entry of "
+                           "the list for each name");
+    }
+    *list += (list->empty() ? "" : ",") + name;
+  }
+  return Status();
+}
+
+/// A path goes to the library as a text that ends at its first zero byte.
+inline Status CheckPath(const std::string& path) {
+  if (path.find('\0') == std::string::npos) return Status();
+  return Status::Error("'" + path + "' is no path: it has a zero byte in it");
 }
 
 inline Status TakeStatus(int kind, char* text) {
@@ -61,6 +75,8 @@ inline Status TakeStatus(int kind, char* text) {
 }
 
 inline Status Import(const std::vector<std::string>& modules) {
+  std::string ignored;
+  if (Status status = Join("imports", modules, &ignored); !status.ok()) return status;
   for (const std::string& module : modules) {
     char* text = nullptr;
     const int kind = opgraft_import(module.c_str(), &text);
@@ -69,12 +85,25 @@ inline Status Import(const std::vector<std::string>& modules) {
   return Status();
 }
 
+/// What the C interface takes for what a model may run. Imports modules first.
+struct Lists {
+  std::string allow;
+  std::string prefer;
+
+  Status Make(const Allowed& allowed) {
+    Status status = Join("modules", allowed.modules, &allow);
+    if (status.ok()) status = Join("prefer", allowed.prefer, &prefer);
+    return status.ok() ? Import(allowed.imports) : status;
+  }
+};
+
 }  // namespace internal
 
 /// Loads a pack, a library of operators that `opgraft build` has made, for good: sessions that are
 /// made from now on find them. May be called from any thread; again for the same pack it changes
 /// nothing.
 inline Status Load(const std::string& path) {
+  if (Status status = internal::CheckPath(path); !status.ok()) return status;
   char* text = nullptr;
   const int kind = opgraft_load(path.c_str(), &text);
   return internal::TakeStatus(kind, text);
@@ -87,12 +116,13 @@ inline Status Load(const std::string& path) {
 inline Status CreateSession(const OrtApiBase* runtime, const OrtEnv* environment,
                             const std::string& path, const OrtSessionOptions* options,
                             const Allowed& allowed, OrtSession** session) {
-  if (Status status = internal::Import(allowed.imports); !status.ok()) return status;
+  if (Status status = internal::CheckPath(path); !status.ok()) return status;
+  internal::Lists lists;
+  if (Status status = lists.Make(allowed); !status.ok()) return status;
   char* text = nullptr;
-  const std::string allow = internal::Join(allowed.modules);
-  const std::string prefer = internal::Join(allowed.prefer);
-  const int kind = opgraft_create_session(runtime, environment, path.c_str(), nullptr, 0, options,
-                                          allow.c_str(), prefer.c_str(), session, &text);
+  const int kind =
+      opgraft_create_session(runtime, environment, path.c_str(), nullptr, 0, options,
+                             lists.allow.c_str(), lists.prefer.c_str(), session, &text);
   return internal::TakeStatus(kind, text);
 }
 
@@ -101,12 +131,12 @@ inline Status CreateSessionFromArray(const OrtApiBase* runtime, const OrtEnv* en
                                      const void* model, std::size_t size,
                                      const OrtSessionOptions* options, const Allowed& allowed,
                                      OrtSession** session) {
-  if (Status status = internal::Import(allowed.imports); !status.ok()) return status;
+  internal::Lists lists;
+  if (Status status = lists.Make(allowed); !status.ok()) return status;
   char* text = nullptr;
-  const std::string allow = internal::Join(allowed.modules);
-  const std::string prefer = internal::Join(allowed.prefer);
-  const int kind = opgraft_create_session(runtime, environment, nullptr, model, size, options,
-                                          allow.c_str(), prefer.c_str(), session, &text);
+  const int kind =
+      opgraft_create_session(runtime, environment, nullptr, model, size, options,
+                             lists.allow.c_str(), lists.prefer.c_str(), session, &text);
   return internal::TakeStatus(kind, text);
 }
 
@@ -129,10 +159,10 @@ inline Status UseCuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSession
 /// registers Opgraft's operators with `options`.
 inline Status Register(const OrtApiBase* runtime, OrtSessionOptions* options,
                        const Allowed& allowed) {
-  if (Status status = internal::Import(allowed.imports); !status.ok()) return status;
+  internal::Lists lists;
+  if (Status status = lists.Make(allowed); !status.ok()) return status;
   char* text = nullptr;
-  const std::string allow = internal::Join(allowed.modules);
-  return internal::TakeStatus(opgraft_register(runtime, options, allow.c_str(), &text), text);
+  return internal::TakeStatus(opgraft_register(runtime, options, lists.allow.c_str(), &text), text);
 }
 
 }  // namespace opgraft

@@ -22,6 +22,7 @@ from opgraft._doctor_report import (
 )
 from opgraft._errors import Error, ModelError
 from opgraft._examination import Examination, Request, examine
+from opgraft._modules import names
 from opgraft._permissions import allowing, permissions_of
 from opgraft._prepare import installed_runtime
 
@@ -91,7 +92,7 @@ def diagnose(
     """
     from opgraft import _pyop
 
-    entries, environment = ",".join(allow), os.environ.get("OPGRAFT_ALLOW", "")
+    entries, environment = ",".join(names(allow, "allow")), os.environ.get("OPGRAFT_ALLOW", "")
 
     def allows(name: str) -> bool:
         return _pyop.allows(name, entries, environment)

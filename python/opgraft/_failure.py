@@ -6,6 +6,7 @@ Called by the bridge, in Python programs and in C++ programs alike.
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import traceback
 from collections import OrderedDict
@@ -13,6 +14,7 @@ from contextlib import suppress
 from types import ModuleType
 
 _LONGEST_TEXT = 32 * 1024
+_TOO_DEEP = re.compile(r"operators and sessions call each other \d+ deep.*")  # of src/core/stack.h
 
 # A session of ours takes an exception out at once; in a plain onnxruntime session nobody does, so
 # that the oldest must go.
@@ -37,6 +39,9 @@ def describe(error: BaseException, keep_frames: bool) -> str:
     if not keep_frames:
         with suppress(BaseException):  # what is not let go is found by its reference count
             _let_go(error, set())
+    # The innermost error of many: with those that it caused, it would be too long for the runtime.
+    if found := _TOO_DEEP.search(text):
+        text = f"{type(error).__module__}.{type(error).__name__}: {found.group()}\n"
     if len(text) > _LONGEST_TEXT:
         half = _LONGEST_TEXT // 2
         text = f"{text[:half]}\n[...]\n{text[-half:]}"
@@ -45,7 +50,7 @@ def describe(error: BaseException, keep_frames: bool) -> str:
 
 
 def hint(error: BaseException, subject: object) -> str:
-    """A line on how to mend the commonest errors, or nothing."""
+    """A line on how to fix the commonest errors, or nothing."""
     if isinstance(error, ModuleNotFoundError) and isinstance(subject, str):
         if error.name is not None and (subject + ".").startswith(error.name + "."):
             return (

@@ -1,17 +1,24 @@
-"""Lists of Python modules that a host gives: those a model may run, those to be imported first."""
+"""Lists of names that a host gives: of modules a model may run, of those to be imported first."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
 
-from opgraft._errors import PyOpError
+from opgraft._errors import Error, PyOpError
 
 
 def names(
-    modules: Iterable[str], what: str, expected: str = 'names of modules, such as ["mymodule"]'
+    modules: Iterable[str],
+    what: str,
+    expected: str = 'names of modules, such as ["mymodule"]',
+    kind: str = "a Python module",
 ) -> list[str]:
-    """The list without repetitions, in an order that does not depend on the caller's."""
+    """The list without repetitions, in an order that does not depend on the caller's.
+
+    An entry is one name. ONNX Runtime's options, which the list travels in, hold texts that end at
+    a zero, and there commas part the names; what they would change is refused here.
+    """
     entries = [modules] if isinstance(modules, str) else modules
     if not isinstance(entries, Iterable) or isinstance(modules, (bytes, bytearray)):
         wrong = type(modules).__name__
@@ -20,6 +27,12 @@ def names(
         wrong = next((type(e).__name__ for e in entries if not isinstance(e, str)), "")
     if wrong:
         raise TypeError(f"{what}: expected {expected}, not {wrong}")
+    for entry in entries:
+        if "," in entry or "\0" in entry or entry != entry.strip():
+            raise Error(
+                f"{what}: {entry!r} is no name of {kind}; expected {expected}. Fix: one entry of "
+                "the list for each name, without commas, zeros and spaces around it"
+            )
     return sorted(set(entries))
 
 

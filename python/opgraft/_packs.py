@@ -53,7 +53,7 @@ def load_preferred(prefer: Iterable[str]) -> list[str]:
     Not before: they have kernels for what ONNX Runtime has its own for, and a pack of the program's
     own may have operators of the same names.
     """
-    entries = names(prefer, "prefer", 'names such as ["com.microsoft::Gelu"]')
+    entries = names(prefer, "prefer", 'names such as ["com.microsoft::Gelu"]', "an operator")
     if entries and not {one.full_name for one in operators()}.issuperset(entries):
         load_shipped()
     return entries

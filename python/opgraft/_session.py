@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,6 +39,7 @@ _run_with_iobinding = onnxruntime.InferenceSession.run_with_iobinding
 _enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
 # Python ends the daemon threads that it meets at its exit, in the midst of ONNX Runtime too.
 atexit.register(_pyop.close_gate)
+_numbers = itertools.count(1)  # of sessions
 _ALLOW_ENTRY = "opgraft.allow"
 _LIBTORCH_ENTRY = "opgraft.libtorch"
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
@@ -223,13 +225,15 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                 f"newer, this one is {onnxruntime.__version__}. Write it into the folder of its "
                 "data first: opgraft prepare MODEL PREPARED"
             )
+        self._number = next(_numbers)
+        self._is_parallel = options.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
         has_data = prepared.has_external_data or self._check_unchanged is not None
         self._folder = prepared.folder if prepared.path is None and has_data else None
         self._shares_options = sess_options is not None
         origin = f"'{os.fspath(model)}'" if isinstance(model, (str, os.PathLike)) else "the model"
         folder = prepared.folder or _get(options, _FOLDER_ENTRY) or ""
         chosen = Chosen(providers, provider_options, options)
-        with self._external_data(options), chosen.explaining():
+        with self._external_data(options), chosen.explaining(), self._making():
             _call(
                 super().__init__,
                 prepared.bytes if prepared.path is None else prepared.path,
@@ -265,6 +269,24 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         if self._check_unchanged is not None:
             self._check_unchanged()
 
+    @contextmanager
+    def _making(self) -> Iterator[None]:
+        """The operators that are made meanwhile are this session's."""
+        before = _pyop.make_session(self._number)
+        try:
+            yield
+        finally:
+            _pyop.make_session(before)
+
+    def _check_parallel(self) -> None:
+        """In parallel mode a run waits for threads of the session, which its operators hold."""
+        if self._is_parallel and _pyop.session_of_operator() == self._number:
+            raise Error(
+                "an operator runs the session that it belongs to, whose mode is ORT_PARALLEL: both "
+                "would wait for the same threads for good. Fix: let operators run a session of "
+                "their own with execution_mode = ORT_SEQUENTIAL, which may be of the same model"
+            )
+
     def set_providers(
         self,
         providers: Sequence[Any] | None = None,
@@ -272,7 +294,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     ) -> None:
         options = self._sess_options_initial
         chosen = Chosen(providers, provider_options, options)
-        with self._external_data(options):
+        with self._external_data(options), self._making():
             _call(super().set_providers, chosen.providers, chosen.provider_options)
         self._use_gpu(chosen.gpu)
 
@@ -290,6 +312,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         # As _call and super(), without their cost.
         try:
             _enter_run()
+            if self._is_parallel:
+                self._check_parallel()
             library = None if self._arrays is None else self._arrays.find(input_feed)
             if self._arrays is not None and library is not None:
                 results = self._arrays.run(
@@ -318,6 +342,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     ) -> Any:
         try:
             _enter_run()
+            if self._is_parallel:
+                self._check_parallel()
             if stream is None:
                 _run_with_iobinding(self, iobinding, run_options)
                 if run_options is not None:
@@ -361,6 +387,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def run_with_ort_values(
         self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None
     ) -> Any:
+        self._check_parallel()
         run = super().run_with_ort_values
         results = _call(run, output_names, input_dict_ort_values, run_options)
         if run_options is not None:
@@ -368,6 +395,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         return results
 
     def run_with_ortvaluevector(self, run_options: Any, *arguments: Any, **named: Any) -> Any:
+        self._check_parallel()
         _call(super().run_with_ortvaluevector, run_options, *arguments, **named)
         if run_options is not None:
             _check_not_terminated(run_options)

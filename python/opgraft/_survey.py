@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -112,6 +113,7 @@ def values_of(path: str, runtime: str) -> dict[str, Any]:
     from opgraft import _pyop
 
     origin = f"'{path}'"
+    _pyop.check_is_file(os.fsencode(path))
     try:
         with open(path, "rb") as file:
             try:

@@ -99,9 +99,21 @@ def native(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if not value.dtype.isnative:  # else its bytes would be taken as they lie
             return value.astype(value.dtype.newbyteorder("="))
-        if value.dtype.kind == "T":  # NumPy's StringDType
+        if value.dtype.kind in "TU":  # of U it takes what is before a zero in a text
             return value.astype(object)
+        if value.dtype.kind == "S" and any(b"\0" in one for one in value.flat):
+            return np.array([_decoded(one) for one in value.flat], object).reshape(value.shape)
     return value
+
+
+def _decoded(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise Error(
+            f"an input has the text {text!r}, which is no UTF-8 and has a zero in it: onnxruntime "
+            "takes only what is before that. Fix: give an array of str"
+        ) from error
 
 
 def _has_torch_tensors(feed: Mapping[str, Any]) -> bool:

@@ -227,6 +227,14 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
     if (IsSize(parameter.name) && !slot.LimitSize()) {
       return Status::Model(slot_names_.back() + ": expected a number below 2^31");
     }
+    if (parameter.type.kind == Kind::kInt && parameter.type.is_list && !IsLong(parameter.name)) {
+      if (written.items.size() > kMostDimensions) {
+        return Status::Model(slot_names_.back() + ": expected at most " +
+                             std::to_string(kMostDimensions) + " numbers, came " +
+                             std::to_string(written.items.size()));
+      }
+      if (written.form == Form::kNumbersOf) short_lists_.push_back(i);
+    }
     if (guard_ == nullptr) continue;
     guarded_names_.emplace_back(parameter.name);
     guarded_values_.push_back(std::move(written));
@@ -333,11 +341,31 @@ Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack, bool* lac
   return Failed(why, lacks_kernel);
 }
 
-Status Call::Run(std::span<const InputTensor> inputs, Outputs& outputs, bool* lacks_kernel) const {
-  if (guard_ != nullptr) {
-    const std::string wrong = guard_(NamedArguments(guarded_names_, guarded_values_, inputs));
-    if (!wrong.empty()) return Status::Error(who_ + ": " + wrong);
+Status Call::CheckInputs(std::span<const InputTensor> inputs) const {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string wrong = CheckShape(inputs[i]);
+    if (!wrong.empty()) {
+      return Status::Error(who_ + ", input " + std::to_string(i) + ": " + wrong);
+    }
   }
+  for (const std::size_t slot : short_lists_) {
+    const std::size_t count = Count(inputs[slots_[slot].place()].shape);
+    if (count <= kMostDimensions) continue;
+    return Status::Error(slot_names_[slot] + ": expected at most " +
+                         std::to_string(kMostDimensions) + " numbers, came " +
+                         std::to_string(count));
+  }
+  if (guard_ == nullptr) return Status();
+  const bool is_list = results_.size() == 1 && results_[0].form == WrittenResult::Form::kList;
+  const std::size_t parts = is_list ? results_[0].tensors.size() : 0;
+  const std::string wrong = guard_(NamedArguments(guarded_names_, guarded_values_, inputs, parts));
+  if (wrong.empty()) return Status();
+  // How many tensors come out is the model's to say, as it is where they are stored.
+  return is_list ? Status::Model(who_ + ": " + wrong) : Status::Error(who_ + ": " + wrong);
+}
+
+Status Call::Run(std::span<const InputTensor> inputs, Outputs& outputs, bool* lacks_kernel) const {
+  if (Status status = CheckInputs(inputs); !status.ok()) return status;
   Value stack[kStack] = {};
   if (Status status = Invoke(inputs, stack, lacks_kernel); !status.ok()) return status;
   const Results results(libtorch_, results_, stack);

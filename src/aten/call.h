@@ -87,6 +87,8 @@ class Call {
   Status ReadOutputs(const NodeText& text, const Operator& op, std::size_t outputs);
   Status Store(const WrittenResult& said, Value value, const Taking& taking, Outputs& outputs,
                std::size_t* index) const;
+  /// What can be said before libtorch is asked.
+  Status CheckInputs(std::span<const InputTensor> inputs) const;
   Status Invoke(std::span<const InputTensor> inputs, Value* stack, bool* lacks_kernel) const;
   /// The error of a call that has just failed.
   Status Failed(const std::string& why, bool* lacks_kernel) const;
@@ -104,6 +106,7 @@ class Call {
   Guard guard_ = nullptr;
   std::vector<std::string> guarded_names_;  // for the guard, where there is one
   std::vector<Written> guarded_values_;
+  std::vector<std::size_t> short_lists_;  // slots with lists of dimensions, which inputs hold
   std::vector<bool> read_inputs_;
   std::vector<WrittenResult> results_;
   std::vector<NodeOutput> node_outputs_;

@@ -125,10 +125,16 @@ class Arguments {
   /// Tensors are on a GPU, and nobody has copied them.
   void HideFromHost() { are_hidden_ = true; }
 
+  /// The node says that a list of so many tensors comes out.
+  Arguments& Say(std::size_t parts) {
+    parts_ = parts;
+    return *this;
+  }
+
   /// What the check says.
   std::string Check(const char* operator_name) const {
     const std::vector<InputTensor> inputs = Inputs();
-    return FindGuard(operator_name)(NamedArguments(names_, written_, inputs));
+    return FindGuard(operator_name)(NamedArguments(names_, written_, inputs, parts_));
   }
 
   /// The same for the check on a GPU.
@@ -180,6 +186,7 @@ class Arguments {
   std::vector<Written> written_;
   std::vector<Held> tensors_;
   bool are_hidden_ = false;
+  std::size_t parts_ = 0;
 };
 
 }  // namespace opgraft::aten

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "aten/guards.h"
 #include "aten/named_arguments.h"
 
 namespace opgraft::aten {
@@ -61,6 +62,22 @@ std::string CheckRates(const NamedArguments& arguments);
 std::string CheckQuantiles(const NamedArguments& arguments);
 std::string CheckCountedRepeats(const NamedArguments& arguments);
 std::string CheckWeights(const NamedArguments& arguments);
+
+// guards_counts.cc: what would not end.
+std::string CheckPower(const NamedArguments& arguments);
+std::string CheckDifferences(const NamedArguments& arguments);
+std::string CheckGammas(const NamedArguments& arguments);
+std::string CheckChosen(const NamedArguments& arguments);
+std::string CheckGrids(const NamedArguments& arguments);
+std::string CheckChain(const NamedArguments& arguments);
+std::string CheckPadding(const NamedArguments& arguments);
+std::string CheckSections(const NamedArguments& arguments);
+std::string CheckChunks(const NamedArguments& arguments);
+std::string CheckUnbound(const NamedArguments& arguments);
+std::string CheckSplit(const NamedArguments& arguments);
+std::string CheckZeta(const NamedArguments& arguments);
+std::string CheckPolygamma(const NamedArguments& arguments);
+std::string CheckDegree(const NamedArguments& arguments);
 
 // guards_recurrent.cc: cells of recurrent layers.
 std::string CheckLstm(const NamedArguments& arguments);

@@ -1,5 +1,5 @@
-// What was found to crash libtorch when operators were called with arguments that make no sense
-// (tests/aten_operators.py).
+// What was found to crash libtorch, or not to end, when operators were called with arguments that
+// make no sense (tests/aten_operators.py).
 #include "aten/guards.h"
 
 #include <algorithm>
@@ -8,9 +8,13 @@
 #include <utility>
 
 #include "aten/guard_functions.h"
+#include "core/text.h"
 
 namespace opgraft::aten {
 namespace {
+
+/// An operator may step through the dimensions of a tensor without elements, which takes no memory.
+constexpr std::int64_t kMostEmpty = std::int64_t{1} << 20U;
 
 constexpr std::pair<std::string_view, Guard> kGuards[] = {
     {"ctc_loss", CheckLabels},
@@ -57,6 +61,46 @@ constexpr std::pair<std::string_view, Guard> kGuards[] = {
     {"_upsample_bilinear2d_aa", CheckResampling},
     {"_upsample_bicubic2d_aa", CheckResampling},
     {"_upsample_lanczos2d_aa", CheckResampling},
+    // What would not end.
+    {"matrix_power", CheckPower},
+    {"linalg_matrix_power", CheckPower},
+    {"diff", CheckDifferences},
+    {"mvlgamma", CheckGammas},
+    {"special_multigammaln", CheckGammas},
+    {"combinations", CheckChosen},
+    {"meshgrid", CheckGrids},
+    {"cartesian_prod", CheckGrids},
+    {"linalg_multi_dot", CheckChain},
+    {"chain_matmul", CheckChain},
+    {"max_pool1d", CheckPadding},
+    {"max_pool2d", CheckPadding},
+    {"max_pool3d", CheckPadding},
+    {"tensor_split", CheckSections},
+    {"hsplit", CheckSections},
+    {"vsplit", CheckSections},
+    {"dsplit", CheckSections},
+    {"chunk", CheckChunks},
+    {"unsafe_chunk", CheckChunks},
+    {"unbind", CheckUnbound},
+    {"unbind_copy", CheckUnbound},
+    {"split", CheckSplit},
+    {"split_copy", CheckSplit},
+    {"unsafe_split", CheckSplit},
+    {"special_zeta", CheckZeta},
+    {"polygamma", CheckPolygamma},
+    {"special_polygamma", CheckPolygamma},
+    {"special_chebyshev_polynomial_t", CheckDegree},
+    {"special_chebyshev_polynomial_u", CheckDegree},
+    {"special_chebyshev_polynomial_v", CheckDegree},
+    {"special_chebyshev_polynomial_w", CheckDegree},
+    {"special_hermite_polynomial_h", CheckDegree},
+    {"special_hermite_polynomial_he", CheckDegree},
+    {"special_laguerre_polynomial_l", CheckDegree},
+    {"special_legendre_polynomial_p", CheckDegree},
+    {"special_shifted_chebyshev_polynomial_t", CheckDegree},
+    {"special_shifted_chebyshev_polynomial_u", CheckDegree},
+    {"special_shifted_chebyshev_polynomial_v", CheckDegree},
+    {"special_shifted_chebyshev_polynomial_w", CheckDegree},
 };
 
 }  // namespace
@@ -94,6 +138,27 @@ bool IsSize(std::string_view parameter) {
   constexpr std::string_view kSizes[] = {"kernel_size", "stride",         "padding", "dilation",
                                          "output_size", "output_padding", "pad"};
   return std::find(std::begin(kSizes), std::end(kSizes), parameter) != std::end(kSizes);
+}
+
+bool IsLong(std::string_view parameter) {
+  constexpr std::string_view kLong[] = {"input_lengths", "target_lengths", "split_size",
+                                        "split_sizes",   "indices",        "path"};
+  return std::find(std::begin(kLong), std::end(kLong), parameter) != std::end(kLong);
+}
+
+std::string CheckShape(const InputTensor& input) {
+  if (input.shape.size() > kMostDimensions) {
+    return "expected at most " + std::to_string(kMostDimensions) + " dimensions, came " +
+           std::to_string(input.shape.size());
+  }
+  if (std::find(input.shape.begin(), input.shape.end(), 0) == input.shape.end()) return "";
+  std::optional<std::int64_t> product = 1;
+  for (const std::int64_t size : input.shape) {
+    if (product && size != 0) product = Product(*product, size);
+  }
+  if (product && *product <= kMostEmpty) return "";
+  return "expected sizes of at most 2^20 in all beside the 0 of a tensor without elements, came [" +
+         DimensionsText(input.shape) + "]";
 }
 
 }  // namespace opgraft::aten

@@ -1,4 +1,5 @@
-// Checks that operators of ATen leave out, though they would read or write beyond their tensors.
+// Checks that operators of ATen leave out, though they would read or write beyond their tensors, or
+// never end.
 #pragma once
 
 #include <string>
@@ -16,5 +17,14 @@ Guard FindGuard(std::string_view operator_name);
 
 /// Whether an argument is a size that operators reckon with unchecked: it must fit into 31 bits.
 bool IsSize(std::string_view parameter);
+
+/// The dimensions that torch's kernels take; of more, some operators go through all pairs.
+inline constexpr std::size_t kMostDimensions = 64;
+
+/// Whether a list of integers may have more than kMostDimensions.
+bool IsLong(std::string_view parameter);
+
+/// What is wrong with the shape of an input, whatever the operator is; or nothing.
+std::string CheckShape(const InputTensor& input);
 
 }  // namespace opgraft::aten

@@ -30,8 +30,8 @@ struct TensorArgument : InputTensor {
 class NamedArguments {
  public:
   NamedArguments(std::span<const std::string> names, std::span<const Written> written,
-                 std::span<const InputTensor> inputs)
-      : names_(names), written_(written), inputs_(inputs) {}
+                 std::span<const InputTensor> inputs, std::size_t parts = 0)
+      : names_(names), written_(written), inputs_(inputs), parts_(parts) {}
 
   /// Whether there is something other than null.
   bool Has(std::string_view name) const;
@@ -47,6 +47,8 @@ class NamedArguments {
   std::optional<std::vector<double>> FindReals(std::string_view name) const;
   /// The number of elements of a list.
   std::size_t CountOf(std::string_view name) const;
+  /// How many tensors the node says that a result has which is a list.
+  std::size_t parts() const { return parts_; }
 
  private:
   const Written* Find(std::string_view name) const;
@@ -60,6 +62,7 @@ class NamedArguments {
   std::span<const std::string> names_;
   std::span<const Written> written_;
   std::span<const InputTensor> inputs_;
+  std::size_t parts_;
 };
 
 }  // namespace opgraft::aten

@@ -38,7 +38,7 @@ class MemoryNode : public OpgraftNode {
         outputs_(outputs),
         attributes_(attributes) {}
 
-  const Status& status() const { return status_; }
+  const PackErrors& errors() const { return errors_; }
 
  private:
   static MemoryNode& Self(OpgraftNode* self) { return *static_cast<MemoryNode*>(self); }
@@ -48,12 +48,12 @@ class MemoryNode : public OpgraftNode {
   const std::vector<std::int64_t>& input_types_;
   const std::size_t outputs_;
   const GivenAttributes& attributes_;
-  Status status_;
+  PackErrors errors_;
 };
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant
 constinit const OpgraftNodeTable MemoryNode::kTable = {
-    [](OpgraftNode* self, const OpgraftError* error) { Self(self).status_ = ToStatus(*error); },
+    [](OpgraftNode* self, const OpgraftError* error) { Self(self).errors_.Report(*error); },
     [](OpgraftNode* self) { return OpgraftText{Self(self).name_.data(), Self(self).name_.size()}; },
     [](OpgraftNode* self) { return Self(self).input_types_.size(); },
     [](OpgraftNode* self) { return Self(self).outputs_; },
@@ -62,8 +62,7 @@ constinit const OpgraftNodeTable MemoryNode::kTable = {
       return 0;
     },
     [](OpgraftNode* self, const char* name, std::int32_t kind, OpgraftAttribute* found) {
-      Self(self).status_ = FindAttribute(Self(self).attributes_, name, kind, found);
-      return Self(self).status_.ok() ? 0 : 1;
+      return Self(self).errors_.Keep(FindAttribute(Self(self).attributes_, name, kind, found));
     },
     // A run has nothing that is the same in every run.
     [](OpgraftNode*, std::size_t, OpgraftTensor* tensor) {
@@ -83,7 +82,7 @@ class MemoryCall : public OpgraftCall {
         receiver_(receiver),
         loop_(loop) {}
 
-  const Status& status() const { return status_; }
+  const PackErrors& errors() const { return errors_; }
 
  private:
   static MemoryCall& Self(OpgraftCall* self) { return *static_cast<MemoryCall*>(self); }
@@ -93,15 +92,13 @@ class MemoryCall : public OpgraftCall {
     if (index >= outputs_) return 0;
     for (const std::int64_t size : shape) {
       if (size >= 0) continue;
-      status_ = Status::Error("output " + std::to_string(index) + " is given the size " +
-                              std::to_string(size));
-      return 1;
+      return errors_.Keep(Status::Error("output " + std::to_string(index) + " is given the size " +
+                                        std::to_string(size)));
     }
     const std::int32_t type = output_types_[std::min(index, output_types_.size() - 1)];
     void* const data = receiver_.Allocate(index, type, shape);
     if (data == nullptr) {
-      status_ = Status::Error("there is no memory for output " + std::to_string(index));
-      return 1;
+      return errors_.Keep(Status::Error("there is no memory for output " + std::to_string(index)));
     }
     *tensor = {data, shape.data(), shape.size(), type};
     return 0;
@@ -110,8 +107,8 @@ class MemoryCall : public OpgraftCall {
   int Scratch(std::size_t bytes, void** memory) {
     *memory = ::operator new(bytes, std::align_val_t(kAlignment), std::nothrow);
     if (*memory == nullptr) {
-      status_ = Status::Error("there are no " + std::to_string(bytes) + " bytes of memory");
-      return 1;
+      return errors_.Keep(
+          Status::Error("there are no " + std::to_string(bytes) + " bytes of memory"));
     }
     scratch_.emplace_back(*memory);
     return 0;
@@ -128,13 +125,13 @@ class MemoryCall : public OpgraftCall {
   const std::vector<std::int32_t>& output_types_;
   OutputReceiver& receiver_;
   const ParallelLoop loop_;
-  Status status_;
+  PackErrors errors_;
   std::vector<std::unique_ptr<void, Free>> scratch_;
 };
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant
 constinit const OpgraftCallTable MemoryCall::kTable = {
-    [](OpgraftCall* self, const OpgraftError* error) { Self(self).status_ = ToStatus(*error); },
+    [](OpgraftCall* self, const OpgraftError* error) { Self(self).errors_.Report(*error); },
     [](OpgraftCall* self, std::size_t index, OpgraftTensor* tensor) {
       *tensor = Self(self).inputs_[index];
       return 0;
@@ -179,7 +176,7 @@ class MemoryInference : public OpgraftInference {
     }
   }
 
-  const Status& status() const { return status_; }
+  const PackErrors& errors() const { return errors_; }
 
  private:
   static MemoryInference& Self(OpgraftInference* self) {
@@ -205,14 +202,12 @@ class MemoryInference : public OpgraftInference {
   const GivenAttributes& attributes_;
   std::vector<KnownValue>* const inferred_;
   std::vector<std::vector<OpgraftDimension>> dimensions_;
-  Status status_;
+  PackErrors errors_;
 };
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant
 constinit const OpgraftInferenceTable MemoryInference::kTable = {
-    [](OpgraftInference* self, const OpgraftError* error) {
-      Self(self).status_ = ToStatus(*error);
-    },
+    [](OpgraftInference* self, const OpgraftError* error) { Self(self).errors_.Report(*error); },
     [](OpgraftInference* self) { return Self(self).inputs_.size(); },
     [](OpgraftInference* self) { return Self(self).outputs_; },
     [](OpgraftInference* self, std::size_t index, OpgraftShape* shape) {
@@ -222,8 +217,7 @@ constinit const OpgraftInferenceTable MemoryInference::kTable = {
       return 0;
     },
     [](OpgraftInference* self, const char* name, std::int32_t kind, OpgraftAttribute* found) {
-      Self(self).status_ = FindAttribute(Self(self).attributes_, name, kind, found);
-      return Self(self).status_.ok() ? 0 : 1;
+      return Self(self).errors_.Keep(FindAttribute(Self(self).attributes_, name, kind, found));
     },
     [](OpgraftInference* self, std::size_t index, OpgraftTensor* tensor) {
       *tensor = Self(self).inputs_[index].constant;
@@ -306,18 +300,19 @@ Status NativeKernel::Make(const Schema& schema, const std::vector<std::int64_t>&
   }
   if (kernel == nullptr) return Status::Model(who + ": it has no kernel for these types");
   MemoryNode node(schema.name, input_types, outputs, attributes);
-  void* state = nullptr;
-  if (kernel->create(kernel, &node, &state) != 0) return ErrorOfPack(who, node.status());
-  made->reset(new NativeKernel(schema, *kernel, outputs));
-  (*made)->state_ = state;
-  return Status();
+  std::unique_ptr<NativeKernel> one(new NativeKernel(schema, *kernel, outputs));
+  const int returned = kernel->create(kernel, &node, &one->state_);
+  if (returned != 0) one->state_ = nullptr;
+  status = node.errors().Outcome(returned, who);
+  if (status.ok()) *made = std::move(one);
+  return status;
 }
 
 Status NativeKernel::Run(std::span<const OpgraftTensor> inputs, OutputReceiver& receiver,
                          ParallelLoop loop) const {
   MemoryCall call(inputs, outputs_, output_types_, receiver, loop);
-  const int failed = kernel_.compute(state_, &call);
-  return failed == 0 ? Status() : ErrorOfPack(schema_.FullName(), call.status());
+  const int returned = kernel_.compute(state_, &call);
+  return call.errors().Outcome(returned, schema_.FullName());
 }
 
 Status RunNative(const Schema& schema, std::span<const OpgraftTensor> inputs, std::size_t outputs,
@@ -348,8 +343,8 @@ Status InferNative(const Schema& schema, const std::vector<KnownValue>& inputs, 
   const OpgraftOperator& declaration = *schema.native->declaration;
   if (declaration.infer == nullptr) return Status();
   MemoryInference inference(inputs, outputs, attributes, inferred);
-  if (declaration.infer(&declaration, &inference) == 0) return Status();
-  return ErrorOfPack(who, inference.status());
+  const int returned = declaration.infer(&declaration, &inference);
+  return inference.errors().Outcome(returned, who);
 }
 
 }  // namespace opgraft

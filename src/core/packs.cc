@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "core/platform.h"
@@ -64,6 +66,27 @@ void NameVersions(const std::vector<std::shared_ptr<Schema>>& schemas) {
       }
     }
   }
+}
+
+/// What is wrong where two operators of a pack would be one, to models or to the runtime.
+std::string FindTwins(const std::vector<std::shared_ptr<Schema>>& schemas) {
+  std::map<std::pair<std::string, std::int64_t>, std::size_t> places;
+  for (std::size_t i = 0; i < schemas.size(); ++i) {
+    auto [place, is_new] =
+        places.try_emplace({schemas[i]->FullName(), schemas[i]->since_version}, i);
+    if (is_new) {
+      std::tie(place, is_new) = places.try_emplace({schemas[i]->native->RuntimeFullName(), 0}, i);
+    }
+    if (is_new) continue;
+    const auto text = [&](std::size_t index) {
+      return "operator " + std::to_string(index) + " of the pack, " + schemas[index]->FullName() +
+             " of version " + std::to_string(schemas[index]->since_version);
+    };
+    return text(place->second) + ", and " + text(i) +
+           ", are declared as one and the same. Fix: give one of them another name or version, or "
+           "take it out";
+  }
+  return "";
 }
 
 std::string Name(const std::string& path) {
@@ -145,6 +168,9 @@ Status Packs::Add(const OpgraftPack& pack, const std::string& path, const OtherO
     schemas.push_back(ToSchema(*pack.operators[i], path));
   }
   NameVersions(schemas);
+  if (const std::string twins = FindTwins(schemas); !twins.empty()) {
+    return Status::Error(who + ": " + twins);
+  }
   for (const std::shared_ptr<Schema>& schema : schemas) {  // not locked: it may wait for Python
     const std::string other = other_owner(schema->FullName());
     if (other.empty()) continue;

@@ -79,6 +79,29 @@ TEST(PacksTest, OneOwnerForEachName) {
   EXPECT_EQ(packs.OwnerOf("my::Fresh"), "");
 }
 
+TEST(PacksTest, TwoOfAPackMayNotBeOne) {
+  const auto refusal = [](const TestPack& pack) {
+    Packs packs;
+    const Status status = packs.Add(pack.Get(), "libmy.so", Nobody);
+    EXPECT_TRUE(packs.operators().empty());
+    return status.message();
+  };
+  TestPack same;
+  same.Add("my", "Op").Add("my", "Other").Add("my", "Op");
+  EXPECT_NE(refusal(same).find("operator 0 of the pack, my::Op of version 1, and operator 2 of the "
+                               "pack, my::Op of version 1, are declared as one"),
+            std::string::npos);
+  TestPack older;
+  older.Add("my", "Op").Add("my", "Op").Add("my", "Op", 2);
+  EXPECT_NE(refusal(older), "");
+  TestPack domains;
+  domains.Add("ai.onnx", "Relu").Add("", "Relu");
+  EXPECT_NE(refusal(domains), "");
+  TestPack names;  // what the runtime calls the older one
+  names.Add("my", "Op").Add("my", "Op", 2).Add("my", "Op@1");
+  EXPECT_NE(refusal(names), "");
+}
+
 TEST(PacksTest, SomeoneElseMayOwnAName) {
   TestPack pack;
   pack.Add("my", "Fresh").Add("my", "Op");

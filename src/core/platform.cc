@@ -112,9 +112,33 @@ FileIdentity IdentityOf(const std::string& path) {
   return stat(path.c_str(), &found) == 0 ? IdentityFrom(found) : FileIdentity();
 }
 
-Status MappedFile::Open(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+Status CheckIsFile(const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    return Status::Error("cannot read '" + path + "': " + why);
+  };
+  if (path.find('\0') != path.npos) return refuse("there is a zero byte in the path");
   struct stat found = {};
+  if (stat(path.c_str(), &found) != 0) return refuse(std::strerror(errno));
+  const char* kind = nullptr;
+  switch (found.st_mode & S_IFMT) {
+    case S_IFREG: return Status();
+    case S_IFDIR: return refuse(std::strerror(EISDIR));
+    case S_IFIFO: kind = "a FIFO"; break;
+    case S_IFSOCK: kind = "a socket"; break;
+    default: kind = "a device"; break;
+  }
+  return refuse(std::string("it is ") + kind + ", which may never end. Fix: copy it to a file");
+}
+
+Status MappedFile::Open(const std::string& path) {
+  if (Status status = CheckIsFile(path); !status.ok()) return status;
+  // Not to wait for a writer, should it have become a FIFO since.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  struct stat found = {};
+  if (file >= 0 && fstat(file, &found) == 0 && !S_ISREG(found.st_mode)) {
+    close(file);
+    return Status::Error("cannot read '" + path + "': it has been replaced meanwhile");
+  }
   if (file >= 0 && fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0) {
     const auto size = static_cast<std::size_t>(found.st_size);
     void* const mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);

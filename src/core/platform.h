@@ -73,8 +73,12 @@ struct FileIdentity {
 /// All zeros for a file that is not there.
 FileIdentity IdentityOf(const std::string& path);
 
+/// An error where there is no file at the path, or what is no file: reading a FIFO or a device may
+/// never end.
+Status CheckIsFile(const std::string& path);
+
 /// A file's contents without reading them: the system fetches what is looked at. What cannot be
-/// mapped, such as a pipe, is read.
+/// mapped, such as a file of /proc, is read.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -82,7 +86,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
-  /// To be called once.
+  /// To be called once. Takes what CheckIsFile takes.
   Status Open(const std::string& path);
 
   /// Valid as long as this object is; nobody may cut the file short in the meantime.

@@ -1,8 +1,10 @@
 #include "core/platform.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 
 namespace opgraft::platform {
@@ -96,17 +98,28 @@ TEST(MappedFileTest, HasWhatTheFileHas) {
   EXPECT_EQ(file.identity(), IdentityOf(TestPath()));
 }
 
-TEST(MappedFileTest, TakesAnEmptyFileAndWhatIsNoFile) {
+TEST(MappedFileTest, TakesAnEmptyFileAndOneWithoutASize) {
   MappedFile empty;
   ASSERT_TRUE(empty.Open(WriteFile("")).ok());
   EXPECT_EQ(empty.contents(), "");
-  MappedFile device;
-  ASSERT_TRUE(device.Open("/dev/null").ok());
-  EXPECT_EQ(device.contents(), "");
   MappedFile process;  // has contents, but no size
   ASSERT_TRUE(process.Open("/proc/self/cmdline").ok());
   EXPECT_NE(process.contents(), "");
   EXPECT_EQ(process.identity(), FileIdentity());
+}
+
+TEST(MappedFileTest, RefusesWhatMayNeverEnd) {
+  const std::string fifo = TestPath();
+  (void)std::remove(fifo.c_str());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  MappedFile pipe;
+  EXPECT_NE(pipe.Open(fifo).message().find("it is a FIFO"), std::string::npos);
+  MappedFile device;
+  EXPECT_NE(device.Open("/dev/zero").message().find("it is a device"), std::string::npos);
+  MappedFile cut;
+  EXPECT_NE(cut.Open(std::string("/proc/self/cmdline\0x", 20)).message().find("zero byte"),
+            std::string::npos);
+  (void)std::remove(fifo.c_str());
 }
 
 TEST(MappedFileTest, SaysWhatCannotBeRead) {

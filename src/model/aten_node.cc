@@ -1,6 +1,8 @@
 // Only what the graph needs is read here; the kernel reads the rest, and checks it.
 #include "model/aten_node.h"
 
+#include <utility>
+
 #include "core/text.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
@@ -17,6 +19,10 @@ bool IsLegacyAten(std::string_view node, const NodeHead& head) {
 }
 
 Status ReadAten(std::string_view node, const NodeHead& head, AtenNode* read) {
+  constexpr std::pair<std::string_view, tag::AttributeType> kKinds[] = {
+      {"operator", tag::kString},  {"overload_name", tag::kString}, {"encoding", tag::kInt},
+      {"arguments", tag::kString}, {"results", tag::kString},
+  };
   std::string_view name;
   std::string_view overload;
   std::string_view said;
@@ -25,6 +31,12 @@ Status ReadAten(std::string_view node, const NodeHead& head, AtenNode* read) {
     if (field.tag() == tag::kNodeOutput) read->outputs.push_back(field.Bytes());
     if (field.tag() != tag::kNodeAttribute) continue;
     const std::string_view attribute = ReadAttributeHead(field.Bytes()).name;
+    for (const auto& [known, kind] : kKinds) {
+      if (known != attribute) continue;
+      Status status =
+          CheckKind(field.Bytes(), kind, "node '" + ReadableName(NodeName(node, head)) + "'");
+      if (!status.ok()) return status;
+    }
     const std::string_view text = ReadText(field.Bytes(), tag::kAttributeString);
     if (attribute == "operator") name = text;
     if (attribute == "overload_name") overload = text;

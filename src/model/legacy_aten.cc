@@ -35,8 +35,9 @@ struct LegacyNode {
   std::vector<std::pair<std::string_view, std::string_view>> attributes;  // by name
 };
 
-LegacyNode ReadNode(std::string_view node, const NodeHead& head) {
-  LegacyNode read;
+Status ReadNode(std::string_view node, const NodeHead& head, LegacyNode* taken) {
+  LegacyNode& read = *taken;
+  const std::string who = "node '" + ReadableName(NodeName(node, head)) + "'";
   read.name = head.name;
   if (head.op_type != kAtenOpType) read.operator_name = head.op_type;
   for (FieldReader reader(node); reader.Next();) {
@@ -45,17 +46,17 @@ LegacyNode ReadNode(std::string_view node, const NodeHead& head) {
     if (field.tag() == tag::kNodeOutput) read.outputs.push_back(field.Bytes());
     if (field.tag() != tag::kNodeAttribute) continue;
     const AttributeHead attribute = ReadAttributeHead(field.Bytes());
-    if (attribute.name == "operator" && head.op_type == kAtenOpType) {
-      read.operator_name = ReadText(field.Bytes(), tag::kAttributeString);
-    } else if (attribute.name == "overload_name") {
-      read.overload = ReadText(field.Bytes(), tag::kAttributeString);
-    } else {
+    const bool is_operator = attribute.name == "operator" && head.op_type == kAtenOpType;
+    if (!is_operator && attribute.name != "overload_name") {
       read.attributes.emplace_back(attribute.name, field.Bytes());
+      continue;
     }
+    if (Status status = CheckKind(field.Bytes(), tag::kString, who); !status.ok()) return status;
+    (is_operator ? read.operator_name : read.overload) =
+        ReadText(field.Bytes(), tag::kAttributeString);
   }
-  read.who = "node '" + ReadableName(NodeName(node, head)) +
-             "', operator aten::" + ReadableName(read.operator_name);
-  return read;
+  read.who = who + ", operator aten::" + ReadableName(read.operator_name);
+  return Status();
 }
 
 std::string Quoted(std::string_view text) {
@@ -148,6 +149,10 @@ class Attempt {
   std::optional<int> Fit() {
     const std::vector<Parameter>& parameters = op_.schema.parameters;
     if (node_.inputs.size() > parameters.size()) return std::nullopt;
+    for (const auto& [name, attribute] : node_.attributes) {
+      const auto is_called = [name = name](const Parameter& one) { return one.name == name; };
+      if (std::none_of(parameters.begin(), parameters.end(), is_called)) return std::nullopt;
+    }
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       std::optional<std::string> text;
       const bool is_input = i < node_.inputs.size() && !node_.inputs[i].empty();
@@ -332,7 +337,8 @@ std::string Write(const LegacyNode& node, const Attempt& attempt, const std::str
 Status ConvertLegacyAten(std::string_view node, const NodeHead& head,
                          const DeclaredValues& declared, Constants& constants,
                          std::string* written) {
-  const LegacyNode legacy = ReadNode(node, head);
+  LegacyNode legacy;
+  if (Status status = ReadNode(node, head, &legacy); !status.ok()) return status;
   const std::string_view name = aten::WithoutNamespace(legacy.operator_name);
   const std::vector<aten::Operator> overloads = aten::FindOperators(name);
   std::optional<Attempt> best;
@@ -349,9 +355,10 @@ Status ConvertLegacyAten(std::string_view node, const NodeHead& head,
   }
   if (!best) {
     return Status::Model(legacy.who +
-                         (tried.empty() ? ": there is no such operator, or it writes to its "
-                                          "arguments or needs what a node cannot say"
-                                        : ": the node's inputs fit none of " + tried) +
+                         (tried.empty()
+                              ? ": there is no such operator, or it writes to its "
+                                "arguments or needs what a node cannot say"
+                              : ": the node's inputs and attributes fit none of " + tried) +
                          "; export the model by opgraft.torch.export");
   }
   *written = Write(legacy, *best, ResultsText(legacy, *best, declared));

@@ -28,6 +28,16 @@ std::string WritePacked(std::string_view attribute, std::string_view name) {
   return written;
 }
 
+/// Whether a text of a list has a zero, at which it ends where the runtime hands it over.
+bool HasZero(std::string_view attribute) {
+  for (FieldReader reader(attribute); reader.Next();) {
+    const Field& field = reader.field();
+    if (field.tag() == tag::kAttributeStrings && field.Bytes().find('\0') != std::string_view::npos)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Status WriteNative(std::string_view node, const NodeHead& head, const Schema& schema,
@@ -42,9 +52,9 @@ Status WriteNative(std::string_view node, const NodeHead& head, const Schema& sc
     if (is_renamed && (field.tag() == tag::kNodeOpType || field.tag() == tag::kNodeDomain)) {
       continue;
     }
-    if (field.tag() == tag::kNodeAttribute && !limits.hands_over_texts) {
+    if (field.tag() == tag::kNodeAttribute) {
       const AttributeHead attribute = ReadAttributeHead(field.Bytes());
-      if (attribute.type == tag::kStrings) {
+      if (attribute.type == tag::kStrings && (!limits.hands_over_texts || HasZero(field.Bytes()))) {
         Rope packed;
         packed.Own(WritePacked(field.Bytes(), attribute.name));
         out->AddMessage(tag::kNodeAttribute, std::move(packed));

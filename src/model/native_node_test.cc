@@ -52,6 +52,14 @@ class NativeNodeTest : public ::testing::Test {
   bool changed_ = false;
 };
 
+TEST_F(NativeNodeTest, TextsWithZerosAreWrittenSoThatTheyReachTheKernel) {
+  const std::vector<std::string> texts = {std::string("a\0b", 3), "c"};
+  ASSERT_TRUE(Write(Node("Op", "my", {"x"}, {"y"}, TextsAttribute("names", texts)), 3).ok());
+  EXPECT_TRUE(changed_);
+  EXPECT_NE(written_.find(PackedName("names")), std::string::npos);
+  EXPECT_NE(written_.find(PackTexts({texts[0], texts[1]})), std::string::npos);
+}
+
 TEST_F(NativeNodeTest, TheNewestVersionStaysAsItIs) {
   const std::string node = Node("Op", "my", {"x"}, {"y"}, TextsAttribute("names", {"a"}));
   ASSERT_TRUE(Write(node, 3).ok());

@@ -290,6 +290,7 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
 
 Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declarations* declared,
                              Rope* out, bool* changed) {
+  if (Status status = CheckAttributes(node, head); !status.ok()) return status;
   PyOpNode read;
   if (head.IsCanonical()) {
     Status status = ReadPyOp(node, &read);
@@ -314,6 +315,7 @@ Status Preparer::RewriteOurs(std::string_view node, const NodeHead& head, Declar
 
 Status Preparer::RewriteNative(std::string_view node, const NodeHead& head, const Schema& schema,
                                const DeclaredValues& declared, Rope* out, bool* changed) {
+  if (Status status = CheckAttributes(node, head); !status.ok()) return status;
   const NativeOperator& native = *schema.native;
   std::int64_t& needed = needed_[native.runtime_domain];
   needed = std::max(needed, native.domain_version);
@@ -325,6 +327,7 @@ Status Preparer::RewriteNative(std::string_view node, const NodeHead& head, cons
 /// stays as it is.
 Status Preparer::RewriteAten(std::string_view node, const NodeHead& head, Declarations* declared,
                              Rope* out, bool* changed) {
+  if (Status status = CheckAttributes(node, head); !status.ok()) return status;
   if (IsLegacyAten(node, head)) {
     std::string& made = made_nodes_.emplace_back();
     Status status = ConvertLegacyAten(node, head, declared->values, declared->constants, &made);

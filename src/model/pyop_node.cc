@@ -169,6 +169,38 @@ AttributeHead ReadAttributeHead(std::string_view attribute) {
   return head;
 }
 
+Status CheckAttributes(std::string_view node, const NodeHead& head) {
+  std::vector<std::string_view> names;
+  for (FieldReader reader(node); reader.Next();) {
+    if (reader.field().tag() != tag::kNodeAttribute) continue;
+    const AttributeHead attribute = ReadAttributeHead(reader.field().Bytes());
+    const auto refuse = [&](const std::string& why) {
+      return Status::Model("node '" + ReadableName(NodeName(node, head)) + "', operator " +
+                           ReadableName(Normalized(head.domain)) +
+                           "::" + ReadableName(head.op_type) + ": attribute '" +
+                           ReadableName(attribute.name) + "' " + why);
+    };
+    if (attribute.is_reference) {
+      return refuse(
+          "refers to an attribute of a function (ref_attr_name), but the node is in none: it has "
+          "no value. Fix: give the attribute its value");
+    }
+    if (std::find(names.begin(), names.end(), attribute.name) != names.end()) {
+      return refuse("is given twice");
+    }
+    names.push_back(attribute.name);
+  }
+  return Status();
+}
+
+Status CheckKind(std::string_view attribute, std::int64_t expected, const std::string& who) {
+  const AttributeHead head = ReadAttributeHead(attribute);
+  if (head.type == expected) return Status();
+  return Status::Model(who + ": attribute '" + ReadableName(head.name) + "' is of ONNX's kind " +
+                       tag::AttributeTypeName(head.type) + ", expected " +
+                       tag::AttributeTypeName(expected));
+}
+
 std::string NodeName(std::string_view node, const NodeHead& head) {
   if (!head.name.empty()) return std::string(head.name);
   for (FieldReader reader(node); reader.Next();) {

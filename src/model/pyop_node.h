@@ -44,6 +44,13 @@ struct AttributeHead {
 
 AttributeHead ReadAttributeHead(std::string_view attribute);
 
+/// Whether each attribute of a node in a graph has one value, and has it here: outside of functions
+/// there is nothing to refer to.
+Status CheckAttributes(std::string_view node, const NodeHead& head);
+
+/// Whether an attribute is of the kind that `who` expects, a number of AttributeType.
+Status CheckKind(std::string_view attribute, std::int64_t expected, const std::string& who);
+
 /// The node's name; one without a name is called by its operator and its first output.
 std::string NodeName(std::string_view node, const NodeHead& head);
 

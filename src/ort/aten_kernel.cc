@@ -72,7 +72,12 @@ Status OpenAtenNode(const Runtime& runtime, const OrtKernelInfo* info, const Pol
     return KernelInfo_GetNodeName(api, info, out, size);
   };
   Status status = ReadText(api, get_name, &text.node);
-  if (status.ok()) status = ReadAtenNode(KernelAttributes(runtime, info), &text);
+  const KernelAttributes attributes(runtime, info);
+  if (status.ok()) {
+    status = attributes.CheckTexts("node '" + text.node + "'",
+                                   {"operator", "overload_name", "arguments", "results"});
+  }
+  if (status.ok()) status = ReadAtenNode(attributes, &text);
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetInputCount(api, info, &node->inputs));
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetOutputCount(api, info, &node->outputs));
   if (status.ok()) status = aten::FindOperator(text, &node->op);

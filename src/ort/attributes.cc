@@ -98,6 +98,30 @@ bool KernelAttributes::Read(const char* name, OrtValue** tensor) const {
          Drop(api_, KernelInfoGetAttribute_tensor(api_, info_, name, allocator, tensor));
 }
 
+Status KernelAttributes::CheckTexts(const std::string& who,
+                                    std::initializer_list<const char*> names) const {
+  for (const char* const name : names) {
+    std::size_t size = 0;
+    if (!Has(name) ||
+        Drop(api_, KernelInfoGetAttribute_string(api_, info_, name, nullptr, &size))) {
+      continue;
+    }
+    return Status::Model(who + ": attribute '" + name + "' is not of ONNX's kind STRING");
+  }
+  return Status();
+}
+
+Status KernelAttributes::CheckIntegers(const std::string& who,
+                                       std::initializer_list<const char*> names) const {
+  for (const char* const name : names) {
+    std::vector<std::int64_t> integers;  // one of another kind reads as an empty list
+    if (!Has(name) || (Read(name, &integers) && !integers.empty())) continue;
+    return Status::Model(who + ": attribute '" + name +
+                         "' is not of ONNX's kind INTS, or holds nothing");
+  }
+  return Status();
+}
+
 bool InferenceAttributes::Has(const char* name) const {
   const OrtOpAttr* attribute = nullptr;
   return Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute)) &&

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,11 @@ class KernelAttributes final : public Attributes {
   bool Read(const char* name, std::vector<float>* numbers) const override;
   bool Read(const char* name, std::vector<std::string>* texts) const override;
   bool Read(const char* name, OrtValue** tensor) const override;
+
+  /// A ModelError where an attribute of these names is there and not of the kind that its reader
+  /// expects, which would take it for absent.
+  Status CheckTexts(const std::string& who, std::initializer_list<const char*> names) const;
+  Status CheckIntegers(const std::string& who, std::initializer_list<const char*> names) const;
 
  private:
   const Runtime runtime_;

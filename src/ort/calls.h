@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 
+#include "core/stack.h"
 #include "core/text.h"
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
@@ -41,7 +42,9 @@ Status ReadText(const OrtApi* api, const Getter& get, std::string* text) {
 template <class Body>
 OrtStatus* Guarded(const OrtApi* api, Body body) noexcept {
   try {
-    return ToRuntime(api, body());
+    const NestedCall call;
+    const Status status = NestedCall::Check();
+    return ToRuntime(api, status.ok() ? body() : status);
   } catch (const std::exception& exception) {
     return ToRuntime(api, Status::Error(exception.what()));
   } catch (...) {

@@ -57,18 +57,14 @@ PackCall::~PackCall() {
   if (allocator_ != nullptr) ReleaseAllocator(api_, allocator_);
 }
 
-int PackCall::Keep(Status status) {
-  if (status.ok()) return 0;
-  status_ = std::move(status);
-  return 1;
-}
+int PackCall::Keep(Status status) { return errors_.Keep(std::move(status)); }
 
 int PackCall::Keep(OrtStatus* status) {
   return status == nullptr ? 0 : Keep(FromRuntime(api_, status));
 }
 
 void PackCall::Fail(OpgraftCall* self, const OpgraftError* error) {
-  Self(self).status_ = ToStatus(*error);
+  Self(self).errors_.Report(*error);
 }
 
 Status PackCall::ReadTextInput(const OrtValue* value, OpgraftTensor* tensor) {

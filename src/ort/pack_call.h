@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/pack_error.h"
 #include "opgraft/c_api.h"
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
@@ -28,7 +29,7 @@ class PackCall : public OpgraftCall {
   PackCall& operator=(const PackCall&) = delete;
   ~PackCall();
 
-  const Status& status() const { return status_; }
+  const PackErrors& errors() const { return errors_; }
 
  private:
   static const OpgraftCallTable kTable;
@@ -58,7 +59,7 @@ class PackCall : public OpgraftCall {
   OrtKernelContext* const context_;
   const std::vector<std::int32_t>& output_types_;
   const Device* const device_;
-  Status status_;
+  PackErrors errors_;
   std::array<std::byte, 256> buffer_;
   std::optional<std::pmr::monotonic_buffer_resource> memory_;
   OrtAllocator* allocator_ = nullptr;

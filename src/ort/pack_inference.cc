@@ -36,7 +36,7 @@ Status PackInference::Read() {
 }
 
 void PackInference::Fail(OpgraftInference* self, const OpgraftError* error) {
-  Self(self).status_ = ToStatus(*error);
+  Self(self).errors_.Report(*error);
 }
 
 int PackInference::Input(OpgraftInference* self, std::size_t index, OpgraftShape* shape) {
@@ -58,9 +58,7 @@ int PackInference::Attribute(OpgraftInference* self, const char* name, std::int3
   if (status.ok() && attribute->kind == 0) {
     status = Status::Unavailable("attribute '" + std::string(name) + "' cannot be read here");
   }
-  if (status.ok()) return 0;
-  inference.status_ = std::move(status);
-  return 1;
+  return inference.errors_.Keep(std::move(status));
 }
 
 int PackInference::SetOutput(OpgraftInference* self, std::size_t index, const OpgraftShape* shape) {
@@ -74,9 +72,7 @@ int PackInference::SetOutput(OpgraftInference* self, std::size_t index, const Op
   }
   Status status = WriteShape(inference.runtime_.api, inference.context_, inference.who_, index,
                              shape->element_type, dimensions);
-  if (status.ok()) return 0;
-  inference.status_ = std::move(status);
-  return 1;
+  return inference.errors_.Keep(std::move(status));
 }
 
 }  // namespace opgraft::ort

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/pack_error.h"
 #include "core/schema.h"
 #include "opgraft/c_api.h"
 #include "opgraft/onnxruntime.h"
@@ -24,7 +25,7 @@ class PackInference : public OpgraftInference {
 
   Status Read();
 
-  const Status& status() const { return status_; }
+  const PackErrors& errors() const { return errors_; }
 
  private:
   struct Known {
@@ -40,7 +41,10 @@ class PackInference : public OpgraftInference {
   static int Input(OpgraftInference* self, std::size_t index, OpgraftShape* shape);
   static int Attribute(OpgraftInference* self, const char* name, std::int32_t kind,
                        OpgraftAttribute* attribute);
-  static int Constant(OpgraftInference*, std::size_t, OpgraftTensor*) { return 0; }
+  static int Constant(OpgraftInference*, std::size_t, OpgraftTensor* tensor) {
+    *tensor = {};
+    return 0;
+  }
   static int SetOutput(OpgraftInference* self, std::size_t index, const OpgraftShape* shape);
 
   const Runtime runtime_;
@@ -48,7 +52,7 @@ class PackInference : public OpgraftInference {
   const InferenceAttributes attributes_;
   const std::string who_;
   std::vector<Known> inputs_;
-  Status status_;
+  PackErrors errors_;
   std::deque<AttributeMemory> values_;
 };
 

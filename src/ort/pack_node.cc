@@ -34,7 +34,7 @@ Status PackNode::Read(std::string_view operator_name) {
 }
 
 void PackNode::Fail(OpgraftNode* self, const OpgraftError* error) {
-  Self(self).status_ = ToStatus(*error);
+  Self(self).errors_.Report(*error);
 }
 
 OpgraftText PackNode::Name(OpgraftNode* self) {
@@ -47,9 +47,9 @@ int PackNode::InputType(OpgraftNode* self, std::size_t index, std::int32_t* type
   OrtTypeInfo* type_info = nullptr;
   OrtStatus* const got = KernelInfo_GetInputTypeInfo(api, node.info_, index, &type_info);
   GraphValue value;
-  node.status_ = ReadValue(api, got, type_info, "input " + std::to_string(index), &value);
+  Status status = ReadValue(api, got, type_info, "input " + std::to_string(index), &value);
   *type = value.element_type;
-  return node.status_.ok() ? 0 : 1;
+  return node.errors_.Keep(std::move(status));
 }
 
 int PackNode::Attribute(OpgraftNode* self, const char* name, std::int32_t kind,
@@ -57,9 +57,7 @@ int PackNode::Attribute(OpgraftNode* self, const char* name, std::int32_t kind,
   PackNode& node = Self(self);
   Status status =
       node.values_.emplace_back(node.runtime_).Read(node.attributes_, name, kind, attribute);
-  if (status.ok()) return 0;
-  node.status_ = std::move(status);
-  return 1;
+  return node.errors_.Keep(std::move(status));
 }
 
 Status PackNode::ReadConstant(std::size_t index, OpgraftTensor* tensor) {
@@ -75,8 +73,7 @@ Status PackNode::ReadConstant(std::size_t index, OpgraftTensor* tensor) {
 
 int PackNode::Constant(OpgraftNode* self, std::size_t index, OpgraftTensor* tensor) {
   *tensor = {};
-  Self(self).status_ = Self(self).ReadConstant(index, tensor);
-  return Self(self).status_.ok() ? 0 : 1;
+  return Self(self).errors_.Keep(Self(self).ReadConstant(index, tensor));
 }
 
 }  // namespace opgraft::ort

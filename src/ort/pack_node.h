@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/pack_error.h"
 #include "opgraft/c_api.h"
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
@@ -28,7 +29,7 @@ class PackNode : public OpgraftNode {
   Status Read(std::string_view operator_name);
 
   const std::string& name() const { return name_; }
-  const Status& status() const { return status_; }
+  const PackErrors& errors() const { return errors_; }
 
  private:
   static const OpgraftNodeTable kTable;
@@ -49,7 +50,7 @@ class PackNode : public OpgraftNode {
   std::string name_;
   std::size_t inputs_ = 0;
   std::size_t outputs_ = 0;
-  Status status_;
+  PackErrors errors_;
   std::deque<AttributeMemory> values_;
   std::pmr::monotonic_buffer_resource memory_;
   std::deque<std::string> storages_;

@@ -39,8 +39,8 @@ struct PackKernel {
   Status Compute(OrtKernelContext* context) const {
     PackCall call(runtime, context, output_types, device.get());
     const Running running([this] { return who; });
-    if (kernel->compute(state, &call) == 0) return Status();
-    return ErrorOfPack(who, call.status());
+    const int returned = kernel->compute(state, &call);
+    return call.errors().Outcome(returned, who);
   }
 };
 
@@ -227,20 +227,19 @@ Status PackOperator::Create(const OrtKernelInfo* info, void** made) const {
     if (!status.ok()) return Status(status.kind(), kernel->who + ": " + status.message());
   }
   const Running making([&] { return "the making of " + kernel->who; });
-  if (kernel_.create(&kernel_, &node, &kernel->state) != 0) {
-    kernel->state = nullptr;
-    return ErrorOfPack(kernel->who, node.status());
-  }
-  *made = kernel.release();
-  return Status();
+  const int returned = kernel_.create(&kernel_, &node, &kernel->state);
+  if (returned != 0) kernel->state = nullptr;
+  Status status = node.errors().Outcome(returned, kernel->who);
+  if (status.ok()) *made = kernel.release();
+  return status;
 }
 
 /// The runtime drops an error: what is wrong is said again when the kernel is made or run.
 Status PackOperator::Infer(OrtShapeInferContext* context) const {
   PackInference inference(runtime_, context, declaration_.name);
   if (Status status = inference.Read(); !status.ok()) return status;
-  if (declaration_.infer(&declaration_, &inference) == 0) return Status();
-  return ErrorOfPack(declaration_.name, inference.status());
+  const int returned = declaration_.infer(&declaration_, &inference);
+  return inference.errors().Outcome(returned, declaration_.name);
 }
 
 void AddKernels(const Runtime& runtime, const OpgraftOperator& declaration, const std::string& name,

@@ -19,6 +19,16 @@
 namespace opgraft::ort {
 namespace {
 
+Status CheckKinds(const KernelAttributes& attributes, const std::string& node) {
+  namespace name = pyop::attribute;
+  const std::string who = "node '" + node + "'";
+  Status status = attributes.CheckTexts(
+      who, {name::kModule, name::kClassName, name::kCompute, name::kArguments, name::kOperator});
+  if (!status.ok()) return status;
+  return attributes.CheckIntegers(who, {name::kInputTypes, name::kOutputTypes, name::kInputPlaces,
+                                        name::kOutputPlaces, name::kOutputShapes});
+}
+
 /// A declared operator's node leaves types to the graph: fills them in.
 Status FillTypes(const OrtApi* api, const OrtKernelInfo* info, std::size_t inputs,
                  pyop::Spec* spec) {
@@ -223,7 +233,9 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, con
     return KernelInfo_GetNodeName(api, info, out, size);
   };
   Status status = ReadText(api, get_name, &spec.node);
-  if (status.ok()) status = ReadSpec(KernelAttributes(runtime, info), &spec);
+  const KernelAttributes attributes(runtime, info);
+  if (status.ok()) status = CheckKinds(attributes, spec.node);
+  if (status.ok()) status = ReadSpec(attributes, &spec);
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetInputCount(api, info, &inputs));
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetOutputCount(api, info, &outputs));
   if (status.ok()) status = Check(spec, inputs, outputs);

@@ -50,18 +50,46 @@ OrtStatus* MakeKernel(const OrtCustomOp* self, const OrtApi* api, const OrtKerne
   });
 }
 
-/// Tells the runtime what the shape rule says, where it gives at least a rank. The runtime drops an
-/// error: what is wrong is said again when the kernel is made.
+/// What the node declares of its outputs joins what its shape rule says.
+void Join(const pyop::DeclaredShape& declared, SymbolicShape* shape) {
+  if (!declared) return;
+  if (!*shape) shape->emplace(declared->size());
+  if ((*shape)->size() != declared->size()) return;  // which is an error where the kernel is made
+  for (std::size_t i = 0; i < declared->size(); ++i) {
+    if ((**shape)[i].size < 0 && (*declared)[i] >= 0) (**shape)[i] = {(*declared)[i], ""};
+  }
+}
+
+/// Tells the runtime what the node declares and what its shape rule says.
+Status WriteShapes(const PyOp& self, OrtShapeInferContext* context, const pyop::Spec& spec,
+                   int first_type, std::vector<SymbolicShape> shapes) {
+  shapes.resize(spec.output_types.size());
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (i < spec.output_shapes.size()) Join(spec.output_shapes[i], &shapes[i]);
+    if (!shapes[i] || shapes[i]->empty()) continue;  // a scalar's looks like one that is not known
+    const auto type = static_cast<int>(spec.output_types[i]);
+    const std::string& who = spec.IsDeclared() ? spec.operator_name : spec.class_name;
+    Status status = WriteShape(self.runtime.api, context, who, spec.OutputPlace(i),
+                               type != 0 ? type : first_type, *shapes[i]);
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+/// Tells the runtime what the node and its shape rule say, where they give at least a rank. The
+/// runtime drops an error: what is wrong is said again when the kernel is made.
 Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
   const OrtApi* const api = self.runtime.api;
   pyop::Spec spec;
   std::size_t inputs = 0;
   Status status = ReadSpec(InferenceAttributes(self.runtime, context), &spec);
-  if (!status.ok() || !spec.IsDeclared()) return status;
+  if (!status.ok()) return status;
   status = FromRuntime(api, ShapeInferContext_GetInputCount(api, context, &inputs));
   if (status.ok()) status = Check(spec, inputs, spec.output_types.size());
   if (!status.ok()) return status;
-  if (!pyop::IsPythonRunning() && !self.policy->Allows(spec.module)) return Status();
+  const bool has_rule =
+      spec.IsDeclared() && (pyop::IsPythonRunning() || self.policy->Allows(spec.module));
+  if (!spec.IsDeclared()) return WriteShapes(self, context, spec, 0, {});
 
   std::vector<SymbolicShape> shapes(spec.Places(inputs));
   int first = 0;
@@ -75,15 +103,12 @@ Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
   }
   const pyop::Bridge* bridge = nullptr;
   std::vector<SymbolicShape> outputs;
-  status = pyop::GetBridge(&bridge);
-  if (status.ok()) status = bridge->infer_shapes(spec, *self.policy, shapes, &outputs);
-  for (std::size_t i = 0; i < outputs.size() && status.ok(); ++i) {
-    const SymbolicShape& shape = outputs[i];
-    if (!shape || shape->empty()) continue;
-    const int type = spec.output_types[i] != 0 ? static_cast<int>(spec.output_types[i]) : first;
-    status = WriteShape(api, context, spec.operator_name, spec.OutputPlace(i), type, *shape);
+  if (has_rule) status = pyop::GetBridge(&bridge);
+  if (has_rule && status.ok()) {
+    status = bridge->infer_shapes(spec, *self.policy, shapes, &outputs);
   }
-  return status;
+  if (!status.ok()) return status;
+  return WriteShapes(self, context, spec, first, std::move(outputs));
 }
 
 }  // namespace

@@ -140,6 +140,10 @@ Status ReadArguments(const Spec& spec, nb::dict* arguments) try {
     const std::string_view attribute = reader.field().Bytes();
     const model::AttributeHead head = model::ReadAttributeHead(attribute);
     nb::object value;
+    if (head.is_reference) {  // which preparing refuses
+      return Status::Model(spec.Who() + ": attribute '" + std::string(head.name) +
+                           "' refers to one of a function, and has no value here");
+    }
     if (Status status = ReadValue(attribute, head.type, &value); !status.ok()) {
       return Status(status.kind(), spec.Who() + ": attribute '" + std::string(head.name) +
                                        "', of ONNX's kind " + tag::AttributeTypeName(head.type) +

@@ -275,7 +275,8 @@ bool ReturnedArray::Take(PyObject* value) {
     array_ = nb::borrow(value);
     return true;
   }
-  if (!PyArray_IsScalar(value, Generic)) return false;
+  // A text would lose the zeros at its end, which an array of NumPy's U cannot have.
+  if (!PyArray_IsScalar(value, Generic) || PyUnicode_Check(value) != 0) return false;
   array_ = nb::steal(PyArray_FromScalar(value, nullptr));
   if (!array_.is_valid()) PyErr_Clear();
   return array_.is_valid();

@@ -42,6 +42,7 @@ GpuOperator::~GpuOperator() {
 
 Status GpuOperator::Compute(Call& call) noexcept {
   const OperatorCall operator_call;
+  const InOperatorOf in_operator(session_);
   return WithGil(spec_, [&] { return ComputeWithGil(call); });
 }
 

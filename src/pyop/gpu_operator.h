@@ -9,6 +9,7 @@
 #include "pyop/callable.h"
 #include "pyop/gpu_arrays.h"
 #include "pyop/invocation.h"
+#include "pyop/session_number.h"
 #include "pyop/shape_rule.h"
 
 namespace opgraft::pyop {
@@ -36,6 +37,7 @@ class GpuOperator final : public Operator {
   bool Release(const Arguments& arguments, const std::shared_ptr<Loan>& loan);
 
   const Spec spec_;
+  const std::int64_t session_ = session_in_making;
   const Gpu& gpu_;
   PythonCallable callable_;
   std::optional<ShapeRule> rule_;

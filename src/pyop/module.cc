@@ -28,6 +28,7 @@
 #include "pyop/failure.h"
 #include "pyop/packs.h"
 #include "pyop/python_operator.h"
+#include "pyop/session_number.h"
 #include "pyop/survey.h"
 
 namespace nb = nanobind;
@@ -202,6 +203,13 @@ NB_MODULE(_pyop, module) {
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
              nb::arg("has_shape_rule"), nb::arg("on_gpu"));
+  module.def(
+      "make_session", [](std::int64_t number) { return std::exchange(session_in_making, number); },
+      nb::arg("number"),
+      "The operators that this thread makes from now on are of that session; returns the last one");
+  module.def(
+      "session_of_operator", [] { return session_of_operator; },
+      "The number of the session whose operator this thread is in, or 0");
   module.def("enter_run", &EnterRun, "A run of a session begins; at exit, no more");
   module.def("leave_run", &LeaveRun, "A run of a session ends");
   module.def("close_gate", &CloseGate, "Holds back the threads that would run on at exit");

@@ -60,6 +60,7 @@ PythonOperator::~PythonOperator() {
 
 Status PythonOperator::Compute(Call& call) noexcept {
   const OperatorCall operator_call;
+  const InOperatorOf in_operator(session_);
   return WithGil(spec_, [&] { return ComputeWithGil(call); });
 }
 

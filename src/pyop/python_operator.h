@@ -10,6 +10,7 @@
 #include "pyop/bridge.h"
 #include "pyop/callable.h"
 #include "pyop/invocation.h"
+#include "pyop/session_number.h"
 #include "pyop/shape_rule.h"
 
 namespace opgraft::pyop {
@@ -37,6 +38,7 @@ class PythonOperator final : public Operator {
   bool HoldsArguments();
 
   const Spec spec_;
+  const std::int64_t session_ = session_in_making;
   PythonCallable callable_;
   std::optional<ShapeRule> rule_;
   std::vector<nanobind::object> kept_;  // guarded by the GIL

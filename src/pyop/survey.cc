@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/platform.h"
 #include "core/policy.h"
 #include "core/text.h"
 #include "model/explain.h"
@@ -121,9 +122,16 @@ bool Allows(const std::string& name, const std::string& allow, const std::string
   return IsOperatorName(name) ? policy.AllowsOperator(name) : policy.Allows(name);
 }
 
+void CheckIsFile(const nb::bytes& path) {
+  const Status status = platform::CheckIsFile(std::string(path.c_str(), path.size()));
+  if (!status.ok()) Raise(Status::Model(status.message()));
+}
+
 }  // namespace
 
 void DefineSurvey(nb::module_& module) {
+  module.def("check_is_file", &CheckIsFile, nb::arg("path"),
+             "A ModelError for what is no file, such as a FIFO, which may never end");
   module.def("survey", &Survey, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
              "What stands in a model, given as any buffer; see src/model/survey.h");
   module.def("explain", &Explain, nb::arg("model"), nb::arg("origin"), nb::arg("folder"),

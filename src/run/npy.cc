@@ -95,10 +95,10 @@ Status ReadTexts(std::size_t size, Array* array) {
   if (size == 0 && array->Elements() > kMostEmptyTexts) return Status::Error("it is too large");
   array->strings.resize(array->Elements());
   for (std::size_t i = 0; i < array->strings.size(); ++i) {
-    for (std::size_t at = 0; at < size; at += kLetterSize) {
-      std::uint32_t letter = 0;
-      std::memcpy(&letter, &array->data[i * size + at], kLetterSize);
-      if (letter == 0) break;
+    std::u32string letters(size / kLetterSize, U'\0');
+    if (size > 0) std::memcpy(letters.data(), &array->data[i * size], size);
+    letters.resize(letters.find_last_not_of(U'\0') + 1);  // one between letters is of the text
+    for (const char32_t letter : letters) {
       if (!AppendUtf8(letter, &array->strings[i])) {
         return Status::Error("it holds a letter that Unicode does not have");
       }

@@ -141,7 +141,7 @@ TEST(NpyTest, AnElementTypeThatIsNotCarriedIsNamed) {
 
 TEST(NpyTest, TextsGoThereAndBack) {
   Array written{8, {3}, ""};
-  written.strings = {"a", "", "Gr\xc3\xbc\xf0\x9f\x98\x80"};
+  written.strings = {std::string("a\0b", 3), "", "Gr\xc3\xbc\xf0\x9f\x98\x80"};
   ASSERT_TRUE(WriteNpy(TestPath(), written).ok());
   Array read;
   ASSERT_TRUE(ReadNpy(TestPath(), &read).ok());

@@ -24,15 +24,17 @@ class RuleHost : public OpgraftInference {
     }
   }
   const Status& status() const { return status_; }
+  bool has_reported() const { return has_reported_; }
 
  private:
   static RuleHost& Self(OpgraftInference* self) { return *static_cast<RuleHost*>(self); }
   static void Fail(OpgraftInference* self, const OpgraftError* error) {
+    if (std::exchange(Self(self).has_reported_, true)) return;
     Self(self).status_ = {static_cast<ErrorKind>(error->kind),
                           std::string(error->text.data, error->text.size)};
   }
   int Refuse(std::string text) {
-    status_ = Status::Error(std::move(text));
+    if (!has_reported_) status_ = Status::Error(std::move(text));
     return 1;
   }
   static std::size_t InputCount(OpgraftInference* self) { return Self(self).plan_.inputs.size(); }
@@ -141,6 +143,7 @@ class RuleHost : public OpgraftInference {
   const ModelPlan& plan_;
   std::vector<ToldShape>* const told_;
   Status status_;
+  bool has_reported_ = false;  // by `fail`
   std::vector<std::vector<OpgraftDimension>> dimensions_;
   std::deque<std::vector<OpgraftText>> texts_;
   std::deque<OpgraftTensor> tensors_;
@@ -156,7 +159,9 @@ const OpgraftInferenceTable RuleHost::kTable = {
 Status AskRule(const OpgraftOperator& declaration, const ModelPlan& plan,
                std::vector<ToldShape>* told) {
   RuleHost host(plan, told);
-  if (declaration.infer == nullptr || declaration.infer(&declaration, &host) == 0) return Status();
+  if (declaration.infer == nullptr) return Status();
+  const int returned = declaration.infer(&declaration, &host);
+  if (returned == 0 && !host.has_reported()) return Status();
   if (!host.status().ok()) return host.status();
   return Status::Error("it failed, and did not say why");
 }

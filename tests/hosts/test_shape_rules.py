@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
+import onnxruntime
 import pytest
+from onnx import helper
 
 import opgraft
-from conftest import VERSION, floats
+from conftest import FLOAT, VERSION, Write, floats, pyop_model
 from conftest import graph_model as model
 from conftest import run_model as run
 
@@ -305,3 +308,41 @@ def test_overlapping_runs_of_other_shapes() -> None:
             lambda size: (floats(size), session.run(None, {"x": floats(size)})[0]), [1, 2, 3] * 30
         ):
             np.testing.assert_array_equal(y, -x)
+
+
+@pytest.mark.skipif(VERSION < (1, 28), reason="this ONNX Runtime does not ask Python operators")
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_what_a_prepared_node_declares_reaches_the_operators_after_it(
+    write_module: Write, is_declared: bool
+) -> None:
+    """Though the graph says nothing of the value any more."""
+    module = write_module(
+        """
+        import opgraft
+        class Op:
+            def compute(self, x):
+                return x
+        @opgraft.op("test.shapes_told::Echo")
+        def echo(x: np.ndarray) -> np.ndarray:
+            return x
+        """
+    )
+    given = pyop_model(module)
+    given.graph.output[0].CopyFrom(helper.make_tensor_value_info("z", FLOAT, None))
+    given.graph.node.append(helper.make_node("Relu", ["y"], ["z"]))
+    given.graph.value_info.append(helper.make_tensor_value_info("y", FLOAT, [2, "n"]))
+    if is_declared:
+        node = helper.make_node("Echo", ["x"], ["y"], domain="test.shapes_told")
+        given.graph.node[0].CopyFrom(node)
+    prepared = opgraft.prepare(given, imports=[module])
+    bare = onnx.ModelProto.FromString(prepared.bytes)
+    del bare.graph.value_info[:]
+    options = onnxruntime.SessionOptions()
+    opgraft.register(options, allow=[module])
+    session = onnxruntime.InferenceSession(bare.SerializeToString(), options)
+    size, other = session.get_outputs()[0].shape
+    assert size == 2 and isinstance(other, str)
+    x = floats(2, 3)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], x)
+    with pytest.raises(Exception, match="shape"):
+        session.run(None, {"x": floats(3, 3)})
