@@ -15,10 +15,9 @@ import scipy.sparse
 import sklearn
 import skops.io
 from sklearn.exceptions import InconsistentVersionWarning
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from opgraft._errors import ModelError, PolicyError, UnavailableError
-from opgraft.sklearn import _owners, _stored, _trusted
+from opgraft._errors import Error, ModelError, PolicyError, UnavailableError
+from opgraft.sklearn import _fences, _owners, _schema, _stored, _trusted, _unpack
 from opgraft.sklearn._walk import walk
 
 Allows = Callable[[list[str]], None]
@@ -73,7 +72,11 @@ def _without_compiled(estimator: Any) -> Any:
 
 def untrusted(data: bytes) -> list[str]:
     """The types and functions in it that a host must allow by name."""
-    return sorted(set(skops.io.get_untrusted_types(data=data)) - _trusted.NAMES)
+    return _untrusted(_unpack.unpack(data))
+
+
+def _untrusted(unpacked: bytes) -> list[str]:
+    return sorted(set(skops.io.get_untrusted_types(data=unpacked)) - _trusted.NAMES)
 
 
 def load(data: bytes, allows: Allows, version: str = "") -> Any:
@@ -83,7 +86,9 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
     `version` is scikit-learn's when it was stored: another one is worth a warning.
     """
     try:
-        names = untrusted(data)
+        data = _unpack.unpack(data)
+        left = _schema.check(data)
+        names = _untrusted(data)
     except Exception as error:
         raise _unreadable(error, version) from error
     if names:
@@ -93,10 +98,11 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentVersionWarning)
         try:
+            _schema.check_kinds(left, names)
             loaded = skops.io.loads(data, trusted=[*names, *_trusted.NAMES])
         except Exception as error:
             raise _unreadable(error, version) from error
-    loaded = _with_compiled(loaded)
+    loaded = _fenced(loaded, names, allows)
     if version and version != sklearn.__version__:
         warnings.warn(
             f"{type(loaded).__name__} was fitted with scikit-learn {version}, and runs with "
@@ -115,7 +121,8 @@ def _unreadable(error: Exception, version: str) -> Exception:
             f"skops {skops.__version__} ({type(error).__name__}: {error}). To mend it: pip install "
             f"scikit-learn=={version}"
         )
-    return ModelError(f"the stored estimator is damaged: {type(error).__name__}: {error}")
+    what = f"{error}" if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+    return ModelError(f"the stored estimator is damaged: {what}")
 
 
 def _check_home(name: str, allows: Allows) -> None:
@@ -149,6 +156,20 @@ def _check_home(name: str, allows: Allows) -> None:
         allows([f"{home}.{getattr(found, '__name__', parts[-1])}"])
 
 
+def _fenced(loaded: Any, names: list[str], allows: Allows) -> Any:
+    """The estimator with objects of compiled code made anew, once all in it is looked through."""
+    try:
+        loaded = _with_compiled(loaded)
+        _fences.check(loaded, names, allows)
+        for place in walk(loaded):
+            _owners.check(place.value)
+    except Error:
+        raise
+    except Exception as error:
+        raise _unreadable(error, "") from error
+    return loaded
+
+
 def _with_compiled(loaded: Any) -> Any:
     if isinstance(loaded, _stored.Stored):
         loaded = loaded.restore()
@@ -160,19 +181,7 @@ def _with_compiled(loaded: Any) -> Any:
             place.replace(value.restore())
         elif scipy.sparse.issparse(value) and hasattr(value, "check_format"):
             value.check_format(full_check=True)
-    for place in walk(loaded):
-        _owners.check(place.value)
-        _check_input(place.value)
     return loaded
-
-
-def _check_input(value: Any) -> None:
-    is_vectorizer = isinstance(value, (CountVectorizer, HashingVectorizer))
-    if is_vectorizer and value.input != "content":
-        raise PolicyError(
-            f"{type(value).__name__}(input={value.input!r}) would read files that the model names; "
-            "only input='content' is run"
-        )
 
 
 def as_tensor(data: bytes) -> Any:

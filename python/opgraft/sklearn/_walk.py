@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -54,6 +55,9 @@ def _parts(value: Any) -> Iterator[Place]:
     elif isinstance(value, np.ndarray) and value.dtype == object:
         for position in np.ndindex(value.shape):
             yield Place(value, value[position], _setter(value, position))
+    elif isinstance(value, partial):
+        for part in (value.func, value.args, value.keywords):
+            yield Place(value, part, None)
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         for name, part in attributes.items():
