@@ -27,13 +27,13 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[_name] = "1"
 
-import fitted_estimators
-import numpy as np
+import fitted_estimators  # noqa: E402
+import numpy as np  # noqa: E402
 
-import opgraft
-from opgraft.sklearn import _store
-from opgraft.sklearn._walk import walk
-from opgraft.sklearn.operators import METHODS
+import opgraft  # noqa: E402
+from opgraft.sklearn import _store  # noqa: E402
+from opgraft.sklearn._walk import walk  # noqa: E402
+from opgraft.sklearn.operators import METHODS  # noqa: E402
 
 Change = tuple[int, str, Any]  #: the number of the object in a walk, its attribute, another value
 
@@ -101,7 +101,7 @@ def variants() -> dict[str, Any]:
             TfidfVectorizer(), LogisticRegression()
         ).fit(texts, np.arange(len(texts)) % 2),
     }  # fmt: skip
-    rows = {name: unseen for name in found}
+    rows = dict.fromkeys(found, unseen)
     rows |= {name: unseen @ X.T for name in found if name.startswith("precomputed")}
     rows |= {name: words[:5] for name in found if name.endswith("OneHotEncoder")}
     rows["regression of TfidfVectorizer"] = texts[:5]
@@ -197,10 +197,10 @@ def run(estimator: Any, change: Change, X: Any) -> str:
         except opgraft.Error as error:
             return f"refused: {error}"
         rows = [copy.copy(X)]
-        width = getattr(loaded, "n_features_in_", None)
-        if isinstance(X, np.ndarray) and X.ndim == 2 and width != X.shape[1]:
-            if isinstance(width, int) and 0 < width < 10**5:
-                rows.append(np.resize(X, (len(X), width)))
+        width = vars(loaded).get("n_features_in_")
+        is_width = isinstance(width, int) and 0 < width < 10**5
+        if is_width and isinstance(X, np.ndarray) and X.ndim == 2:
+            rows.append(np.resize(X, (len(X), width)))
         problem = "ran"
         for X in rows:
             for method in METHODS:

@@ -122,9 +122,9 @@ def _check_attribute(owner: Any, name: str, held: Any) -> None:
                     f"{title}.{name} is {leaf!r}, which is no method for new data; these are: "
                     f"{', '.join(CALLED)}"
                 )
-    if name == "importance_getter" and isinstance(held, str):
-        if not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", held):
-            raise _damaged(f"{title}.{name} is {held!r}, which is no attribute of an estimator")
+    is_path = name == "importance_getter" and isinstance(held, str)
+    if is_path and not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", held):
+        raise _damaged(f"{title}.{name} is {held!r}, which is no attribute of an estimator")
     if name in ("n_features_in_", "n_samples_fit_", "n_outputs_") and not _is_count(held):
         raise _damaged(f"{title}.{name} is {_a(held)}, which is no number of them")
 
@@ -200,7 +200,7 @@ def _check_texts(vectorizer: Any, allows: Allows) -> None:
         raise _damaged(f"{title}.token_pattern is {_a(pattern)}, not a text")
     if not _patterns.is_bounded(pattern):
         try:
-            allows(["re.compile"])
+            allows([_patterns.ALLOWANCE])
         except PolicyError as error:
             raise PolicyError(
                 f"{title}(token_pattern={pattern!r}) is a regular expression that may take for "

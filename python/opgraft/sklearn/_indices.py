@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.cluster import Birch
+from sklearn.covariance import EmpiricalCovariance
 from sklearn.decomposition import NMF, MiniBatchNMF
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.feature_extraction.text import CountVectorizer
@@ -27,7 +28,8 @@ def _neighbours_agree(owner: Any) -> bool:
     is_matrix = isinstance(known, np.ndarray) or scipy.sparse.issparse(known)
     if owner._fit_method not in ("brute", "kd_tree", "ball_tree") or not is_matrix:
         return False
-    if not isinstance(parameters, dict) or not isinstance(owner.effective_metric_, (str, Callable)):
+    is_metric = isinstance(owner.effective_metric_, str) or callable(owner.effective_metric_)
+    if not isinstance(parameters, dict) or not is_metric:
         return False
     # scikit-learn's own short cut, which takes their lengths for right.
     if {"X_norm_squared", "Y_norm_squared"} & {*parameters, *(owner.metric_params or {})}:
@@ -38,7 +40,7 @@ def _neighbours_agree(owner: Any) -> bool:
             inverse = given.get("VI")
             if inverse is not None and np.shape(inverse) != (columns, columns):
                 return False
-    return known.ndim == 2 and known.shape == (rows, columns)
+    return bool(known.shape == (rows, columns))
 
 
 def _labels_agree(owner: Any) -> bool:
@@ -138,9 +140,9 @@ def _categories_agree(owner: Any) -> bool:
             return False
         columns = len(categories)
         # Numbers are looked up by halves, which leads astray where they are in no order.
-        if categories.dtype.kind not in "OUS":
-            if not _leads(np.searchsorted(categories, categories), columns):
-                return False
+        is_number = categories.dtype.kind not in "OUS"
+        if is_number and not _leads(np.searchsorted(categories, categories), columns):
+            return False
         if is_grouped:
             rare, mapping = (
                 one[feature]
@@ -182,6 +184,15 @@ def _subclusters_agree(owner: Any) -> bool:
     )
 
 
+def _covariance_agrees(owner: Any) -> bool:
+    """SciPy takes the size of the inverse for right."""
+    columns = owner.n_features_in_
+    matrices = [owner.covariance_]
+    if vars(owner).get("precision_") is not None:
+        matrices.append(owner.precision_)
+    return all(isinstance(one, np.ndarray) and one.shape == (columns, columns) for one in matrices)
+
+
 TABLE: list[tuple[Any, str, Callable[[Any], Any]]] = [
     (NeighborsBase, "_fit_X", _neighbours_agree),
     ((KNeighborsClassifier, RadiusNeighborsClassifier), "_y", _labels_agree),
@@ -191,5 +202,6 @@ TABLE: list[tuple[Any, str, Callable[[Any], Any]]] = [
     (MultiLabelBinarizer, "_cached_dict", _cache_agrees),
     (OneHotEncoder, "categories_", _categories_agree),
     ((NMF, MiniBatchNMF), "components_", _parts_agree),
+    (EmpiricalCovariance, "covariance_", _covariance_agrees),
     (Birch, "subcluster_centers_", _subclusters_agree),
 ]

@@ -87,7 +87,8 @@ def _stages_agree(owner: Any) -> bool:
 
 def _first_has(owner: Any, rows: int, columns: int) -> bool:
     first = owner._raw_predict_init(np.zeros((rows, owner.n_features_in_), np.float32))
-    return first.shape == (rows, columns) and first.dtype == np.float64 and first.flags.c_contiguous
+    is_dense = first.dtype == np.float64 and first.flags.c_contiguous
+    return bool(is_dense and first.shape == (rows, columns))
 
 
 def _isolation_agrees(owner: Any) -> bool:

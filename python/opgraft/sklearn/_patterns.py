@@ -14,6 +14,8 @@ if sys.version_info >= (3, 11):
 else:
     import sre_parse as parser
 
+#: What a host allows so that a model may have any.
+ALLOWANCE = "re.compile"
 #: At most so many ways to match from one place of a text, apart from the one repetition whose
 #: length is the text's. So the time is at most this times the square of the text's length.
 WAYS = 1000

@@ -14,7 +14,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -95,9 +95,10 @@ def _check_array(name: str, stream: Any, size: int) -> None:
     else:
         raise ModelError(f"'{name}' is of an unknown version of NumPy's format")
     count = math.prod(shape)
+    if dtype.hasobject:
+        return  # NumPy refuses it, since it would be a pickle
     if (count and not dtype.itemsize) or count * dtype.itemsize != size - stream.tell():
-        if not dtype.hasobject:  # else NumPy refuses it, since it would be a pickle
-            raise ModelError(f"'{name}' does not hold as much as it says")
+        raise ModelError(f"'{name}' does not hold as much as it says")
 
 
 def _check_node(state: Any, nodes: dict[Any, Any]) -> None:
@@ -116,6 +117,23 @@ def _check_node(state: Any, nodes: dict[Any, Any]) -> None:
                     raise ModelError("two of its nodes have the same number")
                 _check_loader(value)
             waiting += value.values()
+
+
+def patterns(data: bytes) -> Iterator[str]:
+    """The regular expressions in it. `data` is a file with nothing compressed."""
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        waiting = [json.loads(file.read("schema.json"))]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            node = value.get("token_pattern")
+            if isinstance(node, dict) and node.get("__loader__") == "JsonNode":
+                pattern = json.loads(node["content"])
+                if isinstance(pattern, str):
+                    yield pattern
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
 
 
 def _is_same(one: Any, other: Any) -> bool:

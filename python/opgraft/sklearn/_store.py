@@ -14,10 +14,11 @@ import numpy as np
 import scipy.sparse
 import sklearn
 import skops.io
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
 from opgraft._errors import Error, ModelError, PolicyError, UnavailableError
-from opgraft.sklearn import _fences, _owners, _schema, _stored, _trusted, _unpack
+from opgraft.sklearn import _fences, _owners, _patterns, _schema, _stored, _trusted, _unpack
 from opgraft.sklearn._walk import walk
 
 Allows = Callable[[list[str]], None]
@@ -32,7 +33,10 @@ def dump(estimator: Any, without: str = "") -> bytes:
             estimator = copy.copy(estimator)
             vars(estimator).pop(without, None)
         _check_names(estimator)
-        data: bytes = skops.io.dumps(_without_compiled(estimator), compression=zipfile.ZIP_DEFLATED)
+        stored = _without_compiled(estimator)
+        data: bytes = skops.io.dumps(stored, compression=zipfile.ZIP_DEFLATED)
+        if not _unpack.fits(data):
+            data = skops.io.dumps(stored)  # of zeros, say, which pack to nearly nothing
         load(data, lambda names: None)
     except Exception as error:
         raise UnavailableError(
@@ -61,18 +65,26 @@ def _check_names(estimator: Any) -> None:
 
 
 def _without_compiled(estimator: Any) -> Any:
-    """A copy in which holders stand for objects of compiled code."""
+    """A copy in which holders stand for objects of compiled code, without its caches."""
     memo: dict[int, Any] = {}
     for place in walk(estimator):
         for is_held, holder in _stored.HOLDERS:
             if is_held(place.value):
                 memo[id(place.value)] = holder(place.value)
-    return copy.deepcopy(estimator, memo)
+    copied = copy.deepcopy(estimator, memo)
+    for place in walk(copied):
+        if isinstance(place.value, BaseEstimator) and getattr(place.value, "memory", None):
+            vars(place.value)["memory"] = None  # only fitting uses it, and it is of this machine
+    return copied
 
 
 def untrusted(data: bytes) -> list[str]:
     """The types and functions in it that a host must allow by name."""
-    return _untrusted(_unpack.unpack(data))
+    unpacked = _unpack.unpack(data)
+    names = _untrusted(unpacked)
+    if not all(map(_patterns.is_bounded, _schema.patterns(unpacked))):
+        names = sorted({*names, _patterns.ALLOWANCE})
+    return names
 
 
 def _untrusted(unpacked: bytes) -> list[str]:

@@ -19,6 +19,12 @@ def most(packed: int) -> int:
     return min(max(FREE, RATIO * packed), MOST)
 
 
+def fits(data: bytes) -> bool:
+    """Whether a file of ours is within the limits."""
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        return sum(member.file_size for member in file.infolist()) <= most(len(data))
+
+
 def unpack(data: bytes) -> bytes:
     """The same file with nothing compressed in it; a ModelError where it would become too large.
 
