@@ -22,7 +22,7 @@ import numpy as np
 ROWS = np.array([[0.25, 1.5], [2.0, 0.5], [1.0, 3.0]], dtype=np.float32)
 X = np.random.default_rng(0).random((30, 2)).astype(np.float32)
 y = np.arange(30) % 3
-WORDS = ["one two", "two three", "three four five"]
+WORDS = ["one two", "two three four", "a" * 60 + "!"]
 TELLTALE = "opgraft_telltale"  #: a module that no attack may import
 
 Attack = Callable[[], bytes | tuple[bytes, str]]

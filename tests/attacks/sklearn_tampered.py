@@ -65,7 +65,7 @@ def honest() -> bytes:
 def stack_writes_a_file() -> bytes:
     """`str` makes a path of the input, and the array is written there."""
     stack = fitted(StackingClassifier([("a", LOGISTIC)], LogisticRegression(), cv=2))
-    code = np.frombuffer(b"print('owned')", np.uint8)
+    code = np.array([b"print('owned')"])
     stack = changed(stack, estimators_=[code], stack_method_=["tofile"])
     return stored(make_pipeline(FunctionTransformer(str), stack))
 
@@ -148,7 +148,8 @@ def node_of(schema: Any, attribute: str) -> Any:
 
 def called_by(loader: str, **more: Any) -> bytes:
     """The node of an attribute names a function of the trusted list, for its loader to call."""
-    data = stored(changed(LOGISTIC, list=[1, 2], set={1}, array=np.zeros(3)))
+    arguments = [np.zeros((5000, 50)), np.ones(5000), np.zeros((3, 1))]
+    data = stored(changed(LOGISTIC, list=arguments, set={1}, array=np.zeros(3)))
 
     def change(schema: Any) -> None:
         place = loader.removesuffix("Node").lower().replace("ndarray", "array")
@@ -277,7 +278,7 @@ for _index, _pattern in enumerate((r"(a+)+$", r"(?:a|a)*$", r"(\w+\s?)*$", r"(\w
 @attack("CountVectorizer", "text transform")
 def words_beyond_the_vocabulary() -> bytes:
     vectorizer = CountVectorizer().fit(WORDS)
-    vocabulary = {word: 2**20 + index for index, word in enumerate(vectorizer.vocabulary_)}
+    vocabulary = {word: 2**30 + index for index, word in enumerate(vectorizer.vocabulary_)}
     return stored(changed(vectorizer, vocabulary_=vocabulary))
 
 
@@ -322,7 +323,8 @@ def boosting_of_what_is_no_tree() -> bytes:
 
 
 def neighbours(kind: Any = KNeighborsClassifier, **attributes: Any) -> bytes:
-    return stored(changed(fitted(kind(algorithm="brute")), **attributes))
+    metric = "manhattan" if kind is KNeighborsClassifier else "euclidean"
+    return stored(changed(fitted(kind(algorithm="brute", metric=metric)), **attributes))
 
 
 attack("KNeighborsClassifier", name="labels_beyond_the_classes")(
@@ -353,16 +355,22 @@ def sparse_support_vectors() -> bytes:
     return stored(changed(machine, _dual_coef_=dual))
 
 
+def widen(holder: Any) -> None:
+    """A tree that agrees with itself, for rows that are wider than those that come."""
+    holder.n_features, holder.nodes = 2**30, holder.nodes.copy()
+    holder.nodes["feature"][0] = 2**29
+
+
 @attack("it is a Tree, which is no estimator")
 def a_tree_as_the_root() -> bytes:
-    return stored(DecisionTreeRegressor().fit(np.repeat(X, 99, 1), y).tree_)
+    return stored(DecisionTreeRegressor().fit(X, y).tree_, widen)
 
 
 @attack("regressor_ holds a Tree, which does not belong")
 def a_tree_as_an_estimator() -> bytes:
     target = fitted(TransformedTargetRegressor(LinearRegression()))
-    tree = DecisionTreeRegressor().fit(np.repeat(X, 99, 1), y).tree_
-    return stored(changed(target, regressor_=tree))
+    tree = DecisionTreeRegressor().fit(X, y).tree_
+    return stored(changed(target, regressor_=tree), lambda one: widen(one.regressor_))
 
 
 @attack("a MT19937 stands at -2147483648")
@@ -371,19 +379,22 @@ def a_generator_outside_of_its_numbers() -> bytes:
         state = node_of(schema, "random_state")["content"]["content"]["state"]["content"]
         state["pos"]["content"] = str(-(2**31))
 
-    model = changed(LOGISTIC, random_state=np.random.RandomState(0))
-    return rewritten(stored(model), change)
+    drawing = fitted(DummyClassifier(strategy="stratified"))
+    return rewritten(stored(changed(drawing, random_state=np.random.RandomState(0))), change)
 
 
 @attack("says that it is being fitted")
 def boosting_that_is_being_fitted() -> bytes:
-    return stored(changed(fitted(HistGradientBoostingRegressor(max_iter=2)), _in_fit=True))
+    """Then it takes its input for small whole numbers, as many in a row as it likes."""
+    boosting = HistGradientBoostingRegressor(max_iter=2).fit(np.repeat(X, 200, 1), y)
+    boosting = changed(boosting, _in_fit=True)
+    return stored(make_pipeline(FunctionTransformer(np.uint8), boosting))
 
 
 @attack("HistGradientBoostingRegressor")
 def boosting_after_a_step_that_drops_columns() -> bytes:
     boosting = fitted(HistGradientBoostingRegressor(max_iter=2))
-    first = FunctionTransformer(np.mean, kw_args={"axis": 1}).fit(X)
+    first = FunctionTransformer(np.mean, kw_args={"axis": 1, "keepdims": True}).fit(X)
     return stored(changed(boosting, _preprocessor=first))
 
 

@@ -14,6 +14,7 @@ import argparse
 import copy
 import ctypes
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -37,6 +38,7 @@ from opgraft.sklearn.operators import METHODS  # noqa: E402
 
 Change = tuple[int, str, Any]  #: the number of the object in a walk, its attribute, another value
 
+MANY = 200  #: that one process runs: fences are pages, and a process has not endlessly many
 SECONDS = 10  #: that one estimator may take for its few rows
 
 
@@ -66,6 +68,12 @@ def variants() -> dict[str, Any]:
     brute: dict[str, Any] = {"algorithm": "brute"}
     found = {
         "brute KNeighborsClassifier": KNeighborsClassifier(**brute).fit(X, y),
+        "manhattan KNeighborsClassifier": KNeighborsClassifier(**brute, metric="manhattan").fit(
+            X, y
+        ),
+        "manhattan RadiusNeighborsClassifier": RadiusNeighborsClassifier(
+            9.0, **brute, outlier_label=0, metric="manhattan"
+        ).fit(X, y),
         "brute KNeighborsClassifier of two": KNeighborsClassifier(**brute).fit(
             X, np.stack([y, y], 1)
         ),
@@ -235,7 +243,7 @@ def attack(name: str, fitted: Any, is_loud: bool) -> int:
             warnings.simplefilter("ignore")
             np.seterr(all="ignore")
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            for index in range(first, len(everything)):
+            for index in range(first, min(first + MANY, len(everything))):
                 os.write(writer, f"{index}\n".encode())
                 signal.alarm(SECONDS)
                 outcome = run(stored, everything[index][1], X)
@@ -247,7 +255,8 @@ def attack(name: str, fitted: Any, is_loud: bool) -> int:
             begun = stream.read().split()
         _, status = os.waitpid(child, 0)
         if status == 0:
-            break
+            first += MANY
+            continue
         index = int(begun[-1]) if begun else first
         ending = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else status
         print(f"{name}: {everything[index][0]}: {ending}", flush=True)
@@ -258,7 +267,7 @@ def attack(name: str, fitted: Any, is_loud: bool) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="a part of the estimators' names")
+    parser.add_argument("--only", default="", help="a pattern of the estimators' names")
     parser.add_argument("--loud", action="store_true", help="says what became of each")
     arguments = parser.parse_args()
     if "fence" not in os.environ.get("LD_PRELOAD", ""):
@@ -270,10 +279,10 @@ def main() -> int:
             return subprocess.run([sys.executable, *sys.argv], env=environment).returncode
     ends = 0
     for name, fitted in variants().items():
-        if arguments.only in name:
+        if re.search(arguments.only, name):
             ends += attack(name, fitted, arguments.loud)
     for name in fitted_estimators.classes():
-        if arguments.only in name:
+        if re.search(arguments.only, name):
             ends += attack(name, fitted_estimators.fit(name), arguments.loud)
     print(f"{ends} ends of the process")
     return int(ends > 0)
