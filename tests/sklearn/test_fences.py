@@ -160,6 +160,17 @@ def test_names_of_an_allowed_class_are_its_own_affair(
     assert loaded.response_method == "anything" and loaded.counts_ == [1, 2]
 
 
+def test_an_estimator_that_nobody_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a newer scikit-learn: skops trusts it, and the host is asked."""
+    from opgraft.sklearn import _reviewed
+
+    data = _store.dump(make_pipeline(MinMaxScaler(), LOGISTIC))
+    monkeypatch.setattr(_reviewed, "ESTIMATORS", _reviewed.ESTIMATORS - {"LogisticRegression"})
+    with pytest.raises(opgraft.PolicyError, match="asked for.*_logistic.LogisticRegression"):
+        _store.load(data, nobody)
+    assert _store.load(data, lambda names: None)[-1].coef_.shape == (3, 4)
+
+
 def test_functions_that_any_model_may_run() -> None:
     for function in (None, np.log1p, np.mean, np.float64):
         loaded = _store.load(_store.dump(FunctionTransformer(function)), nobody)

@@ -30,7 +30,7 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
 from opgraft._errors import ModelError, PolicyError
-from opgraft.sklearn import _patterns
+from opgraft.sklearn import _patterns, _reviewed, _trusted
 from opgraft.sklearn._walk import walk
 
 #: Names of methods that another object calls by a text: methods for new data, and no others.
@@ -67,7 +67,7 @@ def check(root: Any, own: list[str], allows: Allows) -> None:
     """
 
     def is_own(value: Any) -> bool:
-        return f"{type(value).__module__}.{type(value).__qualname__}" in own
+        return f"{type(value).__module__}.{type(value).__name__}" in own
 
     if not isinstance(root, BaseEstimator) and not is_own(root):
         raise _damaged(f"it is {_a(root)}, which is no estimator")
@@ -82,6 +82,7 @@ def check(root: Any, own: list[str], allows: Allows) -> None:
                 _check_attribute(value, name, held)
                 _check_held(value, name, held, is_own)
         if isinstance(value, BaseEstimator) and not is_own(value):
+            _check_reviewed(value, allows)
             _check_parameters(value)
         if isinstance(value, (CountVectorizer, HashingVectorizer)):
             _check_texts(value, allows)
@@ -170,6 +171,13 @@ def _leaves(value: Any) -> Iterator[Any]:
                 waiting += one.values() if isinstance(one, dict) else list(one)
         else:
             yield one
+
+
+def _check_reviewed(estimator: Any, allows: Allows) -> None:
+    name = f"{type(estimator).__module__}.{type(estimator).__name__}"
+    is_reviewed = type(estimator).__name__ in _reviewed.ESTIMATORS or name in _trusted.NAMES
+    if not is_reviewed or not name.startswith("sklearn."):
+        allows([name])
 
 
 def _check_parameters(estimator: Any) -> None:

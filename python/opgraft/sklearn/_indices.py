@@ -40,6 +40,9 @@ def _neighbours_agree(owner: Any) -> bool:
             inverse = given.get("VI")
             if inverse is not None and np.shape(inverse) != (columns, columns):
                 return False
+    # Its answers are rows of what is known, and columns of a graph of neighbours.
+    if owner._tree is not None and np.shape(owner._tree.data) != known.shape:
+        return False
     return bool(known.shape == (rows, columns))
 
 
