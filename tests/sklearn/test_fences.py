@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install opgraft[sklearn]")
 skops_io = pytest.importorskip(
@@ -17,11 +18,19 @@ skops_io = pytest.importorskip(
 )
 
 from iris_data import X, nobody, y  # noqa: E402
-from sklearn.ensemble import BaggingClassifier  # noqa: E402
+from sklearn.covariance import EmpiricalCovariance  # noqa: E402
+from sklearn.ensemble import (  # noqa: E402
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder  # noqa: E402
+from sklearn.svm import SVC, OneClassSVM  # noqa: E402
+from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 import opgraft  # noqa: E402
 import opgraft.sklearn  # noqa: E402
@@ -158,6 +167,33 @@ def test_names_of_an_allowed_class_are_its_own_affair(
     del own.transform
     loaded = _store.load(_store.dump(own), lambda names: None)
     assert loaded.response_method == "anything" and loaded.counts_ == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "estimator, rows",
+    [
+        (SVC(), scipy.sparse.csr_matrix(X)),  # holds one matrix under two names
+        (OneClassSVM(), scipy.sparse.csr_matrix(X)),
+        (HistGradientBoostingRegressor(max_iter=2), X),
+        (GradientBoostingClassifier(n_estimators=2, init=DecisionTreeClassifier(max_depth=2)), X),
+        (KNeighborsClassifier(algorithm="brute", metric="mahalanobis",
+                              metric_params={"VI": np.eye(4)}), X),
+        (EmpiricalCovariance(store_precision=False), X),
+    ],
+)  # fmt: skip
+def test_options_that_lead_to_other_compiled_code(estimator: Any, rows: Any) -> None:
+    fitted = estimator.fit(rows, y)
+    loaded = _store.load(_store.dump(fitted), nobody)
+    method = "predict" if hasattr(fitted, "predict") else "mahalanobis"
+    assert (getattr(loaded, method)(rows) == getattr(fitted, method)(rows)).all()
+
+
+def test_boosting_of_categories() -> None:
+    """It has a step before itself, whose functions are asked for where nobody has read them."""
+    fitted = HistGradientBoostingRegressor(max_iter=2, categorical_features=[0])
+    fitted = fitted.fit(np.round(X), y)
+    loaded = _store.load(_store.dump(fitted), lambda names: None)
+    assert (loaded.predict(np.round(X)) == fitted.predict(np.round(X))).all()
 
 
 def test_an_estimator_that_nobody_has_read(monkeypatch: pytest.MonkeyPatch) -> None:

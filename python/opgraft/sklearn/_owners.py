@@ -127,6 +127,8 @@ def _keeps_width(preprocessor: Any, features: int) -> bool:
         return False
     taken = np.zeros(features, dtype=np.int64)
     for _, step, columns in preprocessor.transformers_:
+        if step == "drop" and not np.any(columns):
+            continue
         is_checking = type(step) is FunctionTransformer and (
             step.func is None
             or getattr(getattr(step.func, "func", None), "__name__", "") == "check_array"

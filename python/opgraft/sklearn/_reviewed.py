@@ -10,6 +10,7 @@ from __future__ import annotations
 
 ESTIMATORS = frozenset(
     """
+    _BinMapper
     ARDRegression AdaBoostClassifier AdaBoostRegressor AdditiveChi2Sampler AffinityPropagation
     AgglomerativeClustering BaggingClassifier BaggingRegressor BayesianGaussianMixture BayesianRidge
     BernoulliNB BernoulliRBM Binarizer Birch BisectingKMeans CCA CalibratedClassifierCV

@@ -11,7 +11,6 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import sklearn
 import skops.io
 from sklearn.base import BaseEstimator
@@ -19,7 +18,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from opgraft._errors import Error, ModelError, PolicyError, UnavailableError
 from opgraft.sklearn import _fences, _owners, _patterns, _schema, _stored, _trusted, _unpack
-from opgraft.sklearn._walk import walk
+from opgraft.sklearn._walk import parts, walk
 
 Allows = Callable[[list[str]], None]
 
@@ -185,14 +184,16 @@ def _fenced(loaded: Any, names: list[str], allows: Allows) -> Any:
 def _with_compiled(loaded: Any) -> Any:
     if isinstance(loaded, _stored.Stored):
         loaded = loaded.restore()
+    made: dict[int, tuple[Any, Any]] = {}  # with what it is made of, so that no other gets its id
     for place in walk(loaded):
-        value = place.value
-        if isinstance(value, _stored.Stored):
-            if place.replace is None:
+        for part in parts(place.value):  # one that is held twice is put in both places
+            if not isinstance(part.value, _stored.Stored):
+                continue
+            if part.replace is None:
                 raise ModelError("the stored estimator is damaged: a tree stands in a tuple")
-            place.replace(value.restore())
-        elif scipy.sparse.issparse(value) and hasattr(value, "check_format"):
-            value.check_format(full_check=True)
+            if id(part.value) not in made:
+                made[id(part.value)] = part.value, part.value.restore()
+            part.replace(made[id(part.value)][1])
     return loaded
 
 

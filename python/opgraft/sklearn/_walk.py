@@ -37,12 +37,13 @@ def _walk(place: Place, seen: set[int], kept: list[Any]) -> Iterator[Place]:
         return
     seen.add(id(value))
     kept.append(value)  # so that no other gets its id
-    for inner in list(_parts(value)):
+    for inner in list(parts(value)):
         yield from _walk(inner, seen, kept)
     yield place
 
 
-def _parts(value: Any) -> Iterator[Place]:
+def parts(value: Any) -> Iterator[Place]:
+    """What it holds itself, each place of it."""
     if isinstance(value, dict):
         for key, part in value.items():
             yield Place(value, part, _setter(value, key))
