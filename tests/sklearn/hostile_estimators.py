@@ -242,7 +242,8 @@ def attack(name: str, fitted: Any, is_loud: bool) -> int:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             warnings.simplefilter("ignore")
             np.seterr(all="ignore")
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            for stream in (2,) if is_loud else (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
             for index in range(first, min(first + MANY, len(everything))):
                 os.write(writer, f"{index}\n".encode())
                 signal.alarm(SECONDS)
