@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.cluster import Birch, KMeans
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.covariance import EllipticEnvelope
 from sklearn.decomposition import NMF
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
@@ -28,7 +29,7 @@ from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multioutput import ClassifierChain
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder
 from sklearn.svm import SVC
@@ -359,6 +360,24 @@ def widen(holder: Any) -> None:
     """A tree that agrees with itself, for rows that are wider than those that come."""
     holder.n_features, holder.nodes = 2**30, holder.nodes.copy()
     holder.nodes["feature"][0] = 2**29
+
+
+@attack("SVC")
+def probabilities_that_are_not_there() -> bytes:
+    return stored(changed(SVC().fit(scipy.sparse.csr_matrix(X), y), _effective_probability=True))
+
+
+@attack("EllipticEnvelope")
+def an_inverse_of_one_row() -> bytes:
+    envelope = EllipticEnvelope().fit(X)
+    return stored(changed(envelope, precision_=envelope.precision_[:1].copy()))
+
+
+@attack("KNeighborsTransformer", "transform")
+def a_graph_of_more_neighbours_than_columns() -> bytes:
+    graph = KNeighborsTransformer(algorithm="kd_tree").fit(X)
+    other = KNeighborsTransformer(algorithm="kd_tree").fit(np.repeat(X, 99, axis=0))
+    return stored(changed(graph, _tree=other._tree))
 
 
 @attack("it is a Tree, which is no estimator")

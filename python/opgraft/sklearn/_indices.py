@@ -107,7 +107,16 @@ def _support_agrees(owner: Any) -> bool:
         and np.shape(owner._intercept_) == (pairs,)
         and all(np.size(one) in (0, pairs) for one in (owner._probA, owner._probB))
         and np.size(owner._probA) == np.size(owner._probB)
+        and (not _gives_probabilities(owner) or np.size(owner._probA) == pairs)
     )
+
+
+def _gives_probabilities(owner: Any) -> bool:
+    """What libsvm is told; scikit-learn before 1.9 tells it the parameter."""
+    told = vars(owner).get("_effective_probability", owner.probability)
+    if told not in (True, False):
+        raise ValueError("it is not clear whether it gives probabilities")
+    return bool(told)
 
 
 def _vocabulary_agrees(owner: Any) -> bool:
