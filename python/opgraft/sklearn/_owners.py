@@ -1,74 +1,59 @@
-"""What must agree inside an estimator, since compiled code that it calls does not look."""
+"""What must agree inside an estimator, since compiled code that it calls does not look.
+
+scikit-learn's compiled functions are made without checks of bounds: they take it that indices in an
+estimator lead into its arrays, and that arrays are of the sizes that fitting gives them. Each entry
+of the table says when that holds; tests/sklearn/hostile_estimators.py looks for what is missing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.cluster import BisectingKMeans
 from sklearn.cluster._kmeans import _BaseKMeans
-from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    GradientBoostingRegressor,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    IsolationForest,
-)
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import IsolationForest
 from sklearn.ensemble._forest import BaseForest
-from sklearn.svm._base import BaseLibSVM, BaseSVC
+from sklearn.ensemble._gb import BaseGradientBoosting
+from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 from sklearn.tree import BaseDecisionTree
+from sklearn.tree._tree import Tree
 
 from opgraft._errors import ModelError
+from opgraft.sklearn import _indices
 
 
 def check(owner: Any) -> None:
     """A ModelError where its parts do not fit, so that one would read beyond another's end."""
-    try:
-        agrees = _agrees(owner)
-    except (AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
-        raise ModelError(f"the stored estimator is damaged: {error}") from error
-    if not agrees:
-        raise ModelError(
-            f"the stored estimator is damaged: the sizes of what {type(owner).__name__} holds do "
-            "not agree"
-        )
-
-
-def _agrees(owner: Any) -> bool:
-    if isinstance(owner, BaseDecisionTree):
-        return not hasattr(owner, "tree_") or owner.tree_.n_features == owner.n_features_in_
-    if isinstance(owner, (GradientBoostingClassifier, GradientBoostingRegressor)):
-        if not hasattr(owner, "estimators_"):
-            return True
-        stages = owner.estimators_
-        return (
-            isinstance(stages, np.ndarray)
-            and stages.ndim == 2
-            and stages.shape[1] == owner.n_trees_per_iteration_
-            and (
-                owner.n_trees_per_iteration_ == 1
-                or owner.n_trees_per_iteration_ == len(owner.classes_)
+    for kind, attribute, agrees in _TABLE:
+        if not isinstance(owner, kind) or attribute not in vars(owner):
+            continue
+        title = type(owner).__name__
+        try:
+            fits = bool(agrees(owner))
+        except Exception as error:
+            # Whatever it is that cannot be looked at.
+            raise ModelError(
+                f"the stored estimator is damaged: {title}: {type(error).__name__}: {error}"
+            ) from error
+        if not fits:
+            raise ModelError(
+                f"the stored estimator is damaged: the sizes of what {title} holds do not agree, "
+                "or an index leads beyond them"
             )
-            and _same_features(owner, stages.ravel())
-        )
-    if isinstance(owner, BaseForest):
-        return not hasattr(owner, "estimators_") or _same_features(owner, owner.estimators_)
-    if isinstance(owner, IsolationForest):
-        if not hasattr(owner, "estimators_"):
-            return True
-        is_whole = owner._max_features == owner.n_features_in_
-        return len(owner.estimators_) == len(owner.estimators_features_) and all(
-            tree.tree_.n_features == (owner.n_features_in_ if is_whole else len(features))
-            and len(features) == tree.tree_.n_features
-            for tree, features in zip(owner.estimators_, owner.estimators_features_, strict=True)
-        )
-    if isinstance(owner, (HistGradientBoostingClassifier, HistGradientBoostingRegressor)):
-        return not hasattr(owner, "_predictors") or _boosting_agrees(owner)
-    if isinstance(owner, _BaseKMeans):
-        return not hasattr(owner, "cluster_centers_") or _clusters_agree(owner)
-    if isinstance(owner, BaseLibSVM):
-        return not hasattr(owner, "support_") or _support_agrees(owner)
-    return True
+
+
+def _tree_agrees(owner: Any) -> bool:
+    tree = owner.tree_
+    return (
+        type(tree) is Tree
+        and tree.n_features == owner.n_features_in_
+        and tree.n_outputs == owner.n_outputs_
+    )
 
 
 def _same_features(owner: Any, trees: Any) -> bool:
@@ -79,20 +64,81 @@ def _same_features(owner: Any, trees: Any) -> bool:
     )
 
 
+def _forest_agrees(owner: Any) -> bool:
+    return len(owner.estimators_) > 0 and _same_features(owner, owner.estimators_)
+
+
+def _stages_agree(owner: Any) -> bool:
+    """Each tree adds one number to one column of what the first estimator gives."""
+    stages = owner.estimators_
+    columns = owner.n_trees_per_iteration_
+    return (
+        isinstance(stages, np.ndarray)
+        and stages.ndim == 2
+        and stages.dtype == object
+        and stages.shape[0] > 0
+        and stages.shape[1] == columns
+        and (columns == 1 or columns == len(owner.classes_))
+        and _same_features(owner, stages.ravel())
+        and all(tree.tree_.value.shape[1:] == (1, 1) for tree in stages.ravel())
+        and all(_first_has(owner, rows, columns) for rows in (1, 3))
+    )
+
+
+def _first_has(owner: Any, rows: int, columns: int) -> bool:
+    first = owner._raw_predict_init(np.zeros((rows, owner.n_features_in_), np.float32))
+    is_dense = first.dtype == np.float64 and first.flags.c_contiguous
+    return bool(is_dense and first.shape == (rows, columns))
+
+
+def _isolation_agrees(owner: Any) -> bool:
+    is_whole = owner._max_features == owner.n_features_in_
+    return len(owner.estimators_) == len(owner.estimators_features_) and all(
+        tree.tree_.n_features == (owner.n_features_in_ if is_whole else len(features))
+        and len(features) == tree.tree_.n_features
+        for tree, features in zip(owner.estimators_, owner.estimators_features_, strict=True)
+    )
+
+
 def _boosting_agrees(owner: Any) -> bool:
-    mapper = owner._bin_mapper
-    is_categorical = np.asarray(mapper.is_categorical_)
-    if is_categorical.shape != (owner.n_features_in_,) or is_categorical.dtype.kind not in "bu":
+    features = owner.n_features_in_
+    is_categorical = np.asarray(owner._bin_mapper.is_categorical_)
+    if is_categorical.shape != (features,) or is_categorical.dtype.kind not in "bu":
+        return False
+    if owner._preprocessor is not None and not _keeps_width(owner._preprocessor, features):
         return False
     for stage in owner._predictors:
         for predictor in stage:
+            if type(predictor) is not TreePredictor:
+                return False
             nodes = predictor.nodes[predictor.nodes["is_leaf"] == 0]
             feature = nodes["feature_idx"]
-            if (feature < 0).any() or (feature >= owner.n_features_in_).any():
+            if (feature < 0).any() or (feature >= features).any():
                 return False
             if not is_categorical[feature[nodes["is_categorical"] != 0]].all():
                 return False
     return True
+
+
+def _keeps_width(preprocessor: Any, features: int) -> bool:
+    """What boosting puts before itself for categories: each column goes through one of two steps,
+    which give one column for one."""
+    if type(preprocessor) is not ColumnTransformer or preprocessor.n_features_in_ != features:
+        return False
+    taken = np.zeros(features, dtype=np.int64)
+    for _, step, columns in preprocessor.transformers_:
+        if step == "drop" and not np.any(columns):
+            continue
+        is_checking = type(step) is FunctionTransformer and (
+            step.func is None
+            or getattr(getattr(step.func, "func", None), "__name__", "") == "check_array"
+        )
+        if not is_checking and type(step) is not OrdinalEncoder:
+            return False
+        if not isinstance(columns, np.ndarray) or columns.dtype != bool:
+            return False
+        taken += columns
+    return bool((taken == 1).all())
 
 
 def _clusters_agree(owner: Any) -> bool:
@@ -105,34 +151,21 @@ def _clusters_agree(owner: Any) -> bool:
                 centres.append(np.atleast_2d(node.center))
                 waiting += [node.left, node.right]
     return all(
-        isinstance(one, np.ndarray) and one.ndim == 2 and one.shape[1] == owner.n_features_in_
+        isinstance(one, np.ndarray)
+        and one.ndim == 2
+        and len(one) > 0
+        and one.shape[1] == owner.n_features_in_
         for one in centres
     )
 
 
-def _support_agrees(owner: Any) -> bool:
-    """libsvm gets these by their addresses alone."""
-    count = len(owner.support_)
-    classes = len(owner.classes_) if isinstance(owner, BaseSVC) else 2
-    pairs = classes * (classes - 1) // 2
-    dual = owner._dual_coef_
-    is_implicit = owner.kernel == "precomputed" or callable(owner.kernel)
-    if is_implicit:
-        # These are rows, or columns, of the matrix of the kernel.
-        rows = owner.shape_fit_[0]
-        fits = count == 0 or (owner.support_.min() >= 0 and owner.support_.max() < rows)
-        fits = fits and (callable(owner.kernel) or owner.n_features_in_ == rows)
-    else:
-        fits = owner.support_vectors_.shape == (count, owner.n_features_in_)
-    return (
-        fits
-        and owner.support_.ndim == 1
-        and owner.support_.dtype == np.int32
-        and dual.shape == (classes - 1, count)
-        and np.shape(owner._n_support) == (classes,)
-        and owner._n_support.dtype == np.int32
-        and (owner._n_support >= 0).all()
-        and (not isinstance(owner, BaseSVC) or int(owner._n_support.sum()) == count)
-        and np.shape(owner._intercept_) == (pairs,)
-        and all(np.size(one) in (0, pairs) for one in (owner._probA, owner._probB))
-    )
+#: A class, the attribute that fitting gives it, and whether what it then holds agrees.
+_TABLE: list[tuple[Any, str, Callable[[Any], Any]]] = [
+    (BaseDecisionTree, "tree_", _tree_agrees),
+    (BaseForest, "estimators_", _forest_agrees),
+    (BaseGradientBoosting, "estimators_", _stages_agree),
+    (BaseHistGradientBoosting, "_predictors", _boosting_agrees),
+    (IsolationForest, "estimators_", _isolation_agrees),
+    (_BaseKMeans, "cluster_centers_", _clusters_agree),
+    *_indices.TABLE,
+]

@@ -11,15 +11,14 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import sklearn
 import skops.io
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from opgraft._errors import ModelError, PolicyError, UnavailableError
-from opgraft.sklearn import _owners, _stored, _trusted
-from opgraft.sklearn._walk import walk
+from opgraft._errors import Error, ModelError, PolicyError, UnavailableError
+from opgraft.sklearn import _fences, _owners, _patterns, _schema, _stored, _trusted, _unpack
+from opgraft.sklearn._walk import parts, walk
 
 Allows = Callable[[list[str]], None]
 
@@ -33,7 +32,10 @@ def dump(estimator: Any, without: str = "") -> bytes:
             estimator = copy.copy(estimator)
             vars(estimator).pop(without, None)
         _check_names(estimator)
-        data: bytes = skops.io.dumps(_without_compiled(estimator), compression=zipfile.ZIP_DEFLATED)
+        stored = _without_compiled(estimator)
+        data: bytes = skops.io.dumps(stored, compression=zipfile.ZIP_DEFLATED)
+        if not _unpack.fits(data):
+            data = skops.io.dumps(stored)  # of zeros, say, which pack to nearly nothing
         load(data, lambda names: None)
     except Exception as error:
         raise UnavailableError(
@@ -62,18 +64,30 @@ def _check_names(estimator: Any) -> None:
 
 
 def _without_compiled(estimator: Any) -> Any:
-    """A copy in which holders stand for objects of compiled code."""
+    """A copy in which holders stand for objects of compiled code, without its caches."""
     memo: dict[int, Any] = {}
     for place in walk(estimator):
         for is_held, holder in _stored.HOLDERS:
             if is_held(place.value):
                 memo[id(place.value)] = holder(place.value)
-    return copy.deepcopy(estimator, memo)
+    copied = copy.deepcopy(estimator, memo)
+    for place in walk(copied):
+        if isinstance(place.value, BaseEstimator) and getattr(place.value, "memory", None):
+            vars(place.value)["memory"] = None  # only fitting uses it, and it is of this machine
+    return copied
 
 
 def untrusted(data: bytes) -> list[str]:
     """The types and functions in it that a host must allow by name."""
-    return sorted(set(skops.io.get_untrusted_types(data=data)) - _trusted.NAMES)
+    unpacked = _unpack.unpack(data)
+    names = _untrusted(unpacked)
+    if not all(map(_patterns.is_bounded, _schema.patterns(unpacked))):
+        names = sorted({*names, _patterns.ALLOWANCE})
+    return names
+
+
+def _untrusted(unpacked: bytes) -> list[str]:
+    return sorted(set(skops.io.get_untrusted_types(data=unpacked)) - _trusted.NAMES)
 
 
 def load(data: bytes, allows: Allows, version: str = "") -> Any:
@@ -83,7 +97,9 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
     `version` is scikit-learn's when it was stored: another one is worth a warning.
     """
     try:
-        names = untrusted(data)
+        data = _unpack.unpack(data)
+        left = _schema.check(data)
+        names = _untrusted(data)
     except Exception as error:
         raise _unreadable(error, version) from error
     if names:
@@ -93,10 +109,11 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentVersionWarning)
         try:
+            _schema.check_kinds(left, names)
             loaded = skops.io.loads(data, trusted=[*names, *_trusted.NAMES])
         except Exception as error:
             raise _unreadable(error, version) from error
-    loaded = _with_compiled(loaded)
+    loaded = _fenced(loaded, names, allows)
     if version and version != sklearn.__version__:
         warnings.warn(
             f"{type(loaded).__name__} was fitted with scikit-learn {version}, and runs with "
@@ -115,7 +132,8 @@ def _unreadable(error: Exception, version: str) -> Exception:
             f"skops {skops.__version__} ({type(error).__name__}: {error}). To mend it: pip install "
             f"scikit-learn=={version}"
         )
-    return ModelError(f"the stored estimator is damaged: {type(error).__name__}: {error}")
+    what = f"{error}" if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+    return ModelError(f"the stored estimator is damaged: {what}")
 
 
 def _check_home(name: str, allows: Allows) -> None:
@@ -149,30 +167,34 @@ def _check_home(name: str, allows: Allows) -> None:
         allows([f"{home}.{getattr(found, '__name__', parts[-1])}"])
 
 
-def _with_compiled(loaded: Any) -> Any:
-    if isinstance(loaded, _stored.Stored):
-        loaded = loaded.restore()
-    for place in walk(loaded):
-        value = place.value
-        if isinstance(value, _stored.Stored):
-            if place.replace is None:
-                raise ModelError("the stored estimator is damaged: a tree stands in a tuple")
-            place.replace(value.restore())
-        elif scipy.sparse.issparse(value) and hasattr(value, "check_format"):
-            value.check_format(full_check=True)
-    for place in walk(loaded):
-        _owners.check(place.value)
-        _check_input(place.value)
+def _fenced(loaded: Any, names: list[str], allows: Allows) -> Any:
+    """The estimator with objects of compiled code made anew, once all in it is looked through."""
+    try:
+        loaded = _with_compiled(loaded)
+        _fences.check(loaded, names, allows)
+        for place in walk(loaded):
+            _owners.check(place.value)
+    except Error:
+        raise
+    except Exception as error:
+        raise _unreadable(error, "") from error
     return loaded
 
 
-def _check_input(value: Any) -> None:
-    is_vectorizer = isinstance(value, (CountVectorizer, HashingVectorizer))
-    if is_vectorizer and value.input != "content":
-        raise PolicyError(
-            f"{type(value).__name__}(input={value.input!r}) would read files that the model names; "
-            "only input='content' is run"
-        )
+def _with_compiled(loaded: Any) -> Any:
+    if isinstance(loaded, _stored.Stored):
+        loaded = loaded.restore()
+    made: dict[int, tuple[Any, Any]] = {}  # with what it is made of, so that no other gets its id
+    for place in walk(loaded):
+        for part in parts(place.value):  # one that is held twice is put in both places
+            if not isinstance(part.value, _stored.Stored):
+                continue
+            if part.replace is None:
+                raise ModelError("the stored estimator is damaged: a tree stands in a tuple")
+            if id(part.value) not in made:
+                made[id(part.value)] = part.value, part.value.restore()
+            part.replace(made[id(part.value)][1])
+    return loaded
 
 
 def as_tensor(data: bytes) -> Any:

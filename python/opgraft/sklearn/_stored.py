@@ -195,6 +195,12 @@ class StoredSparse(Stored):
         _require(
             self.format in ("csr", "csc", "coo", "lil", "dok", "dia", "bsr"), "a sparse matrix"
         )
+        # Rows take memory even where nothing stands in them, and a file's word is not enough.
+        for size in self.shape:
+            _require(
+                _whole(size, "a sparse matrix") <= 2**24 + 16 * np.size(self.data),
+                "a sparse matrix has more rows or columns than values could fill",
+            )
         try:
             made = kind((self.data, (self.row, self.column)), shape=self.shape)
         except (TypeError, ValueError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -36,12 +37,13 @@ def _walk(place: Place, seen: set[int], kept: list[Any]) -> Iterator[Place]:
         return
     seen.add(id(value))
     kept.append(value)  # so that no other gets its id
-    for inner in list(_parts(value)):
+    for inner in list(parts(value)):
         yield from _walk(inner, seen, kept)
     yield place
 
 
-def _parts(value: Any) -> Iterator[Place]:
+def parts(value: Any) -> Iterator[Place]:
+    """What it holds itself, each place of it."""
     if isinstance(value, dict):
         for key, part in value.items():
             yield Place(value, part, _setter(value, key))
@@ -54,6 +56,9 @@ def _parts(value: Any) -> Iterator[Place]:
     elif isinstance(value, np.ndarray) and value.dtype == object:
         for position in np.ndindex(value.shape):
             yield Place(value, value[position], _setter(value, position))
+    elif isinstance(value, partial):
+        for part in (value.func, value.args, value.keywords):
+            yield Place(value, part, None)
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         for name, part in attributes.items():
