@@ -140,7 +140,8 @@ class Dispatcher:
     def better(self, node: torch.fx.Node, place: Place) -> Graft | None:
         """A function of ours that goes before torch's own translation."""
         kinds = self._kinds.intersection({"function"}) - self.barred(place).keys()
-        if not _functions.replaces_torchs(node.target) or self.is_users(node):
+        opset = self._registry.opset_version
+        if not _functions.replaces_torchs(node, opset) or self.is_users(node):
             return None
         return _ladder.find(node, kinds)
 

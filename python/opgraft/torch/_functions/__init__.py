@@ -28,23 +28,25 @@ __all__ = ["Call", "Value", "function", "graft", "replaces_torchs", "takes"]
 
 _Function = Callable[..., Any]
 _functions: dict[str, tuple[_Function, Callable[[Call], bool]]] = {}
-_better: set[str] = set()
+_better: dict[str, Callable[[Call, int], bool]] = {}
 
 
 def function(
     *names: str,
     when: Callable[[Call], bool] = lambda call: True,
-    replaces_torchs: bool = False,
+    replaces_torchs: bool | Callable[[Call, int], bool] = False,
 ) -> Callable[[_Function], _Function]:
     """Declares the function for torch operators of these names, "aten::median.dim" where it is an
     overload. `when` says of a call whether the function is for it; types that ONNX lacks, complex
     numbers above all, are not. `replaces_torchs`: also where torch has a translation, since that is
-    wrong for arguments that an example need not have."""
+    wrong for arguments that an example need not have; a function says so of a call and the opset
+    that is exported to."""
+    is_better = replaces_torchs if callable(replaces_torchs) else lambda call, opset: True
 
     def declare(one: _Function) -> _Function:
         for name in names:
             _functions[name] = one, when
-        _better.update(names if replaces_torchs else ())
+        _better.update(dict.fromkeys(names, is_better) if replaces_torchs else {})
         return one
 
     return declare
@@ -54,8 +56,11 @@ def takes(target: Any) -> bool:
     return isinstance(target, _private.OpOverload) and operator_name(target) in _known()
 
 
-def replaces_torchs(target: Any) -> bool:
-    return takes(target) and operator_name(target) in _better
+def replaces_torchs(node: torch.fx.Node, opset: int) -> bool:
+    if not takes(node.target):
+        return False
+    is_better = _better.get(operator_name(node.target))
+    return is_better is not None and is_better(Call(node), opset)
 
 
 def graft(node: torch.fx.Node) -> Graft | None:

@@ -45,6 +45,15 @@ class Call:
         value = self.node.args[place]
         return value.meta["val"] if isinstance(value, torch.fx.Node) else value
 
+    def argument(self, name: str) -> Any:
+        """The argument of this name in the operator's schema, as it was while tracing; its default
+        where it is not given."""
+        target: Any = self.node.target
+        names = {name: default for name, _, default in _private.parameters_of(target)}
+        given = {**names, **dict(zip(names, self.node.args, strict=False)), **self.node.kwargs}
+        value = given[name]
+        return value.meta["val"] if isinstance(value, torch.fx.Node) else value
+
     @property
     def has_complex(self) -> bool:
         values = [one.meta.get("val") for one in self.node.all_input_nodes]

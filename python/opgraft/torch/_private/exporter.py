@@ -87,9 +87,13 @@ def registered_name(target: Any) -> Any:
 
 
 def decompose(program: Any, registry: Any) -> Any:
-    """The program in terms of what the registry has, with explicit conversions of types."""
+    """The program in terms of what the registry has, with explicit conversions of types.
+
+    Without gradients: torch goes through the graph several times, in some of them with gradients
+    unless they are off. Attention with a mask that is learned has other kernels then, with other
+    strides, and a view that was made for the ones is refused for the others."""
     forget_fresh_symbols(program)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore", FutureWarning)  # of its own ways
         prepare = exporter("_core", "_prepare_exported_program_for_export")
         prepared = prepare(program, registry=registry)
