@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _functions, _graph, _ladder, _private, _user_code
+from opgraft.torch import _functions, _graph, _ladder, _private, _user_code, _views
 from opgraft.torch._fakes import fakes, has_fake
 from opgraft.torch._graph import Place, operator_name
 from opgraft.torch._ladder import Graft
@@ -195,6 +195,7 @@ class Dispatcher:
             _private.keep_whole(registry, target)
         with fakes():
             program: torch.export.ExportedProgram = _private.decompose(self._captured, registry)
+        _views.read_owners(program)
         return program
 
     def _keep_undecomposable(self, error: Exception) -> None:
@@ -319,7 +320,7 @@ class _Attempt:
     def may_retry(self, error: Exception) -> bool:
         """Bars the choice that raised; False where that does not help."""
         choice = self.choices.get(self._now) if self._now is not None else None
-        if choice is None or isinstance(_ours(error), _private.Moved):
+        if choice is None or isinstance(_ours(error), (_private.Moved, _functions.Refusal)):
             return False
         return self._dispatcher.bar(choice, f"its translation raised {_innermost(error)}")
 

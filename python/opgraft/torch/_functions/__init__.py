@@ -19,16 +19,22 @@ from typing import Any
 
 import torch
 
+from opgraft._errors import UnavailableError
 from opgraft.torch import _private
 from opgraft.torch._functions._call import Call, Value
 from opgraft.torch._graph import operator_name
 from opgraft.torch._ladder import Graft
 
-__all__ = ["Call", "Value", "function", "graft", "replaces_torchs", "takes"]
+__all__ = ["Call", "Refusal", "Value", "function", "graft", "replaces_torchs", "takes"]
 
 _Function = Callable[..., Any]
 _functions: dict[str, tuple[_Function, Callable[[Call], bool]]] = {}
 _better: dict[str, Callable[[Call, int], bool]] = {}
+
+
+class Refusal(UnavailableError):
+    """Raised by a function for a call that no other rung has right either, so that none is tried:
+    without verification a wrong result would not be seen."""
 
 
 def function(

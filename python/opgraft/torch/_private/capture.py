@@ -28,6 +28,11 @@ def hint(size: torch.SymInt) -> int | None:
     return None if found is None else int(found)
 
 
+def expression(size: Any) -> Any:
+    """A size as an expression of symbols; a number where it is one."""
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
 def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
     """The shapes for torch.export, which takes no names of dimensions; whether there were any."""
     shapes, is_named = exporter("_dynamic_shapes", "convert_str_to_export_dim")(dynamic_shapes)
