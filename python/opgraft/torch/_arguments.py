@@ -127,6 +127,23 @@ def check_call(
         ) from None
 
 
+def distinct(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with a copy of a tensor that is given a second time: torch.export would take
+    the two for one, and so would the exported model."""
+    seen: set[int] = set()
+
+    def copied(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or id(value) not in seen:
+            seen.add(id(value))
+            return value
+        return value.detach().clone().requires_grad_(value.requires_grad)
+
+    args, kwargs = _private.tree_map(copied, (tuple(args), dict(kwargs)))
+    return args, kwargs
+
+
 def split(
     forward: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:

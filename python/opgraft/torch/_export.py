@@ -120,7 +120,8 @@ class _Export:
         kinds: Collection[str],
     ) -> None:
         self._model = model
-        self._args, self._kwargs = _arguments.split(getattr(model, "forward", None), args, kwargs)
+        split = _arguments.split(getattr(model, "forward", None), args, kwargs)
+        self._args, self._kwargs = _arguments.distinct(*split)
         self._shapes = dynamic_shapes
         self._opset = opset
         self._names = names

@@ -45,14 +45,19 @@ class Call:
         value = self.node.args[place]
         return value.meta["val"] if isinstance(value, torch.fx.Node) else value
 
-    def argument(self, name: str) -> Any:
-        """The argument of this name in the operator's schema, as it was while tracing; its default
-        where it is not given."""
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """By their names in the operator's schema, as they were while tracing, with defaults."""
         target: Any = self.node.target
-        names = {name: default for name, _, default in _private.parameters_of(target)}
-        given = {**names, **dict(zip(names, self.node.args, strict=False)), **self.node.kwargs}
-        value = given[name]
-        return value.meta["val"] if isinstance(value, torch.fx.Node) else value
+        found = {name: default for name, _, default in _private.parameters_of(target)}
+        found |= dict(zip(found, self.node.args, strict=False)) | self.node.kwargs
+        return {
+            name: one.meta["val"] if isinstance(one, torch.fx.Node) else one
+            for name, one in found.items()
+        }
+
+    def argument(self, name: str) -> Any:
+        return self.arguments[name]
 
     @property
     def has_complex(self) -> bool:

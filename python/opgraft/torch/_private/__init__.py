@@ -14,6 +14,11 @@ from opgraft.torch._private.capture import (
     specialisations,
     undoing_transforms,
 )
+from opgraft.torch._private.custom_ops import (
+    Body,
+    body_of,
+    is_operator,
+)
 from opgraft.torch._private.exporter import (
     CALLED,
     Translate,
@@ -107,6 +112,7 @@ from opgraft.torch._private.trees import (
 __all__ = [
     "CALLED",
     "Argument",
+    "Body",
     "Moved",
     "OpOverload",
     "ScriptGraph",
@@ -116,6 +122,7 @@ __all__ = [
     "apply_function",
     "arguments_text",
     "below_autograd",
+    "body_of",
     "called_functions",
     "can_decompose",
     "capture_strategies",
@@ -154,6 +161,7 @@ __all__ = [
     "is_functionalized",
     "is_mutable",
     "is_open_hint",
+    "is_operator",
     "is_refused_size",
     "is_torchs_own",
     "is_view",

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,19 +86,42 @@ def registered_name(target: Any) -> Any:
     return str(target.name()) if isinstance(target, OpOverload) else target  # type: ignore[no-untyped-call]
 
 
-def decompose(program: Any, registry: Any) -> Any:
-    """The program in terms of what the registry has, with explicit conversions of types.
+def decompose(
+    program: Any, registry: Any, bodies: Mapping[Any, Callable[..., Any]] | None = None
+) -> Any:
+    """The program in terms of what the registry has, with explicit conversions of types; operators
+    of others are decomposed into their bodies.
 
     Without gradients: torch goes through the graph several times, in some of them with gradients
     unless they are off. Attention with a mask that is learned has other kernels then, with other
     strides, and a view that was made for the ones is refused for the others."""
     forget_fresh_symbols(program)
-    with warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), torch.no_grad(), _decomposing(bodies or {}):
         warnings.simplefilter("ignore", FutureWarning)  # of its own ways
         prepare = exporter("_core", "_prepare_exported_program_for_export")
         prepared = prepare(program, registry=registry)
     _name_outputs(prepared)
     return prepared
+
+
+@contextmanager
+def _decomposing(bodies: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+    """Has torch's exporter decompose operators into their bodies, for this thread alone."""
+    module = private(f"{_EXPORTER}._decomp")
+    before = exporter("_decomp", "create_onnx_friendly_decomposition_table")
+    owner = threading.get_ident()
+
+    def create(registered: Any) -> Any:
+        table = before(registered)
+        if threading.get_ident() == owner:
+            table.update(bodies)
+        return table
+
+    module.create_onnx_friendly_decomposition_table = create
+    try:
+        yield
+    finally:
+        module.create_onnx_friendly_decomposition_table = before
 
 
 def _name_outputs(program: Any) -> None:
