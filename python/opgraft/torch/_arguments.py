@@ -58,6 +58,16 @@ def kinds(fallback: str | Collection[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
+def time_limit(seconds: Any) -> float | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"time_limit: expected a number of seconds, or None, not {seconds!r}")
+    if not seconds > 0:
+        raise Error(f"time_limit: expected more than 0 seconds, not {seconds!r}")
+    return float(seconds)
+
+
 def check(
     f: Any,
     opset_version: Any,
