@@ -84,6 +84,8 @@ class Dispatcher:
         self._kept: dict[str, Any] = {
             operator_name(target): target for target in self._origins.values() if has_fake(target)
         }
+        if "function" in self._kinds:
+            self._kept |= _functions.kept()
         self._opened = open_operators(captured, registry, self._kinds)
         self._barred: dict[Place, dict[str, str]] = {}
         self._decomposed: torch.export.ExportedProgram | None = None

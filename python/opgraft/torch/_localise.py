@@ -115,8 +115,17 @@ class _Trial(torch.fx.Interpreter):
 
     def run_node(self, n: torch.fx.Node) -> Any:
         self._try_bodies(n, only_first=True)
-        result = super().run_node(n)
         choice = self._court.choices.get(n)
+        try:
+            result = super().run_node(n)
+        except _Found:
+            raise
+        except Exception as error:  # in a body it is no fault: it may be called with what it takes
+            if choice is None or self._path:
+                raise
+            lines = str(error).strip().splitlines() or [""]
+            said = f"torch does not run what it decomposes: {type(error).__name__}: {lines[0]}"
+            raise _Found(Guilt(choice, said)) from error
         if choice is not None:
             self._court.proceed()
             reason = self._check(choice, result)

@@ -25,10 +25,11 @@ from opgraft.torch._functions._call import Call, Value
 from opgraft.torch._graph import operator_name
 from opgraft.torch._ladder import Graft
 
-__all__ = ["Call", "Refusal", "Value", "function", "graft", "replaces_torchs", "takes"]
+__all__ = ["Call", "Refusal", "Value", "function", "graft", "kept", "replaces_torchs", "takes"]
 
 _Function = Callable[..., Any]
 _functions: dict[str, tuple[_Function, Callable[[Call], bool]]] = {}
+_kept: set[str] = set()
 _better: dict[str, Callable[[Call, int], bool]] = {}
 
 
@@ -41,17 +42,19 @@ def function(
     *names: str,
     when: Callable[[Call], bool] = lambda call: True,
     replaces_torchs: bool | Callable[[Call, int], bool] = False,
+    is_kept: bool = False,
 ) -> Callable[[_Function], _Function]:
     """Declares the function for torch operators of these names, "aten::median.dim" where it is an
     overload. `when` says of a call whether the function is for it; types that ONNX lacks, complex
     numbers above all, are not. `replaces_torchs`: also where torch has a translation, since that is
     wrong for arguments that an example need not have; a function says so of a call and the opset
-    that is exported to."""
+    that is exported to. `is_kept`: torch decomposes the operator into what does not always work."""
     is_better = replaces_torchs if callable(replaces_torchs) else lambda call, opset: True
 
     def declare(one: _Function) -> _Function:
         for name in names:
             _functions[name] = one, when
+        _kept.update(names if is_kept else ())
         _better.update(dict.fromkeys(names, is_better) if replaces_torchs else {})
         return one
 
@@ -60,6 +63,13 @@ def function(
 
 def takes(target: Any) -> bool:
     return isinstance(target, _private.OpOverload) and operator_name(target) in _known()
+
+
+def kept() -> dict[str, Any]:
+    """The operators that must not be decomposed, by their names."""
+    _known()
+    found = {name: _private.find_operator(name, "") for name in _kept}
+    return {name: target for name, target in found.items() if target is not None}
 
 
 def replaces_torchs(node: torch.fx.Node, opset: int) -> bool:

@@ -47,9 +47,24 @@ def new_registry(opset_version: int) -> Any:
         logger.setLevel(logging.ERROR)  # it warns where torchvision is not installed
         try:
             _registries[key] = made.from_torchlib(opset_version=opset_version)
+            _drop_second_names(_registries[key])
         finally:
             logger.setLevel(level)
     return copy_registry(_registries[key])
+
+
+#: Second names of operators. torch translates them, but makes its conversions of types, as of an
+#: integer that is added to a float, for the first names alone: to these they are decomposed.
+_SECOND_NAMES = frozenset(
+    """aten::divide aten::greater aten::greater_equal aten::less aten::less_equal aten::multiply
+    aten::special_erf aten::special_erfc aten::special_sinc aten::subtract""".split()
+)
+
+
+def _drop_second_names(registry: Any) -> None:
+    for name in list(registry.functions):
+        if str(name).partition(".")[0] in _SECOND_NAMES:
+            del registry.functions[name]
 
 
 def copy_registry(registry: Any) -> Any:
