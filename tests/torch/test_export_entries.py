@@ -46,6 +46,7 @@ def test_unique_consecutive_along_an_axis_that_is_counted_from_the_end() -> None
         return (
             *torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=-1),
             *torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=-2),
+            torch.unique_consecutive(x[0], dim=0),
         )
 
     x = torch.tensor([[1.0, 1.0, 2.0], [1.0, 1.0, 0.0], [1.0, 1.0, 0.0]])

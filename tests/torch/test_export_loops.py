@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -44,7 +45,7 @@ class Layers(torch.nn.Module):
 
 
 def line_of(text: str) -> int:
-    lines = open(__file__).read().splitlines()
+    lines = Path(__file__).read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 

@@ -150,8 +150,10 @@ def distinct(
             return value
         return value.detach().clone().requires_grad_(value.requires_grad)
 
-    args, kwargs = _private.tree_map(copied, (tuple(args), dict(kwargs)))
-    return args, kwargs
+    copies: tuple[tuple[Any, ...], dict[str, Any]] = _private.tree_map(
+        copied, (tuple(args), dict(kwargs))
+    )
+    return copies
 
 
 def split(

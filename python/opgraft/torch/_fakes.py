@@ -96,7 +96,8 @@ def _combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False
 
 
 def _unique_consecutive(own: Callable[..., Any]) -> Callable[..., Any]:
-    """torch takes an axis that is counted from the end for another one."""
+    """torch takes an axis that is counted from the end for another one, and thinks that along any
+    it gives all three results."""
 
     def unique_consecutive(
         mode: Any,
@@ -107,6 +108,8 @@ def _unique_consecutive(own: Callable[..., Any]) -> Callable[..., Any]:
         dim: int | None = None,
     ) -> Any:
         axis = dim if dim is None or dim >= 0 else dim + x.dim()
+        if dim == 0 and x.dim() == 1:  # then it gives what it gives without one
+            axis = None
         return own(mode, target, x, return_inverse, return_counts, axis)
 
     return unique_consecutive

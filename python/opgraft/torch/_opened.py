@@ -8,7 +8,7 @@ whole, and becomes a Python node in the end.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -210,7 +210,7 @@ def _number(size: Any) -> int:
 
 def _open_sizes(value: Any) -> Any:
     if isinstance(value, torch.SymInt):
-        return torch.export.Dim.DYNAMIC  # type: ignore[attr-defined]
+        return torch.export.Dim.DYNAMIC
     return {
         axis: _dim(size) for axis, size in enumerate(value.shape) if isinstance(size, torch.SymInt)
     }

@@ -86,9 +86,11 @@ def _of_value(name: str, value: Any, seen: set[int]) -> Iterator[str]:
     elif isinstance(value, (tuple, frozenset)):
         for one in value:
             yield from _of_value(name, one, seen)
-    elif isinstance(value, _CONSTANTS) or _private.is_operator(value):
-        return
-    elif _is_torchs(str(getattr(value, "__module__", None))) and not _is_instance(value):
+    elif (
+        isinstance(value, _CONSTANTS)
+        or _private.is_operator(value)
+        or (_is_torchs(str(getattr(value, "__module__", None))) and not _is_instance(value))
+    ):
         return
     elif isinstance(value, types.FunctionType):
         yield from _impurities(value, seen)
@@ -99,9 +101,9 @@ def _of_value(name: str, value: Any, seen: set[int]) -> Iterator[str]:
 
 
 def _is_instance(value: Any) -> bool:
-    return not isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and not (
-        type(value).__module__ in ("typing", "types")
-    )
+    return not isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and type(
+        value
+    ).__module__ not in ("typing", "types")
 
 
 def _is_torchs(module: str) -> bool:

@@ -6,6 +6,8 @@ memory behind a tensor, but the tensor that was sliced is in the graph too.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from opgraft.torch import _graph, _private
@@ -22,7 +24,7 @@ def read_owners(program: torch.export.ExportedProgram) -> None:
         owner = _owner(given)
         if owner is given or not isinstance(given, torch.fx.Node):
             continue
-        arguments = [owner, *node.args[1:]]
+        arguments: list[Any] = [owner, *node.args[1:]]
         offset = node.kwargs.get("storage_offset")
         if len(arguments) == 4 and arguments[3] is not None:
             offset = arguments[3]
@@ -34,7 +36,7 @@ def read_owners(program: torch.export.ExportedProgram) -> None:
         node.kwargs = {}
 
 
-def _owner(node: object) -> object:
+def _owner(node: Any) -> Any:
     """What a chain of views is of."""
     while isinstance(node, torch.fx.Node) and _private.is_view(node.target):
         source = node.args[0] if node.args else None

@@ -24,8 +24,8 @@ from opgraft.torch._progress import Late, Progress
 MOST_STEPS = 256
 _INSTEAD = (
     "Fix: write the loop as torch.while_loop, or as torch._higher_order_ops.scan over the axis of "
-    "its steps, whose body is captured once; or call the model on pieces of a fixed, smaller number "
-    "of steps"
+    "its steps, whose body is captured once; or call the model on pieces of a fixed, smaller "
+    "number of steps"
 )
 
 

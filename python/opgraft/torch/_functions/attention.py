@@ -15,7 +15,7 @@ _HAS_ATTENTION = 23
 
 
 def _drops_nothing(call: Call) -> bool:
-    return call.argument("dropout_p") == 0
+    return bool(call.argument("dropout_p") == 0)
 
 
 def _is_wrong_in_torch(call: Call, opset: int) -> bool:
