@@ -19,7 +19,6 @@ X = torch.linspace(-2, 2, 6).reshape(2, 3)
 FACTOR = 3.0
 TABLE = {"factor": 2.0}
 TENSOR = torch.ones(3)
-COUNTS = {"calls": 0}
 Tensor = torch.Tensor
 
 
@@ -104,6 +103,18 @@ def by_size(x: Tensor) -> Tensor:
     return x * 2 if x.shape[0] > 3 else x * 3
 
 
+def counting(x: Tensor, calls: list[int] = []) -> Tensor:  # noqa: B006
+    return x * len(calls)
+
+
+def by_default(x: Tensor) -> Tensor:
+    return counting(x)
+
+
+def by_strides(x: Tensor) -> Tensor:
+    return x * x.stride(0)
+
+
 def by_writing(x: Tensor) -> Tensor:
     x.add_(0)
     return x * 2
@@ -123,6 +134,8 @@ CLOSED = {
     by_mode: "it reads 'is_grad_enabled'",
     by_data: "GuardOnDataDependentSymNode",
     by_size: "Constraints violated",
+    by_default: "it uses 'a default', a list",
+    by_strides: "it reads 'stride'",
     by_writing: "it writes to its arguments",
     by_counting: "it writes to 'CALLS', which is not its own",
 }

@@ -84,33 +84,37 @@ def open_operators(
             continue
         if _ladder.can_graft(node.target, better):
             continue
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda one: one.meta.get("val"))
+        key = _signature(args, kwargs)
+        if key in found.traces.get(node.target, ()):
+            continue
         try:
-            key, trace = _traced(node, body)
+            found.add(node.target, key, _traced(node, body, args, kwargs))
         except Untraceable as error:
             found.reasons[name] = str(error)
             found.traces.pop(node.target, None)
-        else:
-            found.add(node.target, key, trace)
     return found
 
 
-def _traced(node: torch.fx.Node, body: _private.Body) -> tuple[str, _Trace]:
+def _traced(node: torch.fx.Node, body: _private.Body, args: Any, kwargs: Any) -> _Trace:
     target: Any = node.target
     if _private.is_mutable(target):
         raise Untraceable("it writes to its arguments")
     reason = _plain_code.impurity(body)
     if reason:
         raise Untraceable(reason)
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
+    if not set(_private.returns_of(target)) <= {"Tensor", "List[Tensor]"}:
+        raise Untraceable("it gives what is no tensor")
     trace = _Trace(body, args, kwargs, _private.schema_of(target)[1])
     wanted, got = map(_likeness, (node.meta["val"], trace.results))
     if wanted != got:
         raise Untraceable(f"it gives {got}, and its fake function says {wanted}")
-    return _signature(args, kwargs), trace
+    return trace
 
 
 def _signature(*values: Any) -> str:
-    """What a trace depends on: all of the arguments but the elements of tensors."""
+    """What a trace depends on: all of the arguments but the elements of tensors, and where these
+    lie, which plain torch code does not ask."""
     texts = []
     for value in values:
         if isinstance(value, torch.Tensor):
@@ -126,7 +130,10 @@ def _signature(*values: Any) -> str:
 
 def _likeness(results: Any) -> str:
     leaves = _private.tree_leaves(results)
-    return ", ".join(f"{one.dtype} of {one.dim()} axes" for one in leaves)
+    return ", ".join(
+        f"{one.dtype} of {one.dim()} axes" if isinstance(one, torch.Tensor) else str(one)
+        for one in leaves
+    )
 
 
 class _Trace:
@@ -165,7 +172,9 @@ class _Trace:
             if node.op == "call_function":
                 node.name = f"body_{next(_numbers)}_{node.name}"
         output = next(node for node in self.program.graph.nodes if node.op == "output")
-        self.results = [one.meta["val"] for one in output.args[0]]
+        self.results = [
+            one.meta["val"] if isinstance(one, torch.fx.Node) else one for one in output.args[0]
+        ]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, _ = _private.flatten((list(args), dict(kwargs)))

@@ -22,12 +22,13 @@ _BUILTINS = frozenset(
     map max min pow range repr reversed round set slice sorted str sum tuple zip""".split()
 )
 _MODULES = ("torch", "math", "typing", "collections.abc")
-#: What tells how it is run, or reads what is no argument.
+#: What tells how it is run or where its arguments lie, or reads what is no argument.
 _STATE = frozenset(
-    """_version data_ptr from_file from_numpy get_default_dtype get_rng_state grad grad_fn
-    initial_seed is_compiling is_dynamo_compiling is_fx_tracing is_grad_enabled
-    is_in_onnx_export is_inference is_inference_mode_enabled is_scripting is_tracing load numpy
-    requires_grad save seed storage untyped_storage""".split()
+    """_version as_strided data_ptr from_file from_numpy get_default_dtype get_rng_state grad
+    grad_fn initial_seed is_compiling is_contiguous is_dynamo_compiling is_fx_tracing
+    is_grad_enabled is_in_onnx_export is_inference is_inference_mode_enabled is_scripting
+    is_tracing load numpy requires_grad save seed storage storage_offset stride
+    untyped_storage""".split()
 )
 _CONSTANTS = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout)
 
@@ -44,6 +45,8 @@ def _impurities(function: Any, seen: set[int]) -> Iterator[str]:
     if not isinstance(function, types.FunctionType):
         yield f"it is a {type(function).__name__}, not a function of Python's"
         return
+    for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        yield from _of_value("a default", value, seen)  # a list would live from call to call
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     for code in _codes(function.__code__):
         for one in dis.get_instructions(code):

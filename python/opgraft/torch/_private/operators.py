@@ -62,9 +62,12 @@ def is_mutable(overload: OpOverload) -> bool:
 
 
 def is_view(target: Any) -> bool:
-    """Whether what an operator gives has the memory of its first argument, which it does not
-    write to."""
+    """Whether what an operator gives always has the memory of its first argument, which it does not
+    write to. Those that are made of others, such as reshape, may copy."""
     if not isinstance(target, OpOverload) or is_mutable(target):
+        return False
+    composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
+    if target.has_kernel_for_dispatch_key(composite):
         return False
     returns, arguments = target._schema.returns, target._schema.arguments
     if len(returns) != 1 or not arguments or str(returns[0].real_type) != "Tensor":
