@@ -152,3 +152,11 @@ def test_a_capture_that_fails_spoils_nothing(tmp_path: Path) -> None:
     torch.testing.assert_close(export(torch.relu, (X,))(X)[0], X)
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
         (X.clone().requires_grad_() ** 2).sum().backward()
+
+
+def test_a_tensor_that_is_given_twice() -> None:
+    """Two arguments are two inputs, though one tensor is the example of both."""
+    x = torch.rand(3)
+    program = opgraft.torch.export(lambda x, y, others: x - 2 * y + others[0], (x, x, [x]))
+    args = torch.rand(3), torch.rand(3), [torch.rand(3)]
+    torch.testing.assert_close(program(*args)[0], args[0] - 2 * args[1] + args[2][0])

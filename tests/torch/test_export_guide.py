@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,11 +25,26 @@ def section(title: str) -> str:
     return re.split(r"^## ", PAGE.split(f"\n## {title}\n")[1], flags=re.M)[0]
 
 
-def test_the_example_and_its_report(tmp_path: Path) -> None:
-    """In a process of its own, since packs stay that another test has loaded."""
-    (code,) = re.findall(
+def examples() -> list[str]:
+    """The first is of an export, the second of a loop."""
+    return re.findall(
         r"```python\n(.*?)```", section("Export that no missing operator stops"), re.S
     )
+
+
+def test_the_loop(write_module: Callable[..., str]) -> None:
+    """As many steps as there are tokens, whatever the example has."""
+    module = importlib.import_module(write_module(examples()[1], "a_loop_of_the_guide"))
+    model = module.Recurrent()
+    program = opgraft.torch.export(model, (torch.rand(3, 1, 2),), dynamic_shapes=({0: "tokens"},))
+    assert program.report.is_portable and program.report.verified, program.report
+    x = torch.rand(9, 1, 2)
+    torch.testing.assert_close(program(x)[0], model(x))
+
+
+def test_the_example_and_its_report(tmp_path: Path) -> None:
+    """In a process of its own, since packs stay that another test has loaded."""
+    code, _ = examples()
     (report,) = re.findall(r"```\n(.*?)\n```", section("The report"), re.S)
     code += """
 session = opgraft.InferenceSession("model.onnx")

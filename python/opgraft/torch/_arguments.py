@@ -58,6 +58,16 @@ def kinds(fallback: str | Collection[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
+def time_limit(seconds: Any) -> float | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"time_limit: expected a number of seconds, or None, not {seconds!r}")
+    if not seconds > 0:
+        raise Error(f"time_limit: expected more than 0 seconds, not {seconds!r}")
+    return float(seconds)
+
+
 def check(
     f: Any,
     opset_version: Any,
@@ -125,6 +135,25 @@ def check_call(
         raise TypeError(
             f"args, kwargs: {title}{signature} does not take what is given: {error}"
         ) from None
+
+
+def distinct(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with a copy of a tensor that is given a second time: torch.export would take
+    the two for one, and so would the exported model."""
+    seen: set[int] = set()
+
+    def copied(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or id(value) not in seen:
+            seen.add(id(value))
+            return value
+        return value.detach().clone().requires_grad_(value.requires_grad)
+
+    copies: tuple[tuple[Any, ...], dict[str, Any]] = _private.tree_map(
+        copied, (tuple(args), dict(kwargs))
+    )
+    return copies
 
 
 def split(

@@ -138,7 +138,7 @@ class _Capture:
 
     def _by(self, way: str, shapes: Any) -> tuple[Any, Any]:
         shapes, _ = _private.nameless_dimensions(shapes)
-        with _quiet() as printed, fakes(), _private.undoing_transforms():
+        with quiet() as printed, fakes(), _private.undoing_transforms():
             strategy = self._ways[way](verbose=False)
             result = strategy(self._model, self._args, dict(self._kwargs), shapes)
         if result.exported_program is not None:
@@ -189,7 +189,7 @@ _LOGGERS = ("torch.export", "torch.fx.experimental.symbolic_shapes", "torch._gua
 
 
 @contextmanager
-def _quiet() -> Iterator[io.StringIO]:
+def quiet() -> Iterator[io.StringIO]:
     """Holds back what torch prints of a capture that fails, and what the model does meanwhile."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _functions, _graph, _ladder, _private, _user_code
+from opgraft.torch import _functions, _graph, _ladder, _private, _user_code, _views
 from opgraft.torch._fakes import fakes, has_fake
 from opgraft.torch._graph import Place, operator_name
 from opgraft.torch._ladder import Graft
+from opgraft.torch._opened import open_operators
 
 #: What a node becomes where torch or the user has a translation; then come the ladder's kinds.
 STANDARD, USER = "standard", "user"
@@ -83,6 +84,9 @@ class Dispatcher:
         self._kept: dict[str, Any] = {
             operator_name(target): target for target in self._origins.values() if has_fake(target)
         }
+        if "function" in self._kinds:
+            self._kept |= _functions.kept()
+        self._opened = open_operators(captured, registry, self._kinds)
         self._barred: dict[Place, dict[str, str]] = {}
         self._decomposed: torch.export.ExportedProgram | None = None
         #: What the report should say of operators that are in no row of it.
@@ -113,26 +117,35 @@ class Dispatcher:
         if _ladder.find(choice.node, left) is not None:
             return True
         # Not a part of what the user called, then, but all of it; or the parts of the part.
-        target = self._origins.get(choice.place.source)
-        is_kept = operator_name(target) in self._kept
-        if not is_kept and _is_whole(target) and _ladder.can_graft(target, left):
-            self._keep(target)
-            return True
+        owner = self._opened.owner(choice.place.origin)
+        for target in (self._called(choice.place), owner):
+            is_kept = operator_name(target) in self._kept
+            if not is_kept and _is_whole(target) and _ladder.can_graft(target, left):
+                self._keep(target)
+                return True
         return self._take_apart(choice)
+
+    def _called(self, place: Place) -> Any:
+        """The operator that the model calls, or the body of an operator that is opened."""
+        return self._origins.get(place.source) or self._opened.parts.get(place.origin)
 
     def barred(self, place: Place) -> dict[str, str]:
         return self._barred.get(place, {})
 
     def origin(self, node: torch.fx.Node, place: Place) -> str:
         """The name of the operator that the model calls, of which a node is a part."""
-        return operator_name(self._origins.get(place.source, node.target))
+        owner = self._opened.owner(place.origin)
+        return operator_name(owner or self._origins.get(place.source, node.target))
 
     def why(self, place: Place) -> str:
         """Why a node does not stand on a better rung."""
-        return "; ".join(
+        reasons = [
             f"{'torch' if kind == STANDARD else kind}: {why}"
             for kind, why in self.barred(place).items()
-        )
+        ]
+        if place.target in self._opened.reasons:
+            reasons.append(f"its body does not stand for it: {self._opened.reasons[place.target]}")
+        return "; ".join(reasons)
 
     def graft(self, node: torch.fx.Node, place: Place) -> Graft | None:
         return _ladder.find(node, self._kinds - self.barred(place).keys())
@@ -140,7 +153,8 @@ class Dispatcher:
     def better(self, node: torch.fx.Node, place: Place) -> Graft | None:
         """A function of ours that goes before torch's own translation."""
         kinds = self._kinds.intersection({"function"}) - self.barred(place).keys()
-        if not _functions.replaces_torchs(node.target) or self.is_users(node):
+        opset = self._registry.opset_version
+        if not _functions.replaces_torchs(node, opset) or self.is_users(node):
             return None
         return _ladder.find(node, kinds)
 
@@ -193,7 +207,10 @@ class Dispatcher:
         for target in kept.values():
             _private.keep_whole(registry, target)
         with fakes():
-            program: torch.export.ExportedProgram = _private.decompose(self._captured, registry)
+            program: torch.export.ExportedProgram = _private.decompose(
+                self._captured, registry, self._opened.bodies(kept)
+            )
+        _views.read_owners(program)
         return program
 
     def _keep_undecomposable(self, error: Exception) -> None:
@@ -279,8 +296,9 @@ class Dispatcher:
         """What the node could be a part of: best the operator that the model calls."""
         own = node.target
         of_torch = operator_name(own).startswith("prims::")
-        candidates = [self._origins.get(place.source), _private.original(node)]
+        candidates = [self._called(place), _private.original(node)]
         candidates.insert(2 if of_torch else 1, own)
+        candidates.append(self._opened.owner(place.origin))
         for target in candidates:
             if _is_whole(target) and _ladder.can_graft(target, self._kinds):
                 yield target
@@ -318,7 +336,7 @@ class _Attempt:
     def may_retry(self, error: Exception) -> bool:
         """Bars the choice that raised; False where that does not help."""
         choice = self.choices.get(self._now) if self._now is not None else None
-        if choice is None or isinstance(_ours(error), _private.Moved):
+        if choice is None or isinstance(_ours(error), (_private.Moved, _functions.Refusal)):
             return False
         return self._dispatcher.bar(choice, f"its translation raised {_innermost(error)}")
 

@@ -28,6 +28,7 @@ from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
 from opgraft.torch._translation import MODULE_ENTRY, own_translations
 from opgraft.torch._verify import Verdict, Verifier
+from opgraft.torch._watch import Watch
 
 
 def export(
@@ -47,6 +48,7 @@ def export(
     fallback: str | Collection[str] = "auto",
     verify: bool = True,
     progress: bool | None = None,
+    time_limit: float | None = None,
     **others: Any,
 ) -> Program:
     """Exports a model to ONNX; an operator that ONNX lacks does not stop it.
@@ -59,6 +61,7 @@ def export(
     and compares it with the model, with a second size too where `dynamic_shapes` leaves sizes open;
     an operator that gives a wrong result falls back as well. `program.report` says what became of
     each operator. `progress` draws a bar on stderr; by default where that is a terminal.
+    `time_limit` is how many seconds it may take; then it is an error that says what it was at.
 
     >>> program = opgraft.torch.export(torch.nn.ReLU(), (torch.ones(2),), "model.onnx")
     >>> [(row.operator, row.became) for row in program.report.rows]
@@ -89,8 +92,10 @@ def export(
         optimize=optimize,
         kinds=kinds,
     )
-    with Progress(title(model), is_shown=progress) as bar, _private.exporting():
-        program = work.run(bar, verify=verify)
+    bar = Progress(title(model), is_shown=progress, limit=_arguments.time_limit(time_limit))
+    watch = Watch(bar)
+    with bar, _private.exporting(), watch.watching(time_limit):
+        program = work.run(bar, watch, verify=verify)
     set_versions(program.model, custom_opsets or {})
     if f is not None:
         program.save(f, external_data=external_data)
@@ -120,7 +125,8 @@ class _Export:
         kinds: Collection[str],
     ) -> None:
         self._model = model
-        self._args, self._kwargs = _arguments.split(getattr(model, "forward", None), args, kwargs)
+        split = _arguments.split(getattr(model, "forward", None), args, kwargs)
+        self._args, self._kwargs = _arguments.distinct(*split)
         self._shapes = dynamic_shapes
         self._opset = opset
         self._names = names
@@ -129,7 +135,7 @@ class _Export:
         self._kinds = kinds
         self._sizes: dict[str, str] = {}  # names of dimensions, by torch's own
 
-    def run(self, bar: Progress, *, verify: bool) -> Program:
+    def run(self, bar: Progress, watch: Watch, *, verify: bool) -> Program:
         bar.step("capture")
         if isinstance(self._model, torch.nn.Module):
             forward = self._model.forward
@@ -139,6 +145,8 @@ class _Export:
         _, self._is_named = _private.nameless_dimensions(self._shapes)
         captured = capture(self._model, self._args, self._kwargs, self._shapes)
         _arguments.check_outputs(captured.program)
+        for note in watch.notes():
+            warnings.warn(note, stacklevel=3)
         if captured.fixed:
             warnings.warn(_open_sizes.warning(captured.fixed), stacklevel=3)
         if getattr(self._model, "training", False) and is_in_training(captured.program):
@@ -154,6 +162,7 @@ class _Export:
         if verify:
             bar.step("verify")
             program = self._verified(captured, dispatcher, translated, program, bar)
+        program.report.notes += watch.notes()
         return program
 
     def _finish(

@@ -5,6 +5,7 @@ Each takes and gives fake tensors, which have a shape and a type but no elements
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,7 @@ aten = torch.ops.aten
 @contextmanager
 def fakes() -> Iterator[None]:
     """Lets torch know these shapes, for as long as this lasts."""
-    with _private.fake_functions(_FAKES, _DECOMPOSITIONS):
+    with _private.fake_functions(_FAKES, _DECOMPOSITIONS, _CORRECTIONS):
         yield
 
 
@@ -85,7 +86,37 @@ def _narrow(self: torch.Tensor, dim: int, start: torch.Tensor, length: Any) -> t
     return self.index_select(dim, first + torch.arange(length, device=self.device))
 
 
+def _combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:
+    """torch selects by masks, and torch.export does not see that as many are selected by each."""
+    if r == 0:
+        return _like(self, (0,))
+    size = int(self.shape[0])
+    count = math.comb(size + r - 1, r) if with_replacement and size else math.comb(size, r)
+    return _like(self, (count, r))
+
+
+def _unique_consecutive(own: Callable[..., Any]) -> Callable[..., Any]:
+    """torch takes an axis that is counted from the end for another one, and thinks that along any
+    it gives all three results."""
+
+    def unique_consecutive(
+        mode: Any,
+        target: Any,
+        x: torch.Tensor,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any:
+        axis = dim if dim is None or dim >= 0 else dim + x.dim()
+        if dim == 0 and x.dim() == 1:  # then it gives what it gives without one
+            axis = None
+        return own(mode, target, x, return_inverse, return_counts, axis)
+
+    return unique_consecutive
+
+
 _FAKES: dict[Any, Callable[..., Any]] = {
+    aten.combinations.default: _combinations,
     aten.cov.default: _cov,
     aten.corrcoef.default: _cov,
     aten.ctc_loss.IntList: _ctc_loss,
@@ -93,3 +124,4 @@ _FAKES: dict[Any, Callable[..., Any]] = {
     aten.linalg_lstsq.default: _lstsq,
 }
 _DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {aten.narrow.Tensor: _narrow}
+_CORRECTIONS = {aten.unique_consecutive.default: _unique_consecutive}

@@ -115,8 +115,17 @@ class _Trial(torch.fx.Interpreter):
 
     def run_node(self, n: torch.fx.Node) -> Any:
         self._try_bodies(n, only_first=True)
-        result = super().run_node(n)
         choice = self._court.choices.get(n)
+        try:
+            result = super().run_node(n)
+        except _Found:
+            raise
+        except Exception as error:  # in a body it is no fault: it may be called with what it takes
+            if choice is None or self._path:
+                raise
+            lines = str(error).strip().splitlines() or [""]
+            said = f"torch does not run what it decomposes: {type(error).__name__}: {lines[0]}"
+            raise _Found(Guilt(choice, said)) from error
         if choice is not None:
             self._court.proceed()
             reason = self._check(choice, result)
@@ -153,7 +162,7 @@ class _Trial(torch.fx.Interpreter):
         return not self._path or self._court.branches[self._path].is_taken
 
     def _check(self, choice: Choice, result: Any) -> str:
-        wanted, values = _pairs(result, choice.outputs)
+        wanted, values = _pairs(_as_onnx(result), choice.outputs)
         sources = self._sources(choice)
         pairs = list(zip(wanted, values, strict=True))
         # What is passed on as it came needs no run.
@@ -227,7 +236,7 @@ class _Trial(torch.fx.Interpreter):
 
     def _fetch(self, source: tuple[torch.fx.Node, int | None]) -> Any:
         node, place = source
-        return self.env[node] if place is None else self.env[node][place]
+        return _as_onnx(self.env[node] if place is None else self.env[node][place])
 
     def _part(
         self,
@@ -299,6 +308,11 @@ def _pairs(result: Any, outputs: Any) -> tuple[list[Any], list[ir.Value]]:
         if one is not None and isinstance(value, ir.Value) and value.producer() is not None
     ]
     return [one for one, _ in pairs], [value for _, value in pairs]
+
+
+def _as_onnx(value: Any) -> Any:
+    """A number of Python's that is no integer is a float32 in torch's exports."""
+    return torch.tensor(value, dtype=torch.float32) if isinstance(value, float) else value
 
 
 def _listed(value: Any) -> list[Any]:

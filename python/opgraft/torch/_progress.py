@@ -1,23 +1,39 @@
-"""A progress bar on a terminal, while an export works."""
+"""How far an export is: a bar on a terminal, a line now and then elsewhere, and a limit of time."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 _WIDTH = 24
 #: How much of the time each step takes, roughly.
 STEPS = {"capture": 35, "translate": 35, "optimise": 10, "verify": 20}
 _PAUSE = 0.1  # seconds between two drawings
+_SILENCE = 60.0  # seconds without a word, where no bar is drawn
+#: As many operators are half of what a model has, where nobody knows how many it has.
+_HALF = 1000
+
+
+class Late(BaseException):
+    """The limit of time is reached. Not an Exception, which torch would take for one of its own,
+    and go on another way."""
 
 
 class Progress:
-    """Draws on stderr, and only where that is a terminal."""
+    """Draws on stderr where that is a terminal; where it is none, says every minute that it goes
+    on. `is_shown` false: neither. `limit` is in seconds."""
 
-    def __init__(self, name: str, *, is_shown: bool | None = None) -> None:
+    def __init__(
+        self, name: str, *, is_shown: bool | None = None, limit: float | None = None
+    ) -> None:
         self._name = name
-        self._is_shown = sys.stderr.isatty() if is_shown is None else is_shown
+        self._stream = sys.stderr  # torch's words are held back by putting another in its place
+        self._is_shown = self._stream.isatty() if is_shown is None else is_shown
+        self._is_silent = is_shown is not None
+        self._limit = limit
+        self._begin = self._looked = self._spoke = time.monotonic()
         self._step = ""
         self._drawn = 0.0
 
@@ -31,17 +47,42 @@ class Progress:
         traceback: TracebackType | None,
     ) -> None:
         if self._is_shown and self._step:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    @property
+    def now(self) -> str:
+        """The step that it is at."""
+        return self._step
 
     def step(self, name: str) -> None:
         self._step = name
+        self._check()
         self._draw(0.0)
 
     def share(self, share: float) -> None:
         """How much of the step is done."""
+        self._check()
         if time.monotonic() - self._drawn >= _PAUSE:
             self._draw(share)
+
+    def work(self, count: int, describe: Callable[[], str]) -> None:
+        """So many operators are done, of nobody knows how many. Called for each, so that most calls
+        do nothing."""
+        now = time.monotonic()
+        if now - self._looked < _PAUSE:
+            return
+        self._looked = now
+        self._check()
+        if self._is_shown:
+            self._draw(count / (count + _HALF), describe())
+        elif not self._is_silent and now - self._spoke >= _SILENCE:
+            self._spoke = now
+            self._stream.write(
+                f"opgraft.torch.export: {self._name}: {self._step}, {now - self._begin:.0f} s so "
+                f"far, {describe()}\n"
+            )
+            self._stream.flush()
 
     def done(self, share: float) -> float:
         """How much of all is done, where this much of the step is."""
@@ -49,11 +90,16 @@ class Progress:
         before = sum(STEPS[name] for name in names[: names.index(self._step)])
         return (before + share * STEPS[self._step]) / sum(STEPS.values())
 
-    def _draw(self, share: float) -> None:
+    def _check(self) -> None:
+        if self._limit is not None and time.monotonic() - self._begin > self._limit:
+            raise Late
+
+    def _draw(self, share: float, more: str = "") -> None:
         if not self._is_shown:
             return
         self._drawn = time.monotonic()
         part = self.done(share)
         bar = "#" * round(part * _WIDTH)
-        sys.stderr.write(f"\r\x1b[K{self._name} [{bar:<{_WIDTH}}] {part:4.0%} {self._step}")
-        sys.stderr.flush()
+        said = f", {more}" if more else ""
+        self._stream.write(f"\r\x1b[K{self._name} [{bar:<{_WIDTH}}] {part:4.0%} {self._step}{said}")
+        self._stream.flush()

@@ -19,32 +19,43 @@ from typing import Any
 
 import torch
 
+from opgraft._errors import UnavailableError
 from opgraft.torch import _private
 from opgraft.torch._functions._call import Call, Value
 from opgraft.torch._graph import operator_name
 from opgraft.torch._ladder import Graft
 
-__all__ = ["Call", "Value", "function", "graft", "replaces_torchs", "takes"]
+__all__ = ["Call", "Refusal", "Value", "function", "graft", "kept", "replaces_torchs", "takes"]
 
 _Function = Callable[..., Any]
 _functions: dict[str, tuple[_Function, Callable[[Call], bool]]] = {}
-_better: set[str] = set()
+_kept: set[str] = set()
+_better: dict[str, Callable[[Call, int], bool]] = {}
+
+
+class Refusal(UnavailableError):
+    """Raised by a function for a call that no other rung has right either, so that none is tried:
+    without verification a wrong result would not be seen."""
 
 
 def function(
     *names: str,
     when: Callable[[Call], bool] = lambda call: True,
-    replaces_torchs: bool = False,
+    replaces_torchs: bool | Callable[[Call, int], bool] = False,
+    is_kept: bool = False,
 ) -> Callable[[_Function], _Function]:
     """Declares the function for torch operators of these names, "aten::median.dim" where it is an
     overload. `when` says of a call whether the function is for it; types that ONNX lacks, complex
     numbers above all, are not. `replaces_torchs`: also where torch has a translation, since that is
-    wrong for arguments that an example need not have."""
+    wrong for arguments that an example need not have; a function says so of a call and the opset
+    that is exported to. `is_kept`: torch decomposes the operator into what does not always work."""
+    is_better = replaces_torchs if callable(replaces_torchs) else lambda call, opset: True
 
     def declare(one: _Function) -> _Function:
         for name in names:
             _functions[name] = one, when
-        _better.update(names if replaces_torchs else ())
+        _kept.update(names if is_kept else ())
+        _better.update(dict.fromkeys(names, is_better) if replaces_torchs else {})
         return one
 
     return declare
@@ -54,8 +65,18 @@ def takes(target: Any) -> bool:
     return isinstance(target, _private.OpOverload) and operator_name(target) in _known()
 
 
-def replaces_torchs(target: Any) -> bool:
-    return takes(target) and operator_name(target) in _better
+def kept() -> dict[str, Any]:
+    """The operators that must not be decomposed, by their names."""
+    _known()
+    found = {name: _private.find_operator(name, "") for name in _kept}
+    return {name: target for name, target in found.items() if target is not None}
+
+
+def replaces_torchs(node: torch.fx.Node, opset: int) -> bool:
+    if not takes(node.target):
+        return False
+    is_better = _better.get(operator_name(node.target))
+    return is_better is not None and is_better(Call(node), opset)
 
 
 def graft(node: torch.fx.Node) -> Graft | None:

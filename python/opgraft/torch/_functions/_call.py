@@ -46,6 +46,20 @@ class Call:
         return value.meta["val"] if isinstance(value, torch.fx.Node) else value
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """By their names in the operator's schema, as they were while tracing, with defaults."""
+        target: Any = self.node.target
+        found = {name: default for name, _, default in _private.parameters_of(target)}
+        found |= dict(zip(found, self.node.args, strict=False)) | self.node.kwargs
+        return {
+            name: one.meta["val"] if isinstance(one, torch.fx.Node) else one
+            for name, one in found.items()
+        }
+
+    def argument(self, name: str) -> Any:
+        return self.arguments[name]
+
+    @property
     def has_complex(self) -> bool:
         values = [one.meta.get("val") for one in self.node.all_input_nodes]
         values += self.result if isinstance(self.result, (list, tuple)) else [self.result]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from opgraft.torch._private.capture import (
     Specialisation,
     capture_strategies,
+    expression,
     fake_functions,
     hint,
     is_open_hint,
@@ -12,6 +13,11 @@ from opgraft.torch._private.capture import (
     nameless_dimensions,
     specialisations,
     undoing_transforms,
+)
+from opgraft.torch._private.custom_ops import (
+    Body,
+    body_of,
+    is_operator,
 )
 from opgraft.torch._private.exporter import (
     CALLED,
@@ -66,6 +72,7 @@ from opgraft.torch._private.operators import (
     is_defined_in,
     is_mutable,
     is_torchs_own,
+    is_view,
     name_of,
     namespace_of,
     overload_name,
@@ -105,6 +112,7 @@ from opgraft.torch._private.trees import (
 __all__ = [
     "CALLED",
     "Argument",
+    "Body",
     "Moved",
     "OpOverload",
     "ScriptGraph",
@@ -114,6 +122,7 @@ __all__ = [
     "apply_function",
     "arguments_text",
     "below_autograd",
+    "body_of",
     "called_functions",
     "can_decompose",
     "capture_strategies",
@@ -131,6 +140,7 @@ __all__ = [
     "dtype_of_value",
     "exporter",
     "exporting",
+    "expression",
     "fake_functions",
     "fake_mode",
     "find_added",
@@ -151,8 +161,10 @@ __all__ = [
     "is_functionalized",
     "is_mutable",
     "is_open_hint",
+    "is_operator",
     "is_refused_size",
     "is_torchs_own",
+    "is_view",
     "keep_whole",
     "lowest_opset",
     "moved",

@@ -28,6 +28,11 @@ def hint(size: torch.SymInt) -> int | None:
     return None if found is None else int(found)
 
 
+def expression(size: Any) -> Any:
+    """A size as an expression of symbols; a number where it is one."""
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
 def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
     """The shapes for torch.export, which takes no names of dimensions; whether there were any."""
     shapes, is_named = exporter("_dynamic_shapes", "convert_str_to_export_dim")(dynamic_shapes)
@@ -98,13 +103,17 @@ def is_refused_size(error: BaseException | None) -> bool:
 
 @contextmanager
 def fake_functions(
-    functions: Mapping[Any, Callable[..., Any]], decompositions: Mapping[Any, Callable[..., Any]]
+    functions: Mapping[Any, Callable[..., Any]],
+    decompositions: Mapping[Any, Callable[..., Any]],
+    corrections: Mapping[Any, Callable[[Callable[..., Any]], Callable[..., Any]]],
 ) -> Iterator[None]:
     """Makes torch use these functions for operators on fake tensors, where it has none itself, and
-    these decompositions in the place of its own."""
+    these decompositions in the place of its own. Corrections are of functions that it has: each
+    makes one of torch's own."""
     composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
     known = private("torch._subclasses.fake_impls", "op_implementations_dict")
     added = {one: function for one, function in functions.items() if one not in known}
+    corrected = {one: known[one] for one in corrections if one in known}
     targets = {**added, **decompositions}
     before = {one: dict(one.py_kernels) for one in targets}
     for target, function in targets.items():
@@ -113,9 +122,11 @@ def fake_functions(
         if target in added:
             known[target] = _as_fake(function)
         target._dispatch_cache.clear()
+    known.update({one: corrections[one](own) for one, own in corrected.items()})
     try:
         yield
     finally:
+        known.update(corrected)
         for target in targets:
             if target in added:
                 known.pop(target, None)

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,9 +47,24 @@ def new_registry(opset_version: int) -> Any:
         logger.setLevel(logging.ERROR)  # it warns where torchvision is not installed
         try:
             _registries[key] = made.from_torchlib(opset_version=opset_version)
+            _drop_second_names(_registries[key])
         finally:
             logger.setLevel(level)
     return copy_registry(_registries[key])
+
+
+#: Second names of operators. torch translates them, but makes its conversions of types, as of an
+#: integer that is added to a float, for the first names alone: to these they are decomposed.
+_SECOND_NAMES = frozenset(
+    """aten::divide aten::greater aten::greater_equal aten::less aten::less_equal aten::multiply
+    aten::special_erf aten::special_erfc aten::special_sinc aten::subtract""".split()
+)
+
+
+def _drop_second_names(registry: Any) -> None:
+    for name in list(registry.functions):
+        if str(name).partition(".")[0] in _SECOND_NAMES:
+            del registry.functions[name]
 
 
 def copy_registry(registry: Any) -> Any:
@@ -86,15 +101,42 @@ def registered_name(target: Any) -> Any:
     return str(target.name()) if isinstance(target, OpOverload) else target  # type: ignore[no-untyped-call]
 
 
-def decompose(program: Any, registry: Any) -> Any:
-    """The program in terms of what the registry has, with explicit conversions of types."""
+def decompose(
+    program: Any, registry: Any, bodies: Mapping[Any, Callable[..., Any]] | None = None
+) -> Any:
+    """The program in terms of what the registry has, with explicit conversions of types; operators
+    of others are decomposed into their bodies.
+
+    Without gradients: torch goes through the graph several times, in some of them with gradients
+    unless they are off. Attention with a mask that is learned has other kernels then, with other
+    strides, and a view that was made for the ones is refused for the others."""
     forget_fresh_symbols(program)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), torch.no_grad(), _decomposing(bodies or {}):
         warnings.simplefilter("ignore", FutureWarning)  # of its own ways
         prepare = exporter("_core", "_prepare_exported_program_for_export")
         prepared = prepare(program, registry=registry)
     _name_outputs(prepared)
     return prepared
+
+
+@contextmanager
+def _decomposing(bodies: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+    """Has torch's exporter decompose operators into their bodies, for this thread alone."""
+    module = private(f"{_EXPORTER}._decomp")
+    before = exporter("_decomp", "create_onnx_friendly_decomposition_table")
+    owner = threading.get_ident()
+
+    def create(registered: Any) -> Any:
+        table = before(registered)
+        if threading.get_ident() == owner:
+            table.update(bodies)
+        return table
+
+    module.create_onnx_friendly_decomposition_table = create
+    try:
+        yield
+    finally:
+        module.create_onnx_friendly_decomposition_table = before
 
 
 def _name_outputs(program: Any) -> None:

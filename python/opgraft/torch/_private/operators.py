@@ -61,6 +61,20 @@ def is_mutable(overload: OpOverload) -> bool:
     return bool(overload._schema.is_mutable)
 
 
+def is_view(target: Any) -> bool:
+    """Whether what an operator gives always has the memory of its first argument, which it does not
+    write to. Those that are made of others, such as reshape, may copy."""
+    if not isinstance(target, OpOverload) or is_mutable(target):
+        return False
+    composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
+    if target.has_kernel_for_dispatch_key(composite):
+        return False
+    returns, arguments = target._schema.returns, target._schema.arguments
+    if len(returns) != 1 or not arguments or str(returns[0].real_type) != "Tensor":
+        return False
+    return returns[0].alias_info is not None and arguments[0].alias_info is not None
+
+
 def is_builtin(target: Any) -> bool:
     """Whether a node does not call an operator but Python itself, such as operator.getitem."""
     return not isinstance(target, (OpOverload, private("torch._ops", "HigherOrderOperator")))
