@@ -132,6 +132,9 @@ inline constexpr ApiCall<62, const OrtTensorTypeAndShapeInfo*, std::int64_t*, st
 inline constexpr ApiCall<63, const OrtTensorTypeAndShapeInfo*, const char**, std::size_t>
     GetSymbolicDimensions{};
 inline constexpr ApiCall<65, const OrtValue*, OrtTensorTypeAndShapeInfo**> GetTensorTypeAndShape{};
+inline constexpr ApiCall<67, const OrtValue*, int*> GetValueType{};
+inline constexpr ApiCall<80, const OrtValue*, int, OrtAllocator*, OrtValue**> GetValue{};
+inline constexpr ApiCall<81, const OrtValue*, std::size_t*> GetValueCount{};
 inline constexpr ApiCall<252, OrtValue*, std::size_t, std::size_t, char**>
     GetResizedStringTensorElementBuffer{};
 /// Only in runtimes from 1.24 on: whether the rank is known.

@@ -189,8 +189,14 @@ def _check_inputs(
 
 def _format(value: Any) -> str:
     """As opgraft-run prints it: type, shape, and the first elements to full precision."""
-    if not hasattr(value, "dtype"):  # a sequence or a map
-        return "is no tensor, and not shown"
+    if isinstance(value, dict):
+        return f"map\n{_format_part(value)}"
+    if isinstance(value, list):
+        parts = [_format_part(part) for part in value[:_MOST_PRINTED]]
+        more = " ..." if len(value) > _MOST_PRINTED else ""
+        return f"sequence ({len(value)})\n{' '.join(parts)}{more}"
+    if not hasattr(value, "dtype"):
+        return "is neither a tensor, a sequence nor a map, and not shown"
     shape = ", ".join(str(size) for size in value.shape)
     elements = [_format_element(element) for element in value.flat[:_MOST_PRINTED]]
     more = " ..." if value.size > _MOST_PRINTED else ""
@@ -198,11 +204,27 @@ def _format(value: Any) -> str:
     return f"{name} ({shape})\n{' '.join(elements)}{more}"
 
 
+def _format_part(value: Any) -> str:
+    """A part of a sequence, in one line: a map of probabilities for example."""
+    if not isinstance(value, dict):
+        return "[" + _format(value).replace("\n", ": ", 1) + "]"
+    pairs = [
+        f"{_format_element(key)}: {_format_element(one)}"
+        for key, one in list(value.items())[:_MOST_PRINTED]
+    ]
+    more = ["..."] if len(value) > _MOST_PRINTED else []
+    return "{" + ", ".join([*pairs, *more]) + "}"
+
+
 def _format_element(element: Any) -> str:
     import numpy as np
 
     if isinstance(element, str):
         return json.dumps(element, ensure_ascii=False)
+    if isinstance(element, float) and not isinstance(element, np.generic):
+        return f"{element:.9g}"  # a map's: onnxruntime hands over its float32 as Python's floats
+    if isinstance(element, int):
+        return str(element)
     if isinstance(element, np.floating):
         return f"{element:.17g}" if element.dtype.itemsize == 8 else f"{element:.9g}"
     is_small_float = element.dtype.name.removeprefix("b").startswith("float")

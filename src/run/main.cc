@@ -104,7 +104,8 @@ class Runner {
   }
 
   Status Open(const Options& options);
-  Status Run(const std::map<std::string, Array>& inputs, std::map<std::string, Array>* outputs);
+  Status Run(const std::map<std::string, Array>& inputs, std::map<std::string, Array>* outputs,
+             std::map<std::string, std::string>* others);
 
   /// Completes an array whose file does not tell its type.
   Status Adopt(const std::string& name, Array* array) const;
@@ -188,7 +189,8 @@ Status Runner::Adopt(const std::string& name, Array* array) const {
 }
 
 Status Runner::Run(const std::map<std::string, Array>& inputs,
-                   std::map<std::string, Array>* outputs) {
+                   std::map<std::string, Array>* outputs,
+                   std::map<std::string, std::string>* others) {
   Status status;
   std::vector<const char*> input_names;
   std::vector<const char*> output_names;
@@ -210,8 +212,9 @@ Status Runner::Run(const std::map<std::string, Array>& inputs,
   for (std::size_t i = 0; status.ok() && i < output_values.size(); ++i) {
     int is_tensor = 0;
     status = Take(ort::IsTensor(api_, output_values[i], &is_tensor));
-    if (!status.ok() || is_tensor == 0) continue;
-    status = ReadValue(api_, output_values[i], &(*outputs)[output_names_[i]]);
+    if (!status.ok()) break;
+    status = is_tensor != 0 ? ReadValue(api_, output_values[i], &(*outputs)[output_names_[i]])
+                            : FormatValue(api_, output_values[i], &(*others)[output_names_[i]]);
   }
   for (OrtValue* value : input_values) ort::ReleaseValue(api_, value);
   for (OrtValue* value : output_values) ort::ReleaseValue(api_, value);
@@ -236,6 +239,7 @@ Status Main(int count, char** arguments) {
   Runner runner;
   std::map<std::string, Array> inputs;
   std::map<std::string, Array> outputs;
+  std::map<std::string, std::string> others;  // those that are no tensors, as texts
   Status status = ParseOptions(count, arguments, &options);
   if (status.ok()) status = OpenRecord(options.record);
   for (const auto& [name, file] : options.inputs) {
@@ -253,11 +257,10 @@ Status Main(int count, char** arguments) {
     return Status::Error("the model's input '" + name + "' is missing: --input " + name +
                          "=FILE.npy");
   }
-  if (status = runner.Run(inputs, &outputs); !status.ok()) return status;
+  if (status = runner.Run(inputs, &outputs, &others); !status.ok()) return status;
   for (const std::string& name : runner.output_names()) {
     const auto output = outputs.find(name);
-    const std::string text =
-        output == outputs.end() ? "is no tensor, and not shown" : Format(output->second);
+    const std::string text = output == outputs.end() ? others[name] : Format(output->second);
     std::printf("%s %s\n", name.c_str(), text.c_str());
   }
   for (const auto& [name, file] : options.outputs) {

@@ -21,7 +21,6 @@ namespace {
 
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr std::size_t kMagicSize = 6;
-constexpr std::size_t kMostPrinted = 64;
 constexpr std::size_t kLetterSize = sizeof(char32_t);
 constexpr std::size_t kMostEmptyTexts = 100'000'000;
 
@@ -244,16 +243,18 @@ Status WriteNpy(const std::string& path, const Array& array) {
                       : Status::Error("cannot write '" + path + "': " + std::strerror(errno));
 }
 
+std::string FormatAt(const Array& array, std::size_t index) {
+  if (array.element_type == kString) return FormatText(array.strings[index]);
+  const ElementType* type = FindElementType(array.element_type);
+  return FormatElement(array.element_type, &array.data[index * type->size]);
+}
+
 std::string Format(const Array& array) {
   std::string text =
       ElementTypeName(array.element_type) + " (" + DimensionsText(array.shape) + ")\n";
-  const ElementType* type = FindElementType(array.element_type);
   const std::size_t elements = array.Elements();
   for (std::size_t i = 0; i < std::min(elements, kMostPrinted); ++i) {
-    text +=
-        (i > 0 ? " " : "") + (array.element_type == kString
-                                  ? FormatText(array.strings[i])
-                                  : FormatElement(array.element_type, &array.data[i * type->size]));
+    text += (i > 0 ? " " : "") + FormatAt(array, i);
   }
   return text + (elements > kMostPrinted ? " ..." : "");
 }

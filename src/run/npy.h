@@ -31,4 +31,10 @@ Status WriteNpy(const std::string& path, const Array& array);
 /// "float32 (2, 3)" and, on the next line, the first elements.
 std::string Format(const Array& array);
 
+/// The element `index`, alone, as Format prints it.
+std::string FormatAt(const Array& array, std::size_t index);
+
+/// How many elements, or parts of a sequence, are printed at most.
+inline constexpr std::size_t kMostPrinted = 64;
+
 }  // namespace opgraft::run

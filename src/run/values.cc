@@ -1,6 +1,7 @@
 // Strings and elements of less than a byte lie in the runtime otherwise than in an array.
 #include "run/values.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "core/element_type.h"
@@ -41,7 +42,85 @@ Status ReadStrings(const OrtApi* api, const OrtValue* value, Array* array) {
   return status;
 }
 
+/// Kinds of values in the runtime.
+enum Kind { kTensor = 1, kSequence = 2, kMap = 3 };
+
+/// Calls `use` with a part of a sequence or a map, and releases it.
+template <class Use>
+Status WithPart(const OrtApi* api, const OrtValue* value, std::size_t index, const Use& use) {
+  OrtAllocator* allocator = nullptr;
+  OrtValue* part = nullptr;
+  Status status = ort::FromRuntime(api, ort::GetAllocatorWithDefaultOptions(api, &allocator));
+  if (status.ok()) {
+    status =
+        ort::FromRuntime(api, ort::GetValue(api, value, static_cast<int>(index), allocator, &part));
+  }
+  if (status.ok()) status = use(part);
+  if (part != nullptr) ort::ReleaseValue(api, part);
+  return status;
+}
+
+Status FormatMap(const OrtApi* api, const OrtValue* value, std::string* text) {
+  Array keys;
+  Array values;
+  const auto read = [api](Array* array) {
+    return [api, array](OrtValue* part) { return ReadValue(api, part, array); };
+  };
+  Status status = WithPart(api, value, 0, read(&keys));
+  if (status.ok()) status = WithPart(api, value, 1, read(&values));
+  if (!status.ok()) return status;
+  *text = "{";
+  const std::size_t count = std::min(keys.Elements(), values.Elements());
+  for (std::size_t i = 0; i < std::min(count, kMostPrinted); ++i) {
+    *text += (i > 0 ? ", " : "") + FormatAt(keys, i) + ": " + FormatAt(values, i);
+  }
+  *text += count > kMostPrinted ? ", ...}" : "}";
+  return Status();
+}
+
+/// A part of a sequence, in one line.
+Status FormatPart(const OrtApi* api, OrtValue* value, std::string* text) {
+  int kind = 0;
+  Status status = ort::FromRuntime(api, ort::GetValueType(api, value, &kind));
+  if (!status.ok()) return status;
+  if (kind == kMap) return FormatMap(api, value, text);
+  Array array;
+  if (status = ReadValue(api, value, &array); !status.ok()) return status;
+  *text = Format(array);
+  text->replace(text->find('\n'), 1, ": ");
+  *text = "[" + *text + "]";
+  return Status();
+}
+
 }  // namespace
+
+Status FormatValue(const OrtApi* api, OrtValue* value, std::string* text) {
+  int kind = 0;
+  std::size_t count = 0;
+  Status status = ort::FromRuntime(api, ort::GetValueType(api, value, &kind));
+  if (!status.ok()) return status;
+  if (kind == kMap) {
+    status = FormatMap(api, value, text);
+    *text = "map\n" + *text;
+    return status;
+  }
+  if (kind != kSequence) {
+    *text = "is neither a tensor, a sequence nor a map, and not shown";
+    return Status();
+  }
+  status = ort::FromRuntime(api, ort::GetValueCount(api, value, &count));
+  *text = "sequence (" + std::to_string(count) + ")\n";
+  for (std::size_t i = 0; status.ok() && i < std::min(count, kMostPrinted); ++i) {
+    status = WithPart(api, value, i, [&](OrtValue* part) {
+      std::string part_text;
+      Status formatted = FormatPart(api, part, &part_text);
+      *text += (i > 0 ? " " : "") + part_text;
+      return formatted;
+    });
+  }
+  if (count > kMostPrinted) *text += " ...";
+  return status;
+}
 
 Status MakeValue(const OrtApi* api, const Array& array, std::string* packed, OrtValue** value) {
   if (array.element_type == kString) return MakeStrings(api, array, value);

@@ -43,19 +43,37 @@ def test_run(folder: Path, host: list[str]) -> None:
 
 @pytest.mark.parametrize("host", ["python", "cpp"])
 def test_outputs_that_are_no_tensors(folder: Path, host: str) -> None:
-    """Converted classifiers have them: probabilities as maps."""
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
         agraph (float[n] x) => (seq(float[n]) s, float[n] y) {
-            s = SequenceConstruct (x)  y = Neg (x) }""")
+            y = Neg (x)  s = SequenceConstruct (x, y) }""")
     onnx.save(model, folder / "sequence.onnx")
     arguments = ["run", "sequence.onnx", "--input", "x=x.npy", "--host", host]
     done = opgraft_command(*arguments, "--output", "y=y.npy", cwd=folder)
-    shown = "s is no tensor, and not shown\ny float32 (3)\n-0 -1 -2\n"
+    shown = "s sequence (2)\n[float32 (3): 0 1 2] [float32 (3): -0 -1 -2]\n"
+    shown += "y float32 (3)\n-0 -1 -2\n"
     assert (done.returncode, done.stdout) == (0, shown), done.stderr
     assert (np.load(folder / "y.npy") == -floats(3)).all()
     done = opgraft_command(*arguments, "--output", "s=s.npy", cwd=folder)
     assert (done.returncode, done.stdout) == (1, shown)
     assert "Error: --output s: it is no tensor, and .npy files hold no others" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["python", "cpp"])
+def test_maps_of_probabilities(folder: Path, host: str) -> None:
+    """Converted classifiers have them."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>
+        agraph (float[n] x) => (seq(map(string, float)) p, seq(map(int64, float)) q) {
+            one = Constant <value = int64[1] {1}> ()
+            rows = Unsqueeze (x, one)
+            both = Concat <axis = 1> (rows, rows)
+            p = ai.onnx.ml.ZipMap <classlabels_strings = ["no", "yes"]> (both)
+            q = ai.onnx.ml.ZipMap <classlabels_int64s = [3, 5]> (both) }""")
+    onnx.save(model, folder / "maps.onnx")
+    np.save(folder / "x.npy", np.array([0.25, 0.1], np.float32))
+    done = opgraft_command("run", "maps.onnx", "--input", "x=x.npy", "--host", host, cwd=folder)
+    shown = 'p sequence (2)\n{"no": 0.25, "yes": 0.25} {"no": 0.100000001, "yes": 0.100000001}\n'
+    shown += "q sequence (2)\n{3: 0.25, 5: 0.25} {3: 0.100000001, 5: 0.100000001}\n"
+    assert (done.returncode, done.stdout) == (0, shown), done.stderr
 
 
 @pytest.mark.parametrize("host", ["python", "cpp"])
