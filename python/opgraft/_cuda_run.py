@@ -13,6 +13,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft import _cuda
 from opgraft._errors import Error
+from opgraft._frames import is_frame
 from opgraft._gpu_arrays import cupy_stream, torch_stream
 
 _STREAM_ENTRY = "opgraft.cuda.stream"
@@ -76,6 +77,8 @@ class Arrays:
 
     def find(self, feed: Mapping[str, Any]) -> Any:
         """The library, torch or CuPy, of the first array that lies on a GPU; None without one."""
+        if is_frame(feed):
+            return None
         for value in feed.values():
             if type(value) is np.ndarray or isinstance(value, onnxruntime.OrtValue):
                 continue

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 
 from opgraft._errors import Error, UnavailableError
+from opgraft._frames import as_feed, has_frames
 from opgraft._needed import find_dtype
 
 # By onnxruntime's name: ONNX's number, and the type of ml_dtypes.
@@ -52,6 +53,9 @@ class Exchange:
         run_options: Any,
     ) -> Any:
         """As onnxruntime's run, with the inputs and outputs that it does not know."""
+        if has_frames(feed):
+            metadata = session.get_modelmeta().custom_metadata_map
+            feed = as_feed(feed, session.get_inputs(), metadata)
         if _has_torch_tensors(feed):
             arrays = {name: _from_torch(name, value) for name, value in feed.items()}
             return list(map(_to_torch, self.run(session, output_names, arrays, run_options)))

@@ -156,8 +156,8 @@ def _dtype(value: Any, real: str, is_inner: bool) -> str:
     if not scipy.sparse.issparse(value):
         value = np.asarray(value)
     kind = value.dtype.kind
-    if kind == "O":
-        kind = "U" if all(isinstance(one, str) for one in np.ravel(value)) else "f"
+    if kind == "O":  # texts, some of them missing, or numbers
+        kind = "U" if any(isinstance(one, str) for one in np.ravel(value)) else "f"
     if kind in "UST":
         return "str"
     if kind not in "fiub":

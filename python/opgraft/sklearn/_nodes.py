@@ -11,8 +11,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer
 
 from opgraft._errors import Error
+from opgraft._frames import is_frame
 from opgraft._written_here import remember
-from opgraft.sklearn import _private, _store, operators
+from opgraft.sklearn import _columns, _private, _store, operators
 from opgraft.sklearn._convert_sklearn import as_attribute, element_type
 from opgraft.sklearn._methods import Output, floats, takes_list
 from opgraft.sklearn._walk import walk
@@ -25,7 +26,7 @@ def is_scikit_learns(estimator: Any) -> bool:
 
 def layout_of(estimator: Any, X: Any) -> tuple[str, list[str]]:
     """How it wants its input, and the names of columns where that is a DataFrame."""
-    if hasattr(X, "columns") and _wants_names(estimator):
+    if is_frame(X) and (_wants_names(estimator) or _columns.needs_frame(X)):
         return "frame", [str(name) for name in X.columns]
     is_list = X is not None and not hasattr(X, "columns") and np.ndim(X) == 1
     return ("list" if is_list or (X is None and takes_list(estimator)) else "rows"), []
@@ -81,6 +82,7 @@ def add(
         scikit_learn=sklearn.__version__,
         layout=layout,
         columns=columns or [""],
+        **({"kinds": _columns.describe(X)} if wants_names else {}),
         casts=_cast_to(X, floats(operator.inputs)),
         copies=int(_may_write(estimator)),
         missing=_missing_in(X),
@@ -104,10 +106,19 @@ def _may_write(estimator: Any) -> bool:
 
 def _missing_in(X: Any) -> str:
     """What is missing among its texts, as texts."""
-    parts = [X[name].to_numpy() for name in X.columns] if hasattr(X, "columns") else [np.asarray(X)]
-    ends = {str(one) for part in parts if part.dtype == object for one in part.ravel()
-            if one is None or one != one}  # fmt: skip
-    return " ".join(sorted(ends & operators.MISSING.keys()))
+    if is_frame(X):
+        columns = [X.iloc[:, place] for place in range(X.shape[1])]
+        parts = [column[column.isna()].to_numpy(dtype=object) for column in columns]
+        found = {str(one) for part in parts for one in part}
+    else:
+        part = np.asarray(X)
+        texts = part.ravel().tolist() if part.dtype == object else []
+        found = {str(one) for one in texts if one is None or _is_missing(one)}
+    return " ".join(sorted(found & operators.MISSING))
+
+
+def _is_missing(value: Any) -> bool:
+    return type(value).__name__ == "NAType" or bool(value != value)
 
 
 def _cast_to(X: Any, real: str) -> str:

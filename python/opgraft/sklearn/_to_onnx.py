@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from skl2onnx.common.data_types import DoubleTensorType
 from sklearn.utils.validation import check_is_fitted
 
 from opgraft._errors import Error
+from opgraft._frames import METADATA
 from opgraft.sklearn import _conversion, _feed, _merge, _methods, _verify
 from opgraft.sklearn._recording import Call, record
 
@@ -64,8 +66,12 @@ def to_onnx(
         "verbose": verbose,
     }
     if methods is None:
-        return _Export(model, X, types, arguments, None, verify).run()
-    return _export_methods(model, X, types, arguments, methods, verify)
+        made = _Export(model, X, types, arguments, None, verify).run()
+    else:
+        made = _export_methods(model, X, types, arguments, methods, verify)
+    if told := _feed.metadata_for(model, X, types):
+        made.metadata_props.add(key=METADATA, value=json.dumps(told))
+    return made
 
 
 def _export_methods(

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from opgraft._errors import ModelError, PolicyError, UnavailableError
-from opgraft.sklearn import _store
+from opgraft.sklearn import _columns, _store
 
 DOMAIN = "ai.opgraft.sklearn"  #: of the nodes
 FORMAT = 1  #: of what they hold
@@ -22,7 +22,7 @@ METHODS = tuple(
     "mahalanobis".split()
 )
 #: Texts that stand for missing values, as ONNX Runtime and NumPy write these.
-MISSING: dict[str, Any] = {"nan": np.nan, "None": None}
+MISSING = frozenset({"nan", "None", "<NA>"})
 _LAYOUTS = ("rows", "list", "frame")
 
 
@@ -48,6 +48,7 @@ class Estimator:
         casts: str = "",
         copies: int = 0,
         missing: str = "",
+        kinds: Sequence[str] = (),
         title: str = "",
         because: str = "",
         format: int = FORMAT,
@@ -59,8 +60,9 @@ class Estimator:
                 f"the estimator is stored in format {format}; this opgraft reads format {FORMAT}. "
                 "Install a newer one"
             )
-        if not {*missing.split()} <= MISSING.keys():
-            raise ModelError(f"'missing' is '{missing}'; expected some of {', '.join(MISSING)}")
+        if not {*missing.split()} <= MISSING:
+            known = ", ".join(sorted(MISSING))
+            raise ModelError(f"'missing' is '{missing}'; expected some of {known}")
         if layout not in _LAYOUTS or not len(dtypes) == len(methods) == len(ranks) > 0:
             raise ModelError("'methods', 'dtypes', 'ranks' and 'layout' do not agree")
         data = np.ascontiguousarray(estimator)
@@ -81,7 +83,11 @@ class Estimator:
         ]
         self._layout, self._columns, self._copies = layout, list(columns), bool(copies)
         self._casts = _dtype(casts) if casts else None
-        self._missing = missing.split()
+        self._missing = {text: _missing_value(text) for text in missing.split()}
+        _columns.check(list(kinds))
+        if kinds and len(kinds) != len(self._columns):
+            raise ModelError("'kinds' and 'columns' do not agree")
+        self._kinds = list(kinds) or [""] * len(self._columns)
 
     def compute(self, *inputs: Any) -> Any:
         X = self._arrange(inputs)
@@ -108,7 +114,7 @@ class Estimator:
             inputs = tuple(one if one.dtype != object else self._with_missing(one)
                            for one in inputs)  # fmt: skip
         if self._layout == "frame":
-            return _frame(inputs, self._columns)
+            return _frame(inputs, self._columns, self._kinds)
         if self._layout == "list":
             return inputs[0].reshape(-1)
         if self._casts is not None:
@@ -122,22 +128,31 @@ class Estimator:
 
     def _with_missing(self, texts: Any) -> Any:
         values = texts.copy()
-        for text in self._missing:
-            values[texts == text] = MISSING[text]
+        for text, value in self._missing.items():
+            values[texts == text] = value
         return values
 
 
-def _frame(inputs: tuple[Any, ...], columns: list[str]) -> Any:
+def _missing_value(text: str) -> Any:
+    return {"nan": np.nan, "None": None}[text] if text != "<NA>" else _pandas().NA
+
+
+def _pandas() -> Any:
     try:
         import pandas
     except ImportError:
         raise UnavailableError(
             "the estimator takes a DataFrame, which needs pandas: pip install pandas"
         ) from None
+    return pandas
+
+
+def _frame(inputs: tuple[Any, ...], columns: list[str], kinds: list[str]) -> Any:
     values = [one[:, place] for one in inputs for place in range(one.shape[1])]
     if len(values) != len(columns):
         raise ModelError(f"expected {len(columns)} columns, got {len(values)}")
-    return pandas.DataFrame(dict(zip(columns, values, strict=True)), copy=True)
+    made = [_columns.restore(*one) for one in zip(values, kinds, strict=True)]
+    return _pandas().DataFrame(dict(zip(columns, made, strict=True)), copy=True)
 
 
 def _dtype(name: str) -> Any:
