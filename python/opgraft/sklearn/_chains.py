@@ -13,7 +13,7 @@ from sklearn.multioutput import ClassifierChain, RegressorChain
 
 from opgraft.sklearn import _methods, _private
 
-_ELEMENTS = {
+ELEMENTS = {
     Int64TensorType: TensorProto.INT64,
     FloatTensorType: TensorProto.FLOAT,
     DoubleTensorType: TensorProto.DOUBLE,
@@ -44,27 +44,40 @@ def parse(conversion: Any, scope: Any, model: Any, inputs: Any, custom_parsers: 
     for link in model.estimators_:
         if is_classifier(link):
             scope.add_options(id(link), {"zipmap": False})
-        given = features[0] if len(features) == 1 else _concat(scope, features, real)
+        given = features[0] if len(features) == 1 else add_concat(scope, features, real)
         with conversion.asked(None):
             results = list(_private.parse(scope, link, [given], custom_parsers))
         if is_classifier(link):
             columns.append(
-                [_column(scope, results[0], None, Int64TensorType)]
-                + [_column(scope, one, 1, real) for one in results[1:2]]
+                [add_column(scope, results[0], None, Int64TensorType)]
+                + [add_column(scope, one, 1, real) for one in results[1:2]]
             )
         else:
-            columns.append([_column(scope, results[0], None, real)])
-        features.append(_column(scope, results[0], None, real))
+            columns.append([add_column(scope, results[0], None, real)])
+        features.append(add_column(scope, results[0], None, real))
     in_order = [columns[list(model.order_).index(target)] for target in range(len(columns))]
-    outputs = [_concat(scope, [one[0] for one in in_order], type(in_order[0][0].type))]
+    outputs = [add_concat(scope, [one[0] for one in in_order], type(in_order[0][0].type))]
     if _methods.has(model, "predict_proba") and all(len(one) == 2 for one in in_order):
-        outputs.append(_concat(scope, [one[1] for one in in_order], real))
+        outputs.append(add_concat(scope, [one[1] for one in in_order], real))
     if asked is not None and "predict_proba" in asked and len(outputs) == 1:
         raise NotImplementedError("predict_proba of this chain")
     return outputs
 
 
-def _concat(scope: Any, variables: list[Any], of_type: Any) -> Any:
+def as_one(scope: Any, given: Any) -> list[Any]:
+    """Inputs of numbers, the columns of a frame for example, as one: most of skl2onnx's converters
+    take no more. Real numbers and others meet in float64, as in NumPy."""
+    inputs: list[Any] = list(given)
+    kinds = {type(one.type) for one in inputs}
+    if len(inputs) == 1 or not all(kind in ELEMENTS for kind in kinds):
+        return inputs
+    if len(kinds) == 1:
+        return [add_concat(scope, inputs, *kinds)]
+    columns = [add_column(scope, one, None, DoubleTensorType) for one in inputs]
+    return [add_concat(scope, columns, DoubleTensorType)]
+
+
+def add_concat(scope: Any, variables: list[Any], of_type: Any) -> Any:
     operator = scope.declare_local_operator("SklearnConcat")
     operator.inputs = variables
     joined = scope.declare_local_variable("joined", of_type([None, None]))
@@ -72,7 +85,7 @@ def _concat(scope: Any, variables: list[Any], of_type: Any) -> Any:
     return joined
 
 
-def _column(scope: Any, variable: Any, place: int | None, of_type: Any) -> Any:
+def add_column(scope: Any, variable: Any, place: int | None, of_type: Any) -> Any:
     operator = scope.declare_local_operator("OpgraftColumn", Column(place, of_type))
     operator.inputs = [variable]
     column = scope.declare_local_variable("column", of_type([None, 1]))
@@ -100,7 +113,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         "Cast",
         [shaped],
         [operator.outputs[0].full_name],
-        to=_ELEMENTS[operator.raw_operator.of_type],
+        to=ELEMENTS[operator.raw_operator.of_type],
         op_version=13,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from opgraft._errors import Error
-from opgraft.sklearn import _chains, _glue, _maps, _methods, _nodes, _private
+from opgraft.sklearn import _chains, _ensembles, _glue, _maps, _methods, _nodes, _private
 from opgraft.sklearn._methods import Output
 from opgraft.sklearn._recording import Call, steps_of
 
@@ -47,13 +47,16 @@ class Conversion:
         in_python: dict[int, str],
         calls: dict[int, Call],
         methods: Sequence[str] | None = None,
+        apart: Set[int] = frozenset(),
     ) -> None:
         self.model = model
         self.in_python = in_python
+        self.apart = apart  #: ids of ensembles whose estimators are steps of ours
         self.calls = calls
         self.methods = tuple(methods) if methods is not None else None  #: of the step in hand
         self.outputs: dict[int, list[Output]] = {}  #: by operator
         self.samples: dict[int, Any] = {}  #: what a step in Python gets, or might
+        self.variants: dict[int, tuple[Any, Any]] = {}  #: what is converted for a step, and it
         self._steps = {id(step): step for step in steps_of(model)}
         self._has_python = False
 
@@ -73,10 +76,12 @@ class Conversion:
                 custom_conversion_functions={
                     **dict.fromkeys(types, self._convert),
                     **_chains.CONVERTERS,
+                    **_ensembles.CONVERTERS,
                 },
                 custom_shape_calculators={
                     **dict.fromkeys(types, self._shapes),
                     **_chains.SHAPES,
+                    **_ensembles.SHAPES,
                 },
                 custom_parsers=dict.fromkeys(types, self._parse),
                 options=copy.deepcopy(options),  # parsers add to it
@@ -126,6 +131,8 @@ class Conversion:
     def parse(self, scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:
         if self._is_python(model):
             return self._parse_python(scope, model, list(inputs))
+        if id(model) in self.apart:
+            return _ensembles.parse(self, scope, model, inputs, custom_parsers)
         glue = _glue.parser_for(model)
         if glue is not None:
             return glue(self, scope, model, inputs, custom_parsers)
@@ -135,7 +142,7 @@ class Conversion:
             with self.asked(INNER):
                 given = _glue.without_words(model) if isinstance(model, FeatureUnion) else model
                 return _private.parse_natively(scope, given, inputs, custom_parsers)
-        return self.parse_natively(scope, model, inputs, custom_parsers)
+        return self.parse_natively(scope, model, _chains.as_one(scope, inputs), custom_parsers)
 
     def parse_natively(self, scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:
         if self.methods == INNER and isinstance(model, (ClassifierMixin, RegressorMixin)):
@@ -193,7 +200,7 @@ class Conversion:
                 if not one.method.startswith("predict_proba."):
                     variable.type = one.type
         except Exception as error:
-            raise StepError(step, error) from error
+            raise self._blame(step, error) from error
 
     def _convert(self, scope: Any, operator: Any, container: Any) -> None:
         step = operator.raw_operator
@@ -211,7 +218,10 @@ class Conversion:
         except StepError:
             raise
         except Exception as error:
-            raise StepError(step, error) from error
+            raise self._blame(step, error) from error
+
+    def _blame(self, step: Any, error: Exception) -> StepError:
+        return StepError(self.variants.get(id(step), (None, step))[1], error)
 
     def _outputs(self, operator: Any) -> list[Output]:
         """Where the converter of a stack or the like has declared the operator, it has its outputs

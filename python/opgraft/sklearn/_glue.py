@@ -9,7 +9,6 @@ from typing import Any
 
 from sklearn.ensemble import RandomTreesEmbedding, VotingClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer
@@ -45,6 +44,7 @@ def _parse_variant(
     variant = copy.copy(model)
     for name, value in _VARIANTS[type(model)](model).items():
         setattr(variant, name, value)
+    conversion.variants[id(variant)] = (variant, model)
     options = (scope.options or {}).get(id(model))
     if options:
         scope.add_options(id(variant), options)
@@ -75,7 +75,7 @@ _VARIANTS: dict[type, Callable[[Any], dict[str, Any]]] = {
 
 def inner_of(model: Any) -> Any:
     """The estimator that gives all of this one's results, or None."""
-    if isinstance(model, BaseSearchCV) and type(model) is not GridSearchCV:
+    if isinstance(model, BaseSearchCV):
         return getattr(model, "best_estimator_", None)
     if type(model) is FrozenEstimator:
         return model.estimator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from opgraft._errors import Error
 from opgraft._frames import METADATA
-from opgraft.sklearn import _conversion, _feed, _merge, _methods, _verify
-from opgraft.sklearn._recording import Call, record
+from opgraft.sklearn import _conversion, _ensembles, _feed, _merge, _methods, _verify
+from opgraft.sklearn._recording import Call, record, steps_of
 
 
 def to_onnx(
@@ -110,6 +111,19 @@ def _export_methods(
     return merged
 
 
+#: Steps that are tried one by one at most: each takes a conversion and a run.
+_MOST_TRIED = 16
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A converted model, or None; why it is not right, or ""; the step to blame, where known."""
+
+    model: Any
+    why: str
+    step: Any
+
+
 class _Export:
     """One export: the steps that are in Python grow until the model is right."""
 
@@ -127,6 +141,7 @@ class _Export:
         self.methods = methods
         self.verify = verify
         self.in_python: dict[int, str] = {}
+        self.apart: set[int] = set()
         self.calls: dict[int, Call] = {}
         self.wanted = list(methods or _methods.default_methods(model))
         if X is not None:
@@ -136,30 +151,47 @@ class _Export:
 
     def run(self) -> Any:
         while True:
-            step, why = self.model, ""
-            try:
-                converted = self._convert(self.model, self.types, self.methods, self.arguments)
-            except _conversion.StepError as error:
-                self._put(error.step, _reason(error))
+            attempt = self._attempt()
+            if not attempt.why:
+                return attempt.model
+            if attempt.step is not None:
+                self._put(attempt.step, attempt.why)
                 continue
-            except Error:
-                raise
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}"
-            else:
-                why = self._problem(self.model, converted, self.X, self.types, self.wanted)
-                if not why:
-                    return converted
-                step, why = self._localise(why)
-            self._put(step, why)
+            for step, why in self._localise(attempt.why):
+                self._put(step, why)
+
+    def _attempt(self) -> _Attempt:
+        """Converts the whole with the steps that are in Python now, and looks at it."""
+        try:
+            converted = self._convert(self.model, self.types, self.methods, self.arguments)
+        except _conversion.StepError as error:
+            return _Attempt(None, _reason(error), error.step)
+        except Error:
+            raise
+        except Exception as error:
+            return _Attempt(None, f"{type(error).__name__}: {_line(error)}", None)
+        why = self._problem(self.model, converted, self.X, self.types, self.wanted)
+        return _Attempt(converted, why, None)
 
     def _put(self, step: Any, why: str) -> None:
+        """Takes apart the ensembles around a step, and itself; then the step becomes Python's."""
+        around = [one for one in self._ensembles(step) if id(one) not in self.apart]
+        if around:
+            self.apart |= {id(one) for one in around}
+            return
         if id(step) in self.in_python or self._is_unknown(step):
             raise Error(
                 f"{type(self.model).__name__} cannot be converted: {type(step).__name__} is wrong "
                 f"in Python too: {why}"
             )
         self.in_python[id(step)] = why
+
+    def _ensembles(self, step: Any) -> list[Any]:
+        return [
+            one
+            for one in steps_of(self.model)
+            if _ensembles.takes(one) and any(step is inner for inner in steps_of(one))
+        ]
 
     def _is_unknown(self, step: Any) -> bool:
         return _conversion.Conversion(self.model, {}, {}).why_python(step) is not None
@@ -171,7 +203,7 @@ class _Export:
         methods: tuple[str, ...] | None,
         arguments: dict[str, Any],
     ) -> Any:
-        conversion = _conversion.Conversion(model, self.in_python, self.calls, methods)
+        conversion = _conversion.Conversion(model, self.in_python, self.calls, methods, self.apart)
         try:
             return conversion.run(types, **arguments)
         except _conversion.StepError as error:
@@ -184,7 +216,7 @@ class _Export:
                 raise
         # The newest version of ai.onnx.ml is more than skl2onnx itself writes into a model.
         opset = {"": skl2onnx.__max_supported_opset__, "ai.onnx.ml": 3}
-        conversion = _conversion.Conversion(model, self.in_python, self.calls, methods)
+        conversion = _conversion.Conversion(model, self.in_python, self.calls, methods, self.apart)
         return conversion.run(types, **{**arguments, "target_opset": opset})
 
     def _problem(
@@ -215,15 +247,41 @@ class _Export:
             return wanted
         return [one for one in wanted if one == wanted[0] or one == "predict_proba"]
 
-    def _localise(self, why: str) -> tuple[Any, str]:
-        """The innermost step that is wrong by itself, else the whole."""
+    def _localise(self, why: str) -> list[tuple[Any, str]]:
+        """The innermost step that is wrong by itself; else the fewest steps that make the whole
+        right where Python runs them; else the whole."""
         for call in self.calls.values():
             if id(call.step) in self.in_python or call.step is self.model:
                 continue
             found = self._alone(call)
             if found:
-                return call.step, found
-        return self.model, why
+                return [(call.step, found)]
+        if any(id(one) not in self.apart for one in self._ensembles(self.model)):
+            return [(self.model, why)]  # which takes it apart first
+        return self._search(why) or [(self.model, why)]
+
+    def _search(self, why: str) -> list[tuple[Any, str]]:
+        """Each is right alone, and the whole is not: where one's rounding decides what another
+        does, for example. Tries them one by one, then more and more of them."""
+        steps = [
+            call.step
+            for call in self.calls.values()
+            if id(call.step) not in self.in_python and len(steps_of(call.step)) == 1
+        ]
+        if len(steps) > _MOST_TRIED or self.model in steps:
+            return []
+        chosen = [[one] for one in reversed(steps)]
+        chosen += [steps[:count] for count in range(2, len(steps) + 1)]
+        because = f"all are right alone, and with this in Python the whole is: {why}"
+        before = dict(self.in_python)
+        try:
+            for some in chosen:
+                self.in_python = before | {id(one): because for one in some}
+                if not self._attempt().why:
+                    return [(one, because) for one in some]
+        finally:
+            self.in_python = before
+        return []
 
     def _alone(self, call: Call) -> str:
         """Why a step is wrong by itself, on what it gets in the whole; empty where it is right."""

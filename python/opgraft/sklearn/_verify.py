@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import onnxruntime
 import scipy.sparse
 
 import opgraft
+from opgraft._frames import is_frame
+from opgraft.sklearn._methods import has
 from opgraft.sklearn._recording import fresh
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # the latter of the largest value
@@ -64,6 +67,8 @@ def difference(estimator: Any, methods: Sequence[str], X: Any, outputs: Sequence
         text, where = found
         if where is not None:
             where &= ~_shaky(estimator, method, X, wanted)
+            if method == "predict" and where.any():
+                where &= ~_tied(estimator, X, wanted, got, where)
             if not where.any():
                 continue
         return f"{method}: {text}"
@@ -102,11 +107,63 @@ def _far(wanted: Any, got: Any) -> Any:
 
 def _shaky(estimator: Any, method: str, X: Any, wanted: Any) -> Any:
     """Where the estimator itself changes its mind when its input moves by about its rounding."""
-    moved = np.zeros(wanted.shape, dtype=bool)
-    if hasattr(X, "columns") or getattr(np.asarray(X), "dtype", np.dtype(object)).kind != "f":
-        return moved
+    shaky = np.zeros(wanted.shape, dtype=bool)
     for factor in (1 + _ROUNDING, 1 - _ROUNDING):
-        found = _compare(wanted, result_of(estimator, method, np.asarray(X, np.float64) * factor))
+        moved = _moved(X, factor)
+        if moved is None:
+            break
+        found = _compare(wanted, result_of(estimator, method, moved))
         if found is not None and found[1] is not None:
-            moved |= found[1]
-    return moved
+            shaky |= found[1]
+    return shaky
+
+
+def _moved(X: Any, factor: float) -> Any:
+    """X with its real numbers moved; None where it has none."""
+    if not is_frame(X):
+        return None if np.asarray(X).dtype.kind != "f" else np.asarray(X, np.float64) * factor
+    columns = [name for name, dtype in X.dtypes.items() if getattr(dtype, "kind", "") == "f"]
+    if not columns:
+        return None
+    return X.assign(**{name: X[name] * factor for name in columns if isinstance(name, str)})
+
+
+def _tied(estimator: Any, X: Any, wanted: Any, got: Any, where: Any) -> Any:
+    """Where a label is another, and the estimator gives both labels the same score: which of them
+    comes out is chance. It is told, and not held against the model."""
+    tied = np.zeros(wanted.shape, dtype=bool)
+    classes = getattr(estimator, "classes_", None)
+    method = next(
+        (one for one in ("predict_proba", "decision_function") if has(estimator, one)), ""
+    )
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or wanted.ndim != 1 or not method:
+        return tied
+    scores = result_of(estimator, method, X).astype(np.float64)
+    if scores.ndim == 1:
+        scores = np.stack([-scores, scores], axis=1)
+    if scores.shape != (len(wanted), len(classes)):
+        return tied
+    names = [str(one) for one in classes]
+    finite = np.abs(scores[np.isfinite(scores)])
+    slack = ABSOLUTE * (float(finite.max()) if finite.size else 1.0)
+    for row in np.flatnonzero(where):
+        pair = [str(_as_label(one.reshape(-1)[row], classes)) for one in (wanted, got)]
+        if all(one in names for one in pair):
+            first, second = (scores[row, names.index(one)] for one in pair)
+            tied[row] = bool(abs(first - second) <= slack + RELATIVE * abs(first))
+    if tied.any():
+        first_row = int(np.flatnonzero(tied)[0])
+        warnings.warn(
+            f"{int(tied.sum())} of {tied.size} labels differ from {type(estimator).__name__}'s, "
+            f"each at a tie: in row {first_row} the model gives "
+            f"{got.reshape(-1)[first_row]!s} and scikit-learn {wanted[first_row]!s}, and {method} "
+            "is the same for both",
+            UserWarning,
+            stacklevel=2,
+        )
+    return tied
+
+
+def _as_label(value: Any, classes: Any) -> Any:
+    """A label of a model, which may be a whole number where the estimator's is a real one."""
+    return value if classes.dtype.kind in "OUST" else classes.dtype.type(value)
