@@ -19,20 +19,29 @@ from skl2onnx.common.data_types import (
     StringTensorType,
 )
 from sklearn.base import is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     StackingClassifier,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.pipeline import FeatureUnion, Pipeline
 
-from opgraft.sklearn import _chains, _merge, _methods, _private
+from opgraft.sklearn import _chains, _glue, _merge, _methods, _private
 
 _TYPES = (StackingClassifier, StackingRegressor, VotingClassifier, VotingRegressor)
 
 
 def takes(model: Any) -> bool:
     return type(model) in _TYPES
+
+
+def is_composite(model: Any) -> bool:
+    """Whether its steps are converted one by one, so that each may be Python's."""
+    kinds = (Pipeline, ColumnTransformer, FeatureUnion)
+    is_ensemble = _chains.takes(model) or takes(model)
+    return isinstance(model, kinds) or is_ensemble or _glue.inner_of(model) is not None
 
 
 def parse(conversion: Any, scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:

@@ -263,12 +263,14 @@ class _Export:
     def _search(self, why: str) -> list[tuple[Any, str]]:
         """Each is right alone, and the whole is not: where one's rounding decides what another
         does, for example. Tries them one by one, then more and more of them."""
+        whole = [one for one in steps_of(self.model) if not _ensembles.is_composite(one)]
+        inside = {id(one) for step in whole for one in steps_of(step) if one is not step}
         steps = [
-            call.step
-            for call in self.calls.values()
-            if id(call.step) not in self.in_python and len(steps_of(call.step)) == 1
+            one
+            for one in whole
+            if id(one) in self.calls and id(one) not in {*inside, *self.in_python, id(self.model)}
         ]
-        if len(steps) > _MOST_TRIED or self.model in steps:
+        if len(steps) > _MOST_TRIED:
             return []
         chosen = [[one] for one in reversed(steps)]
         chosen += [steps[:count] for count in range(2, len(steps) + 1)]
