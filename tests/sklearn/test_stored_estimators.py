@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import io
 import json
 import pickle
@@ -9,6 +11,8 @@ import subprocess
 import sys
 import warnings
 import zipfile
+from collections import OrderedDict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +37,18 @@ from sklearn.ensemble import (  # noqa: E402
     RandomForestClassifier,
 )
 from sklearn.feature_extraction.text import CountVectorizer  # noqa: E402
+from sklearn.feature_selection import SelectKBest, mutual_info_classif  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.metrics.pairwise import rbf_kernel  # noqa: E402
+from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.neighbors import KernelDensity, NearestNeighbors  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import FunctionTransformer, SplineTransformer  # noqa: E402
+from sklearn.preprocessing import (  # noqa: E402
+    FunctionTransformer,
+    SplineTransformer,
+    normalize,
+)
+from sklearn.svm import SVC  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 import opgraft  # noqa: E402
@@ -109,9 +122,39 @@ def test_a_bare_tree_is_not_trusted() -> None:
 
 def test_what_is_trusted_is_of_libraries_that_compute() -> None:
     """A name of another module, such as os.system, would be any model's to load."""
+    others = "numpy.mean numpy.median numpy.dtype collections.OrderedDict functools.partial".split()
     for name in _trusted.NAMES:
         is_computing = name.startswith(("sklearn.", "opgraft.sklearn._stored.Stored"))
-        assert is_computing or name in ("numpy.mean", "numpy.median", "numpy.dtype"), name
+        assert is_computing or name in others, name
+
+
+def test_functions_that_are_trusted_call_and_start_nothing() -> None:
+    """Their arguments come from the model too."""
+    for name in _trusted.NAMES:
+        module, _, attribute = name.rpartition(".")
+        found = getattr(importlib.import_module(module), attribute, None)
+        if inspect.isfunction(found):
+            parameters = set(inspect.signature(found).parameters)
+            if "mutual_info" in name:  # threads; of the fitting alone
+                parameters.remove("n_jobs")
+            assert not parameters & {"n_jobs", "func", "metric", "metric_func", "memory"}, name
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SelectKBest(partial(mutual_info_classif, random_state=0), k=2),
+        FunctionTransformer(partial(normalize, norm="l1")),
+        FunctionTransformer(kw_args=OrderedDict(), func=partial(partial(np.power, 2.0))),
+        SVC(kernel=rbf_kernel),
+        GridSearchCV(LogisticRegression(max_iter=900), {"C": [1.0]}, cv=2, scoring="roc_auc_ovr"),
+    ],
+)
+def test_reviewed_functions_and_partials_load_without_asking(estimator: Any) -> None:
+    loaded = _store.load(_store.dump(estimator.fit(X, y)), nobody)
+    method = "predict" if hasattr(estimator, "predict") else "transform"
+    results = [np.asarray(getattr(one, method)(X.copy())) for one in (loaded, estimator)]
+    np.testing.assert_array_equal(*results)
 
 
 def test_it_is_never_a_pickle(nmf: onnx.ModelProto, tmp_path: Path) -> None:
@@ -248,7 +291,7 @@ def test_a_model_cannot_answer_for_the_host(nmf: onnx.ModelProto) -> None:
         ({"methods": ["transform", "transform"]}, "do not agree"),
         ({"dtypes": ["complex64"]}, "no type of a result"),
         ({"layout": "pickle"}, "do not agree"),
-        ({"missing": "nan nil"}, "expected some of nan, None"),
+        ({"missing": "nan nil"}, "expected some of <NA>, None, nan"),
         ({"format": 2}, "format 2"),
     ],
 )
