@@ -16,7 +16,7 @@ from iris_data import LOGISTIC, X, of_a_stranger, y  # noqa: E402
 from sklearn.cluster import KMeans, MeanShift  # noqa: E402
 from sklearn.compose import ColumnTransformer, make_column_transformer  # noqa: E402
 from sklearn.covariance import EllipticEnvelope  # noqa: E402
-from sklearn.decomposition import NMF, PCA  # noqa: E402
+from sklearn.decomposition import NMF, PCA, MiniBatchSparsePCA, SparsePCA  # noqa: E402
 from sklearn.dummy import DummyClassifier, DummyRegressor  # noqa: E402
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier  # noqa: E402
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer  # noqa: E402
@@ -30,7 +30,12 @@ from sklearn.multioutput import (  # noqa: E402
     MultiOutputClassifier,
     RegressorChain,
 )
-from sklearn.neighbors import KernelDensity, NearestCentroid  # noqa: E402
+from sklearn.neighbors import (  # noqa: E402
+    KernelDensity,
+    NearestCentroid,
+    RadiusNeighborsClassifier,
+    RadiusNeighborsRegressor,
+)
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import (  # noqa: E402
     FunctionTransformer,
@@ -368,3 +373,30 @@ def test_texts_and_sparse_results() -> None:
         label, _ = run(model, {"X": texts.astype(object).reshape(-1, 1)}).values()
         assert (label == pipeline.predict(texts)).all()
     assert python_steps(opgraft.sklearn.to_onnx(MeanShift().fit(X), X)) == ["MeanShift"]
+
+
+@pytest.mark.parametrize("kind", [SparsePCA, MiniBatchSparsePCA])
+def test_one_row_of_a_sparse_decomposition(kind: Any) -> None:
+    """scikit-learn itself gives its values as a vector, so that one row looks like many."""
+    fitted = kind(3, max_iter=9, random_state=0).fit(X)
+    assert fitted.transform(X[:1]).shape == (3,)
+    for sample in (X[:9], X[:1]):
+        session = opgraft.InferenceSession(opgraft.sklearn.to_onnx(fitted, sample))
+        for rows in (X[:1], X[:2]):
+            (values,) = session.run(None, {"X": rows})
+            np.testing.assert_allclose(values, fitted.transform(X[:5])[: len(rows)], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("target", [y.astype(np.float64), np.c_[y, y], y])
+def test_rows_without_a_neighbour(target: Any) -> None:
+    """As scikit-learn has them, also where the rows of the conversion had neighbours all."""
+    rows = np.vstack([X[:3], np.full((1, 4), 100, np.float32)])
+    with pytest.warns():  # of the lonely row
+        fitted = RadiusNeighborsRegressor(50).fit(X, target)
+        wanted = fitted.predict(rows)
+        model = opgraft.sklearn.to_onnx(fitted, X[:9])
+        (values,) = opgraft.InferenceSession(model).run(None, {"X": rows})
+        np.testing.assert_allclose(values.reshape(wanted.shape), wanted, 1e-6)
+    fitted = RadiusNeighborsClassifier(50, outlier_label=7).fit(X, y)
+    model = opgraft.sklearn.to_onnx(fitted, X[:9])
+    assert opgraft.InferenceSession(model).run(None, {"X": rows})[0].tolist() == [0, 0, 0, 7]

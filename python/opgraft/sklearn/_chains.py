@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx import TensorProto
-from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, Int64TensorType
+from skl2onnx.common.data_types import (
+    DoubleTensorType,
+    FloatTensorType,
+    Int64TensorType,
+    StringTensorType,
+    TensorType,
+)
 from sklearn.base import is_classifier
 from sklearn.multioutput import ClassifierChain, RegressorChain
 
@@ -69,9 +75,10 @@ def as_one(scope: Any, given: Any) -> list[Any]:
     take no more. Real numbers and others meet in float64, as in NumPy."""
     inputs: list[Any] = list(given)
     kinds = {type(one.type) for one in inputs}
-    if len(inputs) == 1 or not all(kind in ELEMENTS for kind in kinds):
+    is_numeric = all(issubclass(kind, TensorType) for kind in kinds)
+    if len(inputs) == 1 or not is_numeric or StringTensorType in kinds:
         return inputs
-    if len(kinds) == 1:
+    if len(kinds) == 1 and kinds <= ELEMENTS.keys():
         return [add_concat(scope, inputs, *kinds)]
     columns = [add_column(scope, one, None, DoubleTensorType) for one in inputs]
     return [add_concat(scope, columns, DoubleTensorType)]

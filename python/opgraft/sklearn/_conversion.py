@@ -14,17 +14,32 @@ from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, Tensor
 from sklearn.base import ClassifierMixin, ClusterMixin, RegressorMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import TunedThresholdClassifierCV
+from sklearn.neighbors import RadiusNeighborsClassifier, RadiusNeighborsRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from opgraft._errors import Error
-from opgraft.sklearn import _chains, _ensembles, _glue, _maps, _methods, _nodes, _private
+from opgraft.sklearn import (
+    _boosters,
+    _chains,
+    _doubles,
+    _ensembles,
+    _glue,
+    _maps,
+    _methods,
+    _nodes,
+    _private,
+    _standard,
+)
 from opgraft.sklearn._methods import Output
 from opgraft.sklearn._recording import Call, steps_of
 
 INNER = ("transform",)
 
 #: What some X would not show.
+_LONELY = "skl2onnx's conversion fails where a row has no neighbour"
 KNOWN_WRONG: dict[type, str] = {
+    RadiusNeighborsClassifier: _LONELY,
+    RadiusNeighborsRegressor: _LONELY,
     TunedThresholdClassifierCV: "skl2onnx ignores its threshold",
 }
 
@@ -59,9 +74,11 @@ class Conversion:
         self.variants: dict[int, tuple[Any, Any]] = {}  #: what is converted for a step, and it
         self._steps = {id(step): step for step in steps_of(model)}
         self._has_python = False
+        self._exact: set[str] = set()  # nodes of trees that do not round what they compare
 
     def run(self, initial_types: Sequence[Any], options: Any = None, **arguments: Any) -> Any:
         types = {type(step) for step in self._steps.values()}
+        _boosters.register(types)
         self._has_python = any(map(self._is_python, self._steps.values()))
         with (
             _private.registered(types, self._convert, self._shapes),
@@ -89,6 +106,8 @@ class Conversion:
             )
         if any(isinstance(of_type, DoubleTensorType) for _, of_type in initial_types):
             _maps.narrow(converted)
+            _doubles.round_for_trees(converted, self._exact)
+            converted = _doubles.widened(converted)
         return converted
 
     # Which steps
@@ -107,7 +126,8 @@ class Conversion:
         if _glue.parser_for(step) is not None:
             return None
         if not _private.is_known(type(step)) and not isinstance(step, Pipeline):
-            return f"skl2onnx {skl2onnx.__version__} has no converter for it"
+            missing = _boosters.remedy(type(step))
+            return f"skl2onnx {skl2onnx.__version__} has no converter for it{missing}"
         return None
 
     @contextmanager
@@ -194,7 +214,8 @@ class Conversion:
         step = operator.raw_operator
         try:
             if self.why_python(step) is None:
-                _private.shapes_natively(operator)
+                is_ours = _standard.takes(step, operator.inputs)
+                (_standard.shapes if is_ours else _private.shapes_natively)(operator)
                 return
             for variable, one in zip(operator.outputs, self._outputs(operator), strict=False):
                 if not one.method.startswith("predict_proba."):
@@ -207,11 +228,17 @@ class Conversion:
         why = self.why_python(step)
         try:
             if why is None:
+                if _standard.takes(step, operator.inputs):
+                    _standard.convert(scope, operator, container)
+                    return
                 if self._has_python and all(isinstance(one.type, FloatTensorType)
                                             for one in operator.inputs):  # fmt: skip
                     # Scaler divides whole numbers for each value; Sub and Div are twice as fast.
                     _private.prefer(container, step, "div", "div")
+                before = len(container.nodes)
                 _private.convert_natively(scope, operator, container)
+                if _doubles.compares_in_float64(step):
+                    self._exact |= {node.name for node in container.nodes[before:]}
                 return
             outputs = self._outputs(operator)
             _nodes.add(scope, operator, container, outputs, self.samples[id(step)], why)

@@ -29,6 +29,7 @@ from sklearn.ensemble import (
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from opgraft.sklearn import _chains, _glue, _merge, _methods, _private
+from opgraft.sklearn._emit import Nodes
 
 _TYPES = (StackingClassifier, StackingRegressor, VotingClassifier, VotingRegressor)
 
@@ -214,67 +215,41 @@ def _shapes(operator: Any) -> None:
     operator.outputs[0].type = operator.raw_operator.output()
 
 
-class _Nodes:
-    """Adds nodes one after the other, each with one output."""
-
-    def __init__(self, scope: Any, container: Any) -> None:
-        self.scope, self.container = scope, container
-
-    def constant(self, element: int, values: Any, shape: list[int]) -> str:
-        name = str(self.scope.get_unique_variable_name("constant"))
-        self.container.add_initializer(name, element, shape, values)
-        return name
-
-    def node(self, op_type: str, inputs: list[str], output: str = "", **attributes: Any) -> str:
-        output = output or str(self.scope.get_unique_variable_name(op_type.lower()))
-        name = self.scope.get_unique_operator_name(op_type)
-        self.container.add_node(op_type, inputs, [output], name=name, op_version=13, **attributes)
-        return output
-
-
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     what, output = operator.raw_operator, operator.outputs[0].full_name
     inputs = [one.full_name for one in operator.inputs]
-    nodes = _Nodes(scope, container)
+    nodes = Nodes(scope, container)
     if isinstance(what, Labels):
         _convert_labels(nodes, what, inputs[0], output)
         return
-    element = _chains.ELEMENTS[what.real]
+    nodes.element = _chains.ELEMENTS[what.real]
+    if isinstance(what, Real):
+        nodes.real(inputs[0], output)
+        return
     if isinstance(what, Ballots):
         # A row of equal numbers beside the numbers of all labels: where they agree is a ballot.
-        numbers = nodes.constant(
-            element, [float(one) for one in range(what.count)], [1, what.count]
-        )
-        inputs = [
-            nodes.node("Cast", [nodes.node("Equal", [one, numbers])], to=element) for one in inputs
-        ]
-    if isinstance(what, Real):
-        nodes.node("Cast", inputs, output, to=element)
-        return
+        numbers = nodes.numbers([range(what.count)])
+        inputs = [nodes.real(nodes.node("Equal", one, numbers)) for one in inputs]
     weights = what.weights or (1.0,) * len(inputs)
     weighted = [
-        nodes.node("Mul", [one, nodes.constant(element, [weight], [1])]) if weight != 1 else one
+        nodes.node("Mul", one, nodes.numbers([weight])) if weight != 1 else one
         for one, weight in zip(inputs, weights, strict=True)
     ]
     if isinstance(what, Ballots):
-        nodes.node("Sum", weighted, output)
+        nodes.node("Sum", *weighted, output=output)
         return
-    total = nodes.constant(element, [float(sum(weights))], [1])
-    nodes.node("Div", [nodes.node("Sum", weighted), total], output)
+    nodes.node("Div", nodes.node("Sum", *weighted), nodes.numbers([sum(weights)]), output=output)
 
 
-def _convert_labels(nodes: _Nodes, what: Labels, given: str, output: str) -> None:
+def _convert_labels(nodes: Nodes, what: Labels, given: str, output: str) -> None:
     if what.is_scores:
-        place = nodes.node("ArgMax", [given], axis=1, keepdims=0)
+        place = nodes.node("ArgMax", given, axis=1, keepdims=0)
     else:
-        flat = nodes.constant(TensorProto.INT64, [-1], [1])
-        shaped = nodes.node("Reshape", [given, flat])
-        place = nodes.node("Cast", [shaped], to=TensorProto.INT64)
+        shaped = nodes.node("Reshape", given, nodes.whole([-1]))
+        place = nodes.cast(shaped, TensorProto.INT64)
     is_text = isinstance(what.classes[0], str)
-    element = TensorProto.STRING if is_text else TensorProto.INT64
-    values = [one.encode() for one in what.classes] if is_text else list(what.classes)
-    names = nodes.constant(element, values, [len(values)])
-    nodes.node("Gather", [names, place], output, axis=0)
+    names = nodes.texts(what.classes) if is_text else nodes.whole(what.classes)
+    nodes.node("Gather", names, place, axis=0, output=output)
 
 
 _KINDS = (Real, Mean, Ballots, Labels)

@@ -136,6 +136,8 @@ def describe(
             if name == "predict" and is_classifier(estimator) and _is_whole(value):
                 dtype = "int64"  # labels are whole numbers in skl2onnx's models
             shape = tuple(None if axis == 0 else int(size) for axis, size in enumerate(value.shape))
+            if name == "transform" and len(shape) == 1 and len(X) == 1:
+                shape = (None, int(value.size))  # SparsePCA's, for the only row
             if name == "kneighbors" and value.dtype == object:
                 raise Error(f"{type(estimator).__name__}.{name} gives rows of different lengths")
             title = _NAMES.get(each if place else name, name)

@@ -105,7 +105,7 @@ def _export_methods(
     fed = _feed.feed(X, types) if X is not None and verify else None
     if fed is not None:
         outputs = _verify.open_session(merged).run(None, fed)
-        wrong = _verify.difference(model, asked, X, outputs)
+        wrong = _verify.difference(model, asked, X, outputs, _real(types))
         if wrong:
             raise Error(f"{type(model).__name__}: the model of all methods is wrong: {wrong}")
     return merged
@@ -239,7 +239,7 @@ class _Export:
         held = self._held_to(wanted)
         if self.methods is not None:
             outputs = [outputs[_merge.place_of(model, one, len(outputs))] for one in held]
-        return _verify.difference(model, held, X, outputs)
+        return _verify.difference(model, held, X, outputs, _real(types))
 
     def _held_to(self, wanted: list[str]) -> list[str]:
         """Scores that come beside a prediction are skl2onnx's own unless they are asked for."""
@@ -306,8 +306,13 @@ class _Export:
         """In the real numbers that the model computes with."""
         if hasattr(X, "columns") or np.asarray(X).dtype.kind != "f":
             return X
-        is_double = any(isinstance(one, DoubleTensorType) for _, one in self.types)
-        return np.asarray(X, np.float64 if is_double else np.float32)
+        return np.asarray(X, np.dtype(_real(self.types)))
+
+
+def _real(types: Sequence[tuple[str, Any]]) -> str:
+    """The type of real numbers that a model of these inputs computes with."""
+    is_double = any(isinstance(one, DoubleTensorType) for _, one in types)
+    return "float64" if is_double else "float32"
 
 
 def _reason(error: _conversion.StepError) -> str:

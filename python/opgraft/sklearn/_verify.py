@@ -16,7 +16,8 @@ from opgraft.sklearn._methods import has
 from opgraft.sklearn._recording import fresh
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # the latter of the largest value
-_ROUNDING = 2.0**-22  # of float32, in which most of a converted model computes
+#: By how much an input moves at most that is rounded to float32, or computed with in float64.
+ROUNDING = {"float32": 2.0**-22, "float64": 2.0**-50}
 
 
 def open_session(model: Any) -> Any:
@@ -56,8 +57,11 @@ def _plain(label: Any) -> Any:
     return int(label)
 
 
-def difference(estimator: Any, methods: Sequence[str], X: Any, outputs: Sequence[Any]) -> str:
-    """How the outputs differ from what the methods give for X; empty where they do not."""
+def difference(
+    estimator: Any, methods: Sequence[str], X: Any, outputs: Sequence[Any], real: str = "float32"
+) -> str:
+    """How the outputs differ from what the methods give for X; empty where they do not. `real` is
+    the type of real numbers that the model takes."""
     for method, output in zip(methods, outputs, strict=False):
         wanted = result_of(estimator, method, X)
         got = as_array(output, getattr(estimator, "classes_", None))
@@ -66,7 +70,7 @@ def difference(estimator: Any, methods: Sequence[str], X: Any, outputs: Sequence
             continue
         text, where = found
         if where is not None:
-            where &= ~_shaky(estimator, method, X, wanted)
+            where &= ~_shaky(estimator, method, X, wanted, ROUNDING[real])
             if method == "predict" and where.any():
                 where &= ~_tied(estimator, X, wanted, got, where)
             if not where.any():
@@ -105,10 +109,10 @@ def _far(wanted: Any, got: Any) -> Any:
     return ~np.isclose(got, wanted, rtol=RELATIVE, atol=ABSOLUTE * scale, equal_nan=True)
 
 
-def _shaky(estimator: Any, method: str, X: Any, wanted: Any) -> Any:
+def _shaky(estimator: Any, method: str, X: Any, wanted: Any, rounding: float) -> Any:
     """Where the estimator itself changes its mind when its input moves by about its rounding."""
     shaky = np.zeros(wanted.shape, dtype=bool)
-    for factor in (1 + _ROUNDING, 1 - _ROUNDING):
+    for factor in (1 + rounding, 1 - rounding):
         moved = _moved(X, factor)
         if moved is None:
             break

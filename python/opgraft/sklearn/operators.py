@@ -94,7 +94,7 @@ class Estimator:
         if len(self._calls) == 1:
             method, place, dtype, rank = self._calls[0]
             result = method(X)
-            return _as_output(result if place is None else result[place], dtype, rank)
+            return _as_output(result if place is None else result[place], dtype, rank, len(X))
         results: dict[str, Any] = {}
         outputs = []
         for method, place, dtype, rank in self._calls:
@@ -104,7 +104,7 @@ class Estimator:
                     X = self._arrange(inputs)  # the method before may have written to it
                 results[name] = method(X)
             result = results[name] if place is None else results[name][place]
-            outputs.append(_as_output(result, dtype, rank))
+            outputs.append(_as_output(result, dtype, rank, len(X)))
         return tuple(outputs)
 
     def _arrange(self, inputs: tuple[Any, ...]) -> Any:
@@ -165,12 +165,13 @@ def _dtype(name: str) -> Any:
     return np.dtype(name)
 
 
-def _as_output(result: Any, dtype: Any, rank: int) -> Any:
+def _as_output(result: Any, dtype: Any, rank: int, rows: int) -> Any:
     if scipy.sparse.issparse(result):
         result = result.toarray()
     array = result if isinstance(result, np.ndarray) else np.asarray(result)
     if array.ndim == 1 and rank == 2:
-        array = array.reshape(-1, 1)
+        # A value for each row, or, as SparsePCA gives them, the values of the only one.
+        array = array.reshape((1, -1) if rows == 1 else (-1, 1))
     if dtype is None:
         return array.astype(str)
     return array if array.dtype == dtype else array.astype(dtype)

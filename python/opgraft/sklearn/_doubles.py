@@ -1,0 +1,134 @@
+"""Models of float64 in which some nodes give float32: casts where the two would meet."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper, shape_inference
+from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+
+#: Their results are of float32, whatever their inputs are.
+_NARROW = {
+    "LinearRegressor": [0],
+    "SVMRegressor": [0],
+    "TreeEnsembleRegressor": [0],
+    "LinearClassifier": [1],
+    "SVMClassifier": [1],
+    "TreeEnsembleClassifier": [1],
+}
+
+
+#: Their inputs from a place on must all be of one type.
+_ALIKE = {"Where": 1} | dict.fromkeys(
+    "Add Sub Mul Div Pow Max Min Sum Concat MatMul Gemm Less Greater LessOrEqual GreaterOrEqual "
+    "Equal".split(),
+    0,
+)
+_MOST_PASSES = 8
+
+
+def compares_in_float64(step: Any) -> bool:
+    """Whether trees of this step compare float64 as it is. All others' round it to float32."""
+    is_lightgbm = type(step).__module__.partition(".")[0] == "lightgbm"
+    return is_lightgbm or isinstance(step, BaseHistGradientBoosting)
+
+
+def round_for_trees(model: Any, exact: Set[str]) -> None:
+    """Rounds what trees compare, but for the nodes named in `exact`: scikit-learn's do so, skl2onnx
+    leaves it out, and numbers that differ in later digits than float32 has go another way."""
+    kinds = _element_types(model)
+    for place, node in reversed(list(enumerate(model.graph.node))):
+        is_tree = node.domain == "ai.onnx.ml" and node.op_type.startswith("TreeEnsemble")
+        if not is_tree or node.name in exact or kinds.get(node.input[0]) != TensorProto.DOUBLE:
+            continue
+        given = node.input[0]
+        narrow, rounded = f"{given}_narrow_{place}", f"{given}_rounded_{place}"
+        model.graph.node.insert(place, _cast(narrow, rounded))
+        model.graph.node.insert(place, _cast(given, narrow, TensorProto.FLOAT))
+        node.input[0] = rounded
+
+
+def widened(model: Any) -> Any:
+    """The model, with float32 cast to float64 where types do not agree without that and do with it:
+    skl2onnx takes results for float64 here and there that the runtime gives as float32."""
+    if _agrees(model):
+        return model
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    _widen_results(changed)
+    _widen_outputs(changed)
+    for _ in range(_MOST_PASSES):
+        if _agrees(changed):
+            return changed
+        if not _widen_operands(changed):
+            break
+    return model
+
+
+def _widen_results(model: Any) -> None:
+    for place, node in reversed(list(enumerate(model.graph.node))):
+        for index in _NARROW.get(node.op_type, []):
+            if node.domain != "ai.onnx.ml" or index >= len(node.output) or not node.output[index]:
+                continue
+            given = node.output[index]
+            node.output[index] = f"{given}_float32"
+            model.graph.node.insert(place + 1, _cast(f"{given}_float32", given))
+
+
+def _widen_outputs(model: Any) -> None:
+    """Casts what nodes give as float32, where the graph declares float64 as its output."""
+    undeclared = onnx.ModelProto()
+    undeclared.CopyFrom(model)
+    for output in undeclared.graph.output:
+        output.ClearField("type")
+    kinds = _element_types(undeclared)
+    wanted = {one.name for one in model.graph.output
+              if one.type.tensor_type.elem_type == TensorProto.DOUBLE
+              and kinds.get(one.name) == TensorProto.FLOAT}  # fmt: skip
+    for place, node in reversed(list(enumerate(model.graph.node))):
+        for index, given in enumerate(node.output):
+            if given in wanted:
+                node.output[index] = f"{given}_float32"
+                model.graph.node.insert(place + 1, _cast(f"{given}_float32", given))
+
+
+def _widen_operands(model: Any) -> bool:
+    """Casts what is float32 where a node gets float64 beside it; whether there was such a node."""
+    kinds = _element_types(model)
+    was_there = False
+    for place, node in reversed(list(enumerate(model.graph.node))):
+        if node.domain or node.op_type not in _ALIKE:
+            continue
+        places = range(_ALIKE[node.op_type], len(node.input))
+        found = {kinds.get(node.input[index]) for index in places}
+        if not {TensorProto.FLOAT, TensorProto.DOUBLE} <= found:
+            continue
+        was_there = True
+        for index in places:
+            if kinds.get(node.input[index]) == TensorProto.FLOAT:
+                wide = f"{node.input[index]}_float64_{place}_{index}"
+                model.graph.node.insert(place, _cast(node.input[index], wide))
+                node.input[index] = wide
+    return was_there
+
+
+def _cast(given: str, result: str, to: int = TensorProto.DOUBLE) -> Any:
+    return helper.make_node("Cast", [given], [result], f"{result}_cast", to=to)
+
+
+def _element_types(model: Any) -> dict[str, int]:
+    graph = shape_inference.infer_shapes(model).graph
+    kinds = {one.name: int(one.data_type) for one in graph.initializer}
+    for one in (*graph.input, *graph.value_info, *graph.output):
+        kinds[one.name] = int(one.type.tensor_type.elem_type)
+    return kinds
+
+
+def _agrees(model: Any) -> bool:
+    try:
+        shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except shape_inference.InferenceError:
+        return False
+    return True
