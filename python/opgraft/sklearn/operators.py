@@ -13,6 +13,7 @@ import scipy.sparse
 
 from opgraft._errors import ModelError, PolicyError, UnavailableError
 from opgraft.sklearn import _columns, _store
+from opgraft.sklearn._walk import walk
 
 DOMAIN = "ai.opgraft.sklearn"  #: of the nodes
 FORMAT = 1  #: of what they hold
@@ -76,6 +77,8 @@ class Estimator:
                     f"{', '.join(METHODS)}"
                 )
         loaded = _store.load(data.tobytes(), allows, scikit_learn)
+        if layout != "frame":
+            _forget_names(loaded)
         # The method, which of its results (None for the one it has), its type and rank.
         self._calls = [
             (getattr(loaded, method), int(place) if place else None, _dtype(name), rank)
@@ -131,6 +134,13 @@ class Estimator:
         for text, value in self._missing.items():
             values[texts == text] = value
         return values
+
+
+def _forget_names(estimator: Any) -> None:
+    """It gets arrays: it, and the steps in it, would warn of names at each run."""
+    for place in walk(estimator):
+        if hasattr(place.value, "fit"):
+            vars(place.value).pop("feature_names_in_", None)
 
 
 def _missing_value(text: str) -> Any:
