@@ -70,11 +70,14 @@ def parse(conversion: Any, scope: Any, model: Any, inputs: Any, custom_parsers: 
     return outputs
 
 
-def as_one(scope: Any, given: Any) -> list[Any]:
+def as_one(scope: Any, given: Any, *, joins_texts: bool = False) -> list[Any]:
     """Inputs of numbers, the columns of a frame for example, as one: most of skl2onnx's converters
-    take no more. Real numbers and others meet in float64, as in NumPy."""
+    take no more. Real numbers and others meet in float64, as in NumPy. Texts stay apart unless
+    `joins_texts`."""
     inputs: list[Any] = list(given)
     kinds = {type(one.type) for one in inputs}
+    if joins_texts and len(inputs) > 1 and kinds == {StringTensorType}:
+        return [add_concat(scope, inputs, StringTensorType)]
     is_numeric = all(issubclass(kind, TensorType) for kind in kinds)
     if len(inputs) == 1 or not is_numeric or StringTensorType in kinds:
         return inputs

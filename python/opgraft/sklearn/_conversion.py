@@ -13,6 +13,7 @@ import skl2onnx
 from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, TensorType
 from sklearn.base import ClassifierMixin, ClusterMixin, RegressorMixin
 from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.neighbors import RadiusNeighborsClassifier, RadiusNeighborsRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -162,7 +163,8 @@ class Conversion:
             with self.asked(INNER):
                 given = _glue.without_words(model) if isinstance(model, FeatureUnion) else model
                 return _private.parse_natively(scope, given, inputs, custom_parsers)
-        return self.parse_natively(scope, model, _chains.as_one(scope, inputs), custom_parsers)
+        one = _chains.as_one(scope, inputs, joins_texts=isinstance(model, SimpleImputer))
+        return self.parse_natively(scope, model, one, custom_parsers)
 
     def parse_natively(self, scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:
         if self.methods == INNER and isinstance(model, (ClassifierMixin, RegressorMixin)):

@@ -6,7 +6,7 @@ from collections.abc import Set
 from typing import Any
 
 import onnx
-from onnx import TensorProto, helper, shape_inference
+from onnx import TensorProto, helper
 from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 
 #: Their results are of float32, whatever their inputs are.
@@ -26,6 +26,16 @@ _ALIKE = {"Where": 1} | dict.fromkeys(
     "Equal".split(),
     0,
 )
+#: What the results of others are.
+_ALWAYS_FLOAT = "Scaler Normalizer OneHotEncoder FeatureVectorizer".split()
+_AS_GIVEN = "Imputer Binarizer ArrayFeatureExtractor".split()
+_TRUTHS = "Less Greater LessOrEqual GreaterOrEqual Equal And Or Not Xor IsNaN IsInf".split()
+_AS_FIRST = (
+    "Identity Reshape Squeeze Unsqueeze Flatten Transpose Gather GatherElements Slice Tile Expand "
+    "Neg Abs Exp Log Sqrt Sigmoid Tanh Relu Softmax Sign Floor Ceil Erf Reciprocal Clip CumSum "
+    "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSumExp "
+    "ReduceSumSquare"
+).split()
 _MOST_PASSES = 8
 
 
@@ -58,13 +68,11 @@ def widened(model: Any) -> Any:
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
     _widen_results(changed)
-    _widen_outputs(changed)
     for _ in range(_MOST_PASSES):
-        if _agrees(changed):
-            return changed
         if not _widen_operands(changed):
             break
-    return model
+    _widen_outputs(changed)
+    return changed if _agrees(changed) else model
 
 
 def _widen_results(model: Any) -> None:
@@ -79,14 +87,13 @@ def _widen_results(model: Any) -> None:
 
 def _widen_outputs(model: Any) -> None:
     """Casts what nodes give as float32, where the graph declares float64 as its output."""
-    undeclared = onnx.ModelProto()
-    undeclared.CopyFrom(model)
-    for output in undeclared.graph.output:
-        output.ClearField("type")
-    kinds = _element_types(undeclared)
-    wanted = {one.name for one in model.graph.output
-              if one.type.tensor_type.elem_type == TensorProto.DOUBLE
-              and kinds.get(one.name) == TensorProto.FLOAT}  # fmt: skip
+    kinds = _element_types(model)
+    wanted = {
+        one.name
+        for one in model.graph.output
+        if one.type.tensor_type.elem_type == TensorProto.DOUBLE
+        and kinds.get(one.name) == TensorProto.FLOAT
+    }
     for place, node in reversed(list(enumerate(model.graph.node))):
         for index, given in enumerate(node.output):
             if given in wanted:
@@ -119,16 +126,57 @@ def _cast(given: str, result: str, to: int = TensorProto.DOUBLE) -> Any:
 
 
 def _element_types(model: Any) -> dict[str, int]:
-    graph = shape_inference.infer_shapes(model).graph
-    kinds = {one.name: int(one.data_type) for one in graph.initializer}
-    for one in (*graph.input, *graph.value_info, *graph.output):
+    """The element types of the values in a graph, as far as rules for the operators that skl2onnx
+    writes tell them. Not by onnx's inference, which ends the process for some of its models."""
+    kinds = {one.name: int(one.data_type) for one in model.graph.initializer}
+    for one in model.graph.input:
         kinds[one.name] = int(one.type.tensor_type.elem_type)
+    for node in model.graph.node:
+        for name, kind in zip(node.output, _results(node, kinds), strict=False):
+            if kind is not None:
+                kinds[name] = kind
     return kinds
 
 
+def _results(node: Any, kinds: dict[str, int]) -> list[int | None]:
+    attributes = {one.name: one for one in node.attribute}
+    given = [kinds.get(name) for name in node.input]
+    if node.domain == "ai.onnx.ml":
+        if node.op_type in _NARROW and node.op_type.endswith("Classifier"):
+            is_text = "classlabels_strings" in attributes
+            return [TensorProto.STRING if is_text else TensorProto.INT64, TensorProto.FLOAT]
+        if node.op_type in _NARROW or node.op_type in _ALWAYS_FLOAT:
+            return [TensorProto.FLOAT]
+        return [given[0]] if node.op_type in _AS_GIVEN else [None]
+    if node.op_type == "Cast":
+        return [int(attributes["to"].i)]
+    if node.op_type in ("Constant", "ConstantOfShape"):
+        value = attributes.get("value")
+        return [None if value is None else int(value.t.data_type)]
+    if node.op_type in _TRUTHS:
+        return [TensorProto.BOOL]
+    if node.op_type in ("ArgMax", "ArgMin", "Shape", "Size", "NonZero"):
+        return [TensorProto.INT64]
+    if node.op_type == "TopK":
+        return [given[0], TensorProto.INT64]
+    if node.op_type == "Where":
+        return [given[1]]
+    if node.op_type in _AS_FIRST or node.op_type in _ALIKE:
+        return [given[0]]
+    return [None] * len(node.output)
+
+
 def _agrees(model: Any) -> bool:
-    try:
-        shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
-    except shape_inference.InferenceError:
-        return False
-    return True
+    """Whether float32 and float64 meet nowhere, as far as is known."""
+    kinds = _element_types(model)
+    both = {TensorProto.FLOAT, TensorProto.DOUBLE}
+    for node in model.graph.node:
+        if node.domain or node.op_type not in _ALIKE:
+            continue
+        if both <= {kinds.get(name) for name in node.input[_ALIKE[node.op_type] :]}:
+            return False
+    return not any(
+        one.type.tensor_type.elem_type == TensorProto.DOUBLE
+        and kinds.get(one.name) == TensorProto.FLOAT
+        for one in model.graph.output
+    )

@@ -250,15 +250,18 @@ class _Export:
     def _localise(self, why: str) -> list[tuple[Any, str]]:
         """The innermost step that is wrong by itself; else the fewest steps that make the whole
         right where Python runs them; else the whole."""
+        wrong = []
         for call in self.calls.values():
             if id(call.step) in self.in_python or call.step is self.model:
                 continue
             found = self._alone(call)
-            if found:
+            if found and not _ensembles.is_composite(call.step):
                 return [(call.step, found)]
+            if found:
+                wrong.append((call.step, found))  # and none of its steps is
         if any(id(one) not in self.apart for one in self._ensembles(self.model)):
             return [(self.model, why)]  # which takes it apart first
-        return self._search(why) or [(self.model, why)]
+        return self._search(why) or wrong[:1] or [(self.model, why)]
 
     def _search(self, why: str) -> list[tuple[Any, str]]:
         """Each is right alone, and the whole is not: where one's rounding decides what another
