@@ -29,6 +29,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import (  # noqa: E402
     KBinsDiscretizer,
     OneHotEncoder,
+    PolynomialFeatures,
     PowerTransformer,
     StandardScaler,
 )
@@ -135,6 +136,9 @@ def test_trees_compare_what_their_libraries_compare() -> None:
         VotingRegressor([("tree", DecisionTreeRegressor()), ("linear", LinearRegression())]),
     ):
         check(estimator.fit(rows, target), rows, 1e-5)
+    # What comes from a step whose conversion mixes both types is rounded too.
+    behind = make_pipeline(PolynomialFeatures(2), RandomForestRegressor(5, random_state=0))
+    check(behind.fit(rows, target), rows, 1e-5)
     boosted = HistGradientBoostingRegressor(max_iter=2, min_samples_leaf=1).fit(rows, target)
     assert len(set(boosted.predict(rows))) == 4
     model = opgraft.sklearn.to_onnx(boosted, rows)  # skl2onnx's has thresholds of float32

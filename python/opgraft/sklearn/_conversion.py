@@ -107,8 +107,8 @@ class Conversion:
             )
         if any(isinstance(of_type, DoubleTensorType) for _, of_type in initial_types):
             _maps.narrow(converted)
-            _doubles.round_for_trees(converted, self._exact)
             converted = _doubles.widened(converted)
+            _doubles.round_for_trees(converted, self._exact)
         return converted
 
     # Which steps

@@ -51,7 +51,7 @@ def round_for_trees(model: Any, exact: Set[str]) -> None:
     kinds = _element_types(model)
     for place, node in reversed(list(enumerate(model.graph.node))):
         is_tree = node.domain == "ai.onnx.ml" and node.op_type.startswith("TreeEnsemble")
-        if not is_tree or node.name in exact or kinds.get(node.input[0]) != TensorProto.DOUBLE:
+        if not is_tree or node.name in exact or kinds.get(node.input[0]) == TensorProto.FLOAT:
             continue
         given = node.input[0]
         narrow, rounded = f"{given}_narrow_{place}", f"{given}_rounded_{place}"
@@ -147,7 +147,11 @@ def _results(node: Any, kinds: dict[str, int]) -> list[int | None]:
             return [TensorProto.STRING if is_text else TensorProto.INT64, TensorProto.FLOAT]
         if node.op_type in _NARROW or node.op_type in _ALWAYS_FLOAT:
             return [TensorProto.FLOAT]
+        if node.op_type == "LabelEncoder":
+            return [_labels(attributes)]
         return [given[0]] if node.op_type in _AS_GIVEN else [None]
+    if node.op_type == "PyOp":
+        return [int(one) for one in attributes["output_types"].ints]
     if node.op_type == "Cast":
         return [int(attributes["to"].i)]
     if node.op_type in ("Constant", "ConstantOfShape"):
@@ -161,9 +165,23 @@ def _results(node: Any, kinds: dict[str, int]) -> list[int | None]:
         return [given[0], TensorProto.INT64]
     if node.op_type == "Where":
         return [given[1]]
-    if node.op_type in _AS_FIRST or node.op_type in _ALIKE:
+    if node.op_type in _ALIKE:
+        return [next((one for one in given[_ALIKE[node.op_type] :] if one is not None), None)]
+    if node.op_type in _AS_FIRST:
         return [given[0]]
     return [None] * len(node.output)
+
+
+def _labels(attributes: dict[str, Any]) -> int | None:
+    """What a LabelEncoder gives, by the attribute that holds its values."""
+    if "values_tensor" in attributes:
+        return int(attributes["values_tensor"].t.data_type)
+    named = {
+        "values_floats": TensorProto.FLOAT,
+        "values_int64s": TensorProto.INT64,
+        "values_strings": TensorProto.STRING,
+    }
+    return next((kind for name, kind in named.items() if name in attributes), None)
 
 
 def _agrees(model: Any) -> bool:

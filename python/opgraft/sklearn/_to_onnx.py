@@ -220,7 +220,14 @@ class _Export:
         return conversion.run(types, **{**arguments, "target_opset": opset})
 
     def _problem(
-        self, model: Any, converted: Any, X: Any, types: list[tuple[str, Any]], wanted: list[str]
+        self,
+        model: Any,
+        converted: Any,
+        X: Any,
+        types: list[tuple[str, Any]],
+        wanted: list[str],
+        *,
+        is_strict: bool = False,
     ) -> str:
         """Why the model is not right; empty where it is."""
         try:
@@ -239,7 +246,7 @@ class _Export:
         held = self._held_to(wanted)
         if self.methods is not None:
             outputs = [outputs[_merge.place_of(model, one, len(outputs))] for one in held]
-        return _verify.difference(model, held, X, outputs, _real(types))
+        return _verify.difference(model, held, X, outputs, _real(types), is_strict=is_strict)
 
     def _held_to(self, wanted: list[str]) -> list[str]:
         """Scores that come beside a prediction are skl2onnx's own unless they are asked for."""
@@ -261,7 +268,18 @@ class _Export:
                 wrong.append((call.step, found))  # and none of its steps is
         if any(id(one) not in self.apart for one in self._ensembles(self.model)):
             return [(self.model, why)]  # which takes it apart first
-        return self._search(why) or wrong[:1] or [(self.model, why)]
+        return self._narrow(why) or self._search(why) or wrong[:1] or [(self.model, why)]
+
+    def _narrow(self, why: str) -> list[tuple[Any, str]]:
+        """The first transformer that gives fewer digits than it should: right by itself, and enough
+        to lead a tree behind it astray."""
+        for call in self.calls.values():
+            is_inner = call.method == "transform" and id(call.step) not in self.in_python
+            if is_inner and not _ensembles.is_composite(call.step) and call.step is not self.model:
+                found = self._alone(call, is_strict=True)
+                if found:
+                    return [(call.step, f"it loses digits, {found}; and then {why}")]
+        return []
 
     def _search(self, why: str) -> list[tuple[Any, str]]:
         """Each is right alone, and the whole is not: where one's rounding decides what another
@@ -288,7 +306,7 @@ class _Export:
             self.in_python = before
         return []
 
-    def _alone(self, call: Call) -> str:
+    def _alone(self, call: Call, *, is_strict: bool = False) -> str:
         """Why a step is wrong by itself, on what it gets in the whole; empty where it is right."""
         X = self._as_here(call.X)
         is_inner = call.method == "transform"
@@ -303,7 +321,7 @@ class _Export:
             return _reason(error) if error.step is call.step else ""
         except Exception:
             return ""  # nothing is known of it
-        return self._problem(call.step, converted, X, types, wanted)
+        return self._problem(call.step, converted, X, types, wanted, is_strict=is_strict)
 
     def _as_here(self, X: Any) -> Any:
         """In the real numbers that the model computes with."""

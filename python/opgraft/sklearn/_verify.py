@@ -16,6 +16,8 @@ from opgraft.sklearn._methods import has
 from opgraft.sklearn._recording import fresh
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # the latter of the largest value
+#: For what other steps get: nearly all digits that the type has.
+STRICT = {"float32": (1e-5, 1e-6), "float64": (1e-10, 1e-12)}
 #: By how much an input moves at most that is rounded to float32, or computed with in float64.
 ROUNDING = {"float32": 2.0**-22, "float64": 2.0**-50}
 
@@ -58,14 +60,21 @@ def _plain(label: Any) -> Any:
 
 
 def difference(
-    estimator: Any, methods: Sequence[str], X: Any, outputs: Sequence[Any], real: str = "float32"
+    estimator: Any,
+    methods: Sequence[str],
+    X: Any,
+    outputs: Sequence[Any],
+    real: str = "float32",
+    *,
+    is_strict: bool = False,
 ) -> str:
     """How the outputs differ from what the methods give for X; empty where they do not. `real` is
     the type of real numbers that the model takes."""
+    bounds = STRICT[real] if is_strict else (RELATIVE, ABSOLUTE)
     for method, output in zip(methods, outputs, strict=False):
         wanted = result_of(estimator, method, X)
         got = as_array(output, getattr(estimator, "classes_", None))
-        found = _compare(wanted, got)
+        found = _compare(wanted, got, bounds)
         if found is None:
             continue
         text, where = found
@@ -79,7 +88,9 @@ def difference(
     return ""
 
 
-def _compare(wanted: Any, got: Any) -> tuple[str, Any] | None:
+def _compare(
+    wanted: Any, got: Any, bounds: tuple[float, float] = (RELATIVE, ABSOLUTE)
+) -> tuple[str, Any] | None:
     """What differs, and where."""
     if wanted.shape != got.shape:
         # A column for a vector, or a row: skl2onnx's manners, which users have come to know.
@@ -91,7 +102,7 @@ def _compare(wanted: Any, got: Any) -> tuple[str, Any] | None:
     elif wanted.dtype.kind in "biu":
         differs = wanted.astype(np.float64) != got.astype(np.float64)
     else:
-        differs = _far(wanted, got.astype(np.float64))
+        differs = _far(wanted, got.astype(np.float64), *bounds)
     if not differs.any():
         return None
     first = tuple(int(one) for one in np.argwhere(differs)[0])
@@ -102,11 +113,11 @@ def _compare(wanted: Any, got: Any) -> tuple[str, Any] | None:
     )
 
 
-def _far(wanted: Any, got: Any) -> Any:
+def _far(wanted: Any, got: Any, relative: float, absolute: float) -> Any:
     wanted = wanted.astype(np.float64)
     finite = np.abs(wanted[np.isfinite(wanted)])
     scale = float(finite.max()) if finite.size else 1.0
-    return ~np.isclose(got, wanted, rtol=RELATIVE, atol=ABSOLUTE * scale, equal_nan=True)
+    return ~np.isclose(got, wanted, rtol=relative, atol=absolute * scale, equal_nan=True)
 
 
 def _shaky(estimator: Any, method: str, X: Any, wanted: Any, rounding: float) -> Any:
