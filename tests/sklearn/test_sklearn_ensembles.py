@@ -27,7 +27,12 @@ from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.naive_bayes import GaussianNB  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler  # noqa: E402
+from sklearn.preprocessing import (  # noqa: E402
+    KBinsDiscretizer,
+    OneHotEncoder,
+    SplineTransformer,
+    StandardScaler,
+)
 from sklearn.svm import LinearSVC  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor  # noqa: E402
 
@@ -146,6 +151,37 @@ def test_a_step_that_is_wrong_in_the_whole_alone() -> None:
     model = opgraft.sklearn.to_onnx(fitted, X)
     (step,) = opgraft.sklearn.python_steps(model)
     assert step.estimator.endswith("Shift") and "all are right alone" in step.because
+
+
+class Same(TransformerMixin, BaseEstimator):
+    """Changes nothing."""
+
+    def fit(self, X: Any, y: Any = None) -> Same:
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X
+
+
+def convert_same(scope: Any, operator: Any, container: Any) -> None:
+    """By way of float32."""
+    from onnx import TensorProto
+
+    given, result = operator.inputs[0].full_name, operator.outputs[0].full_name
+    name = scope.get_unique_variable_name("narrow")
+    container.add_node("Cast", [given], [name], to=TensorProto.FLOAT, op_version=13)
+    container.add_node("Cast", [name], [result], to=TensorProto.DOUBLE, op_version=13)
+
+
+def test_a_step_that_loses_digits_which_another_needs() -> None:
+    """It is right by itself, within the bounds, and the step behind it is not to blame."""
+    skl2onnx.update_registered_converter(Same, "TestSame", shift_shapes, convert_same)
+    rows = 1 + np.linspace(0, 1e-9, 20)[:, None]
+    bins = KBinsDiscretizer(4, encode="ordinal", strategy="uniform")
+    fitted = make_pipeline(Same(), bins).fit(rows)
+    (step,) = opgraft.sklearn.python_steps(opgraft.sklearn.to_onnx(fitted, rows))
+    assert step.estimator.endswith("Same") and "it loses digits" in step.because
 
 
 def test_a_label_at_a_tie_is_told_and_not_punished() -> None:

@@ -273,24 +273,26 @@ class _Export:
     def _narrow(self, why: str) -> list[tuple[Any, str]]:
         """The first transformer that gives fewer digits than it should: right by itself, and enough
         to lead a tree behind it astray."""
-        for call in self.calls.values():
-            is_inner = call.method == "transform" and id(call.step) not in self.in_python
-            if is_inner and not _ensembles.is_composite(call.step) and call.step is not self.model:
+        for step in self._tried():
+            call = self.calls[id(step)]
+            if call.method == "transform":
                 found = self._alone(call, is_strict=True)
                 if found:
-                    return [(call.step, f"it loses digits, {found}; and then {why}")]
+                    return [(step, f"it loses digits, {found}; and then {why}")]
         return []
+
+    def _tried(self) -> list[Any]:
+        """The native steps that are converted one by one, in the order of their calls; what is
+        inside of one of them is its own affair."""
+        whole = [one for one in steps_of(self.model) if not _ensembles.is_composite(one)]
+        inside = {id(one) for step in whole for one in steps_of(step) if one is not step}
+        left = {id(one) for one in whole} - {*inside, *self.in_python, id(self.model)}
+        return [call.step for key, call in self.calls.items() if key in left]
 
     def _search(self, why: str) -> list[tuple[Any, str]]:
         """Each is right alone, and the whole is not: where one's rounding decides what another
         does, for example. Tries them one by one, then more and more of them."""
-        whole = [one for one in steps_of(self.model) if not _ensembles.is_composite(one)]
-        inside = {id(one) for step in whole for one in steps_of(step) if one is not step}
-        steps = [
-            one
-            for one in whole
-            if id(one) in self.calls and id(one) not in {*inside, *self.in_python, id(self.model)}
-        ]
+        steps = self._tried()
         if len(steps) > _MOST_TRIED:
             return []
         chosen = [[one] for one in reversed(steps)]
