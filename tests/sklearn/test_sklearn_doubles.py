@@ -124,9 +124,9 @@ def test_results_of_float32_meet_float64() -> None:
 
 
 def test_trees_compare_what_their_libraries_compare() -> None:
-    """Thresholds lie between numbers that differ in digits which float32 has not."""
-    base = np.float64(np.float32(1 / 3))
-    rows = base + np.repeat([0.0, 1e-12, 1.0, 1.0 + 1e-12], 20)[:, None]
+    """A number above a threshold that is the threshold when it is rounded to float32."""
+    known = 1 + np.repeat([0.0, 2**-22], 40)[:, None]  # the threshold is between: 1 + 2**-23
+    rows = 1 + np.repeat([0.0, 2**-23 + 2**-26, 2**-22, 2**-22 + 2**-26], 20)[:, None]
     target = np.repeat([0, 1, 2, 3], 20).astype(np.float64)
     for estimator in (
         DecisionTreeRegressor(),
@@ -135,10 +135,10 @@ def test_trees_compare_what_their_libraries_compare() -> None:
         AdaBoostRegressor(DecisionTreeRegressor(), n_estimators=3, random_state=0),
         VotingRegressor([("tree", DecisionTreeRegressor()), ("linear", LinearRegression())]),
     ):
-        check(estimator.fit(rows, target), rows, 1e-5)
+        check(estimator.fit(known, target), rows, 1e-5)
     # What comes from a step whose conversion mixes both types is rounded too.
     behind = make_pipeline(PolynomialFeatures(2), RandomForestRegressor(5, random_state=0))
-    check(behind.fit(rows, target), rows, 1e-5)
+    check(behind.fit(known, target), rows, 1e-5)
     boosted = HistGradientBoostingRegressor(max_iter=2, min_samples_leaf=1).fit(rows, target)
     assert len(set(boosted.predict(rows))) == 4
     model = opgraft.sklearn.to_onnx(boosted, rows)  # skl2onnx's has thresholds of float32
