@@ -65,7 +65,7 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     #: How the model was captured: "non-strict", "strict", "draft", or "given".
     captured: str = ""
-    #: Where the capture holds for the example alone.
+    #: What sizes and what data the capture holds for.
     specialised: list[str] = field(default_factory=list)
     #: Whether operators of the model are random. What these give is compared by type and shape.
     is_random: bool = False
@@ -101,7 +101,7 @@ class Report:
         lines += [f"{_title(one)}: {one.because}" for one in self.rows if one.because]
         lines.append(f"captured: {self.captured}")
         if self.specialised:
-            lines.append("specialised: it holds where these are as in the example")
+            lines.append("specialised: it is right for these sizes and data alone")
             lines += [f"  {note}" for note in self.specialised]
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
         lines += [f"note: {note}" for note in self.notes]

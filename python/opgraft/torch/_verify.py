@@ -41,6 +41,8 @@ class Verifier:
     captured: torch.export.ExportedProgram
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    #: Whether the graph holds for some data alone, and says so by its assertions.
+    is_guarded: bool = False
     notes: list[str] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
 
@@ -50,8 +52,18 @@ class Verifier:
         for one in examples(self._reference, self.captured, self.args, self.kwargs):
             if isinstance(one, str):
                 self.notes.append(one)
+            elif self.is_guarded and self.examples and not self._holds_for(one):
+                self.notes.append(f"{one.what} were not compared: the graph does not hold there")
             else:
                 self.examples.append(one)
+
+    def _holds_for(self, example: Example) -> bool:
+        """Whether the assertions in the captured graph hold for arguments."""
+        try:
+            run_in_torch(self.captured, example.leaves)
+        except Exception:
+            return False
+        return True
 
     def verify(
         self,
