@@ -6,7 +6,7 @@ import math
 import operator
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +72,7 @@ class _Range:
         return f"{what} is {' and '.join(bounds)}" if bounds else ""
 
 
-def _asserted(program: torch.export.ExportedProgram, known: Collection[str]) -> Iterator[Guard]:
+def _asserted(program: torch.export.ExportedProgram, known: set[str]) -> Iterator[Guard]:
     """What the model asserts, or an operator that it calls, of other symbols than these; ONNX does
     not look at it."""
     ranges: dict[torch.fx.Node, _Range] = {}
@@ -83,8 +83,8 @@ def _asserted(program: torch.export.ExportedProgram, known: Collection[str]) -> 
         if name != "aten::_assert_scalar" or not isinstance(node.args[0], torch.fx.Node):
             continue
         said = re.search(r"expression (.+?) on node", str(node.args[1]))
-        if said and _symbols(said[1]).intersection(known):
-            continue
+        if said and (_symbols(said[1]) & known or not _symbols(said[1])):
+            continue  # of sizes of the arguments, or known already
         number, bounds = _bounds(node.args[0])
         if number is None:
             condition = f"{said[1] if said else node.args[0]}, in torch's words"

@@ -172,7 +172,13 @@ class _Capture:
 
     def _by(self, way: str, shapes: Any) -> tuple[Any, Any]:
         shapes, _ = _private.nameless_dimensions(shapes)
-        with quiet() as printed, fakes(), _private.undoing_transforms():
+        with (
+            quiet() as printed,
+            _private.fresh_dispatch(),
+            fakes(),
+            _private.undoing_transforms(),
+            _without_gradients(),
+        ):
             strategy = self._ways[way](verbose=False)
             result = strategy(self._model, self._args, dict(self._kwargs), shapes)
         if result.exported_program is not None:
@@ -216,6 +222,19 @@ def _first_line(error: Exception) -> str:
 def _first_lines(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: " + "\n    ".join(lines[:3])
+
+
+@contextmanager
+def _without_gradients() -> Iterator[None]:
+    """As the model will be used: some compute other things where gradients are wanted. Kernels that
+    torch.nn has for a whole layer of a transformer in that mode are no help to an export."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 #: Loggers that print in full what the report has in short.

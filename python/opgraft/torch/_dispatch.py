@@ -206,7 +206,7 @@ class Dispatcher:
         registry = _private.copy_registry(self._registry)
         for target in kept.values():
             _private.keep_whole(registry, target)
-        with fakes():
+        with _private.fresh_dispatch(), fakes():
             program: torch.export.ExportedProgram = _private.decompose(
                 self._captured, registry, self._opened.bodies(kept)
             )

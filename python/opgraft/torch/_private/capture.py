@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -167,6 +168,29 @@ def _as_fake(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
     return run
+
+
+@contextmanager
+def fresh_dispatch() -> Iterator[None]:
+    """torch puts other kernels in the place of its own while it captures (loops for GRU and LSTM)
+    and while it decomposes, but an operator remembers what it was dispatched to last. What one step
+    leaves behind the next must not find, nor the user's own calls of torch.export."""
+    _forget_dispatch()
+    try:
+        yield
+    finally:
+        _forget_dispatch()
+
+
+def _forget_dispatch() -> None:
+    namespaces = [one for one in vars(torch.ops).values() if isinstance(one, ModuleType)]
+    packet_type = private("torch._ops", "OpOverloadPacket")
+    try:
+        for packet in [one for namespace in namespaces for one in vars(namespace).values()]:
+            for name in packet._dir if isinstance(packet, packet_type) else ():
+                getattr(packet, name)._dispatch_cache.clear()
+    except AttributeError as error:
+        raise moved("torch._ops.OpOverload._dispatch_cache") from error
 
 
 @contextmanager

@@ -257,6 +257,19 @@ def exporting() -> Iterator[None]:
             flags._is_onnx_exporting = before
 
 
+@contextmanager
+def in_use() -> Iterator[None]:
+    """Lets torch.onnx.is_in_onnx_export() say no for a while: libraries compute other things, and
+    not always right ones, where it says yes."""
+    flags = private(f"{_EXPORTER}._flags")
+    before = flags._is_onnx_exporting
+    flags._is_onnx_exporting = False
+    try:
+        yield
+    finally:
+        flags._is_onnx_exporting = before
+
+
 def convert_version(model: Any, opset_version: int) -> Any:
     return private("torch.onnx._internal._lazy_import", "onnxscript_apis").convert_version(
         model, opset_version
