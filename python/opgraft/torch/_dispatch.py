@@ -238,6 +238,24 @@ class Dispatcher:
             self.notes.append(f"{name} was kept whole, since torch decomposes it wrongly")
         return True
 
+    def decomposition(self, target: Any) -> Callable[..., Any] | None:
+        """What torch takes an operator apart by; None where it is kept whole."""
+        if not isinstance(target, _private.OpOverload) or operator_name(target) in self._kept:
+            return None
+        if self._registry.functions.get(_private.registered_name(target)):
+            return None
+        found: Callable[..., Any] | None = _private.decomposition_of(target)
+        return found
+
+    def keep_whole(self, target: Any, because: str) -> bool:
+        """Takes an operator apart no more; False where no rung takes it whole."""
+        if not _is_whole(target) or not _ladder.can_graft(target, self._kinds):
+            return False
+        self._keep(target)
+        name = operator_name(target)
+        self.notes.append(f"{name} was kept whole: taken apart by torch, {because}")
+        return True
+
     def _suspects(self) -> dict[str, Any]:
         """The operators of the model that are decomposed, and need not be."""
         return {

@@ -252,7 +252,12 @@ class _Export:
             program.report.notes.append("not verified: tensors of the model have no data")
             return program
         verifier = Verifier(
-            self._model, captured.program, args, kwargs, is_guarded=bool(captured.guards)
+            self._model,
+            captured.program,
+            args,
+            kwargs,
+            decomposition=dispatcher.decomposition,
+            is_guarded=bool(captured.guards),
         )
         while self._is_mended(
             verdict := verifier.verify(program, translated, bar.share),
@@ -287,6 +292,9 @@ class _Export:
         if is_right:
             how += _guards.where(captured.guards)
             program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
+        program.report.not_numbers = [
+            f"{operator}: {what}" for operator, what in verifier.not_numbers.items()
+        ]
         program.report.notes += [*dispatcher.notes, *verifier.notes, *verifier.branch_notes()]
         return program
 
@@ -303,6 +311,17 @@ class _Export:
             guilty, reason = verdict.guilt.choice, verdict.guilt.reason
             if not dispatcher.bar(guilty, reason):
                 raise _unmended(guilty.node, reason)
+            for other in verdict.guilt.others:
+                dispatcher.bar(other, reason)
+            return True
+        if verdict.misdecomposed is not None:
+            target, reason = verdict.misdecomposed
+            if not dispatcher.keep_whole(target, reason):
+                raise Error(
+                    f"operator {operator_name(target)}: taken apart by torch, {reason}; no "
+                    "fallback that is allowed takes it whole. To export it all the same: "
+                    "verify=False"
+                )
             return True
         example = verdict.example
         if not verdict.problem or example is None:

@@ -28,6 +28,7 @@ from opgraft.torch._private.exporter import (
     convert_version,
     copy_registry,
     decompose,
+    decomposition_of,
     default_opset,
     exporter,
     exporting,
@@ -63,6 +64,7 @@ from opgraft.torch._private.lookup import (
 )
 from opgraft.torch._private.operators import (
     Argument,
+    DispatchMode,
     OpOverload,
     changed_arguments,
     defining_module,
@@ -115,6 +117,7 @@ __all__ = [
     "CALLED",
     "Argument",
     "Body",
+    "DispatchMode",
     "Moved",
     "OpOverload",
     "ScriptGraph",
@@ -134,6 +137,7 @@ __all__ = [
     "copy_registry",
     "count_modes",
     "decompose",
+    "decomposition_of",
     "default_opset",
     "default_opsets",
     "defining_module",

@@ -96,6 +96,11 @@ def can_decompose(target: Any) -> bool:
     return target in private("torch._decomp", "decomposition_table")
 
 
+def decomposition_of(target: Any) -> Any:
+    """What torch takes an operator apart by; None where it has nothing of its own for that."""
+    return private("torch._decomp", "decomposition_table").get(target)
+
+
 def registered_name(target: Any) -> Any:
     """By which a registry has the translations of an operator."""
     return str(target.name()) if isinstance(target, OpOverload) else target  # type: ignore[no-untyped-call]
