@@ -7,7 +7,7 @@ import operator
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from opgraft.torch._graph import calls, operator_name
 from opgraft.torch._guards import Guard, Line
 
 _OF_TORCH = os.path.dirname(torch.__file__) + os.sep
+_LAYERS = os.path.join(_OF_TORCH, "nn", "")
 
 
 def guards_of(program: torch.export.ExportedProgram) -> list[Guard]:
@@ -24,7 +25,10 @@ def guards_of(program: torch.export.ExportedProgram) -> list[Guard]:
     drafted = [one for one in _private.specialisations(program) if one.is_on_data]
     # A draft writes what it took for granted into the graph as well.
     known = {symbol for one in drafted for symbol in _symbols(one.expression)}
-    return _guards.merged([*map(_drafted, drafted), *_asserted(program, known)])
+    guards = [_drafted(one) for one in drafted]
+    lines = {one.line for one in guards}
+    asserted = [one for one in _asserted(program, known) if one.line not in lines]
+    return _guards.merged([*guards, *asserted])
 
 
 def user_line(stack: Sequence[tuple[str, int, str]]) -> Line:
@@ -37,7 +41,16 @@ def user_line(stack: Sequence[tuple[str, int, str]]) -> Line:
 def _drafted(one: _private.Specialisation) -> Guard:
     taken = {"True": True, "False": False}.get(one.result) if one.occurrences == 1 else None
     detail = f"{one.expression} is {one.result}" if one.result else one.expression
-    return _guards.at(user_line(one.stack), taken, f"in torch's words, {detail}")
+    line = user_line(one.stack)
+    guard = _guards.at(line, taken, f"in torch's words, {detail}")
+    # A function of torch's that the line calls may refuse the data, as the model itself may.
+    layers = [frame for frame in one.full_stack if frame[0].startswith(_LAYERS)]
+    inner = _guards.at(Line(*layers[-1])) if layers else guard
+    if not guard.is_asserted and inner.is_asserted:
+        guard = replace(inner, line=line)
+    lines = [Line(*frame) for frame in one.stack if not frame[0].startswith(_OF_TORCH)]
+    is_caught = guard.is_asserted and any(map(_guards.is_caught, lines))
+    return replace(guard, is_asserted=guard.is_asserted and not is_caught)
 
 
 def _symbols(expression: str) -> set[str]:

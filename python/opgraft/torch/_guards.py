@@ -78,11 +78,13 @@ def at(line: Line, taken: bool | None = None, detail: str = "") -> Guard:
         condition = f"`for … in {ast.unparse(test)}` goes as often as with the example"
     elif kind == "assert":
         condition = ast.unparse(test)
+    elif kind == "raise":
+        condition = f"not ({ast.unparse(test)})"
     elif kind == "if":
         condition = _condition(test, taken)
     else:
         condition = _as_example(ast.unparse(test), detail)
-    return Guard(line, condition, _ADVICE[kind], is_asserted=kind == "assert")
+    return Guard(line, condition, _ADVICE[kind], is_asserted=kind in ("assert", "raise"))
 
 
 def _as_example(code: str, detail: str) -> str:
@@ -110,6 +112,7 @@ _ADVICE = {
     "index": "index a tensor (torch.stack(values)[i]), not a list, a dictionary or modules; or "
     f"write {_CHOOSE}",
     "assert": "",
+    "raise": "",
     "value": f"keep it a tensor: no item(), int(), float() or tolist(); to choose, write {_CHOOSE}",
 }
 _CHECKS = ("_check", "_assert", "assert_")
@@ -125,6 +128,8 @@ def _statement(line: Line) -> tuple[str, ast.expr] | None:
     ]
     for node in reversed(holding):  # the innermost first
         if isinstance(node, (ast.If, ast.While, ast.Assert)) and _covers(node.test, line, node):
+            if isinstance(node, ast.If) and _always_raises(node.body):
+                return "raise", node.test  # which it has not done with the example
             return type(node).__name__.lower(), node.test
         if isinstance(node, ast.IfExp):
             return "if", node.test
@@ -140,6 +145,22 @@ def _statement(line: Line) -> tuple[str, ast.expr] | None:
             if calls:
                 return "index", node
     return None
+
+
+def is_caught(line: Line) -> bool:
+    """Whether what is raised in a line may be caught where the line stands, and the model go on."""
+    return any(
+        isinstance(node, ast.Try)
+        and node.handlers
+        and node.body[0].lineno <= line.number <= (node.body[-1].end_lineno or 0)
+        for node in _nodes(line.file)
+    )
+
+
+def _always_raises(body: Sequence[ast.stmt]) -> bool:
+    ends = (ast.Return, ast.Break, ast.Continue)
+    inside = [one for statement in body for one in ast.walk(statement)]
+    return isinstance(body[-1], ast.Raise) and not any(isinstance(one, ends) for one in inside)
 
 
 def _covers(test: ast.expr, line: Line, node: ast.stmt) -> bool:

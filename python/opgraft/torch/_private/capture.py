@@ -60,6 +60,8 @@ class Specialisation:
 
     #: The file ("" where it is not known), the line and its code of each call, the last innermost.
     stack: tuple[tuple[str, int, str], ...]
+    #: The same with the calls inside torch.
+    full_stack: tuple[tuple[str, int, str], ...]
     kind: str  #: "data dependent error", "guard added", "missing fake kernel", ...
     expression: str
     result: str  #: what the expression was for the example; "" where nobody says
@@ -97,15 +99,19 @@ def specialisations(program: Any) -> list[Specialisation]:
     found = []
     for failure in getattr(report, "failures", ()):
         data = failure.data
-        stack = tuple(
-            (files.get(one.get("filename"), ""), int(one["line"]), str(one.get("loc") or ""))
-            for one in data.get("user_stack") or ()
-            if "line" in one
+        stack, full_stack = (
+            tuple(
+                (files.get(one.get("filename"), ""), int(one["line"]), str(one.get("loc") or ""))
+                for one in data.get(name) or ()
+                if "line" in one
+            )
+            for name in ("user_stack", "stack")
         )
         kind = str(getattr(failure.failure_type, "name", failure.failure_type))
         found.append(
             Specialisation(
                 stack,
+                full_stack,
                 kind.lower().replace("_", " "),
                 str(data.get("expr") or data.get("op") or data.get("reason") or ""),
                 str(data.get("result", "")),
