@@ -102,7 +102,6 @@ def capture(
         if not specialise:
             _refuse("the program that was given", captured.guards)
         return captured
-    args, kwargs = _distinct(model, args, kwargs)
     sizes = OpenSizes(model, args, kwargs, dynamic_shapes)
     work = _Capture(model, args, kwargs, sizes, specialise=specialise)
     captured = work.capture(dynamic_shapes)
@@ -117,21 +116,6 @@ def capture(
     bounds = sizes.bounds_in(captured.program)
     captured.specialised = [*map(str, captured.fixed), *bounds, *captured.specialised]
     return captured
-
-
-def _distinct(
-    model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    """The arguments, each a tensor of its own. One that is given twice, or that is a parameter too,
-    torch.export takes for the other, and the graph would not use one of them."""
-    seen = {id(one) for one in (*model.parameters(), *model.buffers())}
-    leaves, tree = _private.flatten((args, dict(kwargs)))
-    for place, one in enumerate(leaves):
-        if isinstance(one, torch.Tensor):
-            leaves[place] = one.detach().clone() if id(one) in seen else one
-            seen.add(id(one))
-    args, kwargs = _private.unflatten(leaves, tree)
-    return args, kwargs
 
 
 def _refuse(name: str, guards: Sequence[Guard]) -> None:

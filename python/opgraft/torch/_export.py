@@ -131,7 +131,7 @@ class _Export:
     ) -> None:
         self._model = model
         split = _arguments.split(getattr(model, "forward", None), args, kwargs)
-        self._args, self._kwargs = _arguments.distinct(*split)
+        self._args, self._kwargs = _arguments.distinct(model, *split)
         self._shapes = dynamic_shapes
         self._opset = opset
         self._names = names
