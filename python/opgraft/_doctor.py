@@ -193,6 +193,7 @@ def _conclude(
         problems=problems,
         hints=judge.hints(),
         trial=_trial(found, is_installed, is_told),
+        holds_where=list(survey.holds_where),
     )
 
 
@@ -236,6 +237,9 @@ def render(diagnosis: Diagnosis) -> str:
     for version in diagnosis.versions:
         lines.append(_version_line(version))
     lines.append(f"session: {diagnosis.trial.text.partition(chr(10))[0]}")
+    if diagnosis.holds_where:
+        lines += ["", "specialised: it was exported with an example, and is right for such data:"]
+        lines += [f"  {one}" for one in diagnosis.holds_where]
     if diagnosis.operators:
         lines += ["", *_table(diagnosis)]
     for problem in diagnosis.problems:

@@ -91,6 +91,8 @@ class Diagnosis:
     #: What could be otherwise, though nothing is missing.
     hints: list[str]
     trial: Trial
+    #: What data the model is right for, as its export says; empty where for any.
+    holds_where: list[str] = field(default_factory=list)
 
 
 def versions(survey: Survey, findings_known: set[str], found: Examination) -> list[Version]:
@@ -134,6 +136,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "problems": diagnosis.problems,
         "hints": diagnosis.hints,
+        "holds_where": diagnosis.holds_where,
         "trial": {
             "done": diagnosis.trial.is_done,
             "loaded": diagnosis.trial.is_loaded,

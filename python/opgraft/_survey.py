@@ -100,6 +100,8 @@ class Survey:
     imports: tuple[Import, ...]
     #: The Python modules of declared operators, by "domain::Name", as the model's metadata says.
     modules: dict[str, str]
+    #: What data it holds for, as an export wrote; empty where it holds for any.
+    holds_where: tuple[str, ...]
     operators: tuple[Operator, ...]
 
 
@@ -135,6 +137,7 @@ def from_values(values: Mapping[str, Any]) -> Survey:
         ir_known=values["ir_known"],
         imports=tuple(Import(*entry) for entry in values["imports"]),
         modules=dict(values["modules"]),
+        holds_where=tuple(values["holds_where"].splitlines()),
         operators=tuple(_operator(one) for one in values["operators"]),
     )
 

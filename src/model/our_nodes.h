@@ -22,6 +22,9 @@ namespace opgraft::model {
 /// module that declares the operator. It goes before what a node says (kNodeModuleKey).
 inline constexpr std::string_view kModuleKey = "opgraft.module.";
 
+/// Where an export writes what data the model is right for, a condition in each line.
+inline constexpr std::string_view kHoldsWhereKey = "opgraft.holds_where";
+
 /// By "domain::Name": the Python modules that declare operators. Views into the model's bytes.
 using Modules = std::map<std::string, std::string_view, std::less<>>;
 

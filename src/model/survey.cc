@@ -121,6 +121,12 @@ Status Surveyor::Run(std::string_view model) {
   for (FieldReader reader(model); reader.Next();) {
     const Field& field = reader.field();
     switch (field.tag()) {
+      case tag::kMetadata: {
+        if (ReadText(field.Bytes(), tag::kEntryKey) == kHoldsWhereKey) {
+          survey_->holds_where = ReadText(field.Bytes(), tag::kEntryValue);
+        }
+        break;
+      }
       case tag::kIrVersion: survey_->ir_version = field.Integer(); break;
       case tag::kOpsetImport: NoteImport(ReadOpsetImport(field.Bytes()), &versions); break;
       case tag::kFunctions: {

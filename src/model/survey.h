@@ -75,6 +75,7 @@ struct Survey {
   std::int64_t ir_known = 0;                   ///< the newest that Opgraft knows
   std::vector<SurveyedImport> imports;         ///< the newest of each domain, functions included
   std::map<std::string, std::string> modules;  ///< of declared operators, by "domain::Name"
+  std::string holds_where;                     ///< the data that it holds for; as it is written
   std::vector<SurveyedOperator> operators;     ///< in the order in which they are met
 };
 

@@ -106,6 +106,7 @@ nb::dict Survey(const nb::object& model, const std::string& origin, const std::s
   result["ir_known"] = survey.ir_known;
   result["imports"] = imports;
   result["modules"] = modules;
+  result["holds_where"] = Readable(survey.holds_where);
   result["operators"] = operators;
   return result;
 }

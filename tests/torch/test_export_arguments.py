@@ -44,6 +44,25 @@ def test_callables_without_parameters(function: Callable[..., Any]) -> None:
     torch.testing.assert_close(program(other)[0], function(other))
 
 
+@pytest.mark.parametrize("is_parameter", [False, True])
+def test_a_tensor_that_is_given_twice_is_two_inputs(is_parameter: bool) -> None:
+    """torch.export takes one of them for the other."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.rand(3))
+
+        def forward(self, x, y):
+            return x - 2 * y + 3 * self.weight
+
+    model = Model()
+    x = model.weight if is_parameter else torch.rand(3)
+    program = opgraft.torch.export(model, (x, x))
+    x, y = torch.rand(3), torch.rand(3)
+    torch.testing.assert_close(program(x, y)[0], model(x, y).detach())
+
+
 def test_a_callable_with_named_arguments() -> None:
     program = export(torch.pdist, (X,), kwargs={"p": 1.0})
     torch.testing.assert_close(program(X, p=1.0)[0], torch.pdist(X, p=1.0))

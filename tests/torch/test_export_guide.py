@@ -58,6 +58,26 @@ for got, wanted in zip(session.run(None, {"x": x.numpy()}), Model()(x), strict=T
     assert done.stdout.strip() == report
 
 
+def test_the_example_of_a_model_that_decides_by_data(tmp_path: Path) -> None:
+    """What is refused with the words of the page, and what it says of `specialise`."""
+    page = section("Models that decide by data")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    (refusal,) = re.findall(r"```\n(opgraft.ModelError.*?)\n```", page, re.S)
+    (verified,) = re.findall(r"report.verified +# (.*)", code)
+    lines = [one for one in code.splitlines() if one.startswith("program = ")]
+    refused = lines[0].replace(", specialise=True", "")
+    number = code.splitlines().index("        if x.sum() > 0:") + 1
+    code += f"""
+assert str(program.report.verified) == {verified!r}
+{refused}
+"""
+    (tmp_path / "model.py").write_text(code)
+    command = [sys.executable, "-W", "ignore", "model.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    wanted = re.sub("line [0-9]+", f"line {number}", refusal)
+    assert wanted in done.stderr.replace(f"{tmp_path}/", ""), done.stderr
+
+
 def test_every_kind_of_fallback_is_told() -> None:
     told = re.findall(
         r'^\|.*\| `"(\w+)"` \|', section("Export that no missing operator stops"), re.M

@@ -69,26 +69,6 @@ def test_a_portable_model_says_so() -> None:
     assert "portable with" not in str(report)
 
 
-def test_a_capture_that_specialised(capfd: pytest.CaptureFixture[str]) -> None:
-    """Only draft_export captures a branch on data; the report says what it holds for."""
-
-    class Branch(torch.nn.Module):
-        def forward(self, x):
-            return x * 2 if x.sum() > 0 else x
-
-    program = opgraft.torch.export(Branch(), (X,))
-    assert program.report.captured == "draft"
-    (note,) = program.report.specialised
-    assert (
-        "x.sum() > 0" in note
-        and "test_export_report.py, line" in note
-        and note.endswith((" is True", " is 1"))
-    )
-    assert "specialised: it holds where these are as in the example" in str(program.report)
-    captured = capfd.readouterr()
-    assert captured.out == "" and "def forward" not in captured.err
-
-
 def test_a_part_is_shown_with_the_whole() -> None:
     def model(x):
         return torch.nn.functional.batch_norm(x, torch.zeros(3), torch.ones(3), training=True)

@@ -138,11 +138,12 @@ def check_call(
 
 
 def distinct(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with a copy of a tensor that is given a second time: torch.export would take
-    the two for one, and so would the exported model."""
-    seen: set[int] = set()
+    """The arguments with a copy of a tensor that is given a second time, or that is a parameter of
+    the model: torch.export would take the two for one, and so would the exported model."""
+    own = model.state_dict(keep_vars=True) if isinstance(model, torch.nn.Module) else {}
+    seen = {id(one) for one in own.values()}
 
     def copied(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or id(value) not in seen:

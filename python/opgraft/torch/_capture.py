@@ -17,9 +17,11 @@ import torch
 from torch.export import Dim
 
 from opgraft._errors import ModelError
-from opgraft.torch import _open_sizes, _private
+from opgraft.torch import _guards, _open_sizes, _private
 from opgraft.torch._arguments import signature_of
+from opgraft.torch._asserts import guards_of
 from opgraft.torch._fakes import fakes
+from opgraft.torch._guards import Guard
 from opgraft.torch._open_sizes import Fixed, OpenSizes, Size
 
 
@@ -30,8 +32,10 @@ class Captured:
     program: torch.export.ExportedProgram
     #: "non-strict", "strict", "draft", or "given" for a program that was captured before.
     way: str
-    #: Where the program holds for the example alone.
+    #: What sizes the program holds for, beyond those that were asked for.
     specialised: list[str] = field(default_factory=list)
+    #: What data the program holds for.
+    guards: list[Guard] = field(default_factory=list)
     #: Sizes that were asked to be open, but are constants.
     fixed: list[Fixed] = field(default_factory=list)
 
@@ -77,19 +81,29 @@ def title(model: Any) -> str:
 
 
 def capture(
-    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    dynamic_shapes: Any,
+    *,
+    specialise: bool = False,
 ) -> Captured:
     """Tries torch.export as torch.onnx.export does, and draft_export last, which goes on where the
-    others stop: it takes the branches that the example takes."""
+    others stop: it takes the branches that the example takes. A ModelError where that makes a graph
+    that is wrong for other data, unless `specialise` allows it."""
     if isinstance(model, torch.export.ExportedProgram):
         if not (args or kwargs):
             args, kwargs = model.example_inputs or ((), {})
         fixed = []
         if args or kwargs:
             fixed = OpenSizes(model, args, kwargs, dynamic_shapes).fixed_in(model)
-        return Captured(model, "given", [*map(str, fixed)], fixed)
+        captured = Captured(model, "given", [*map(str, fixed)], fixed=fixed)
+        captured.guards = guards_of(model)
+        if not specialise:
+            _refuse("the program that was given", captured.guards)
+        return captured
     sizes = OpenSizes(model, args, kwargs, dynamic_shapes)
-    work = _Capture(model, args, kwargs, sizes)
+    work = _Capture(model, args, kwargs, sizes, specialise=specialise)
     captured = work.capture(dynamic_shapes)
     fixed = sizes.fixed_in(captured.program)
     if fixed:
@@ -104,12 +118,24 @@ def capture(
     return captured
 
 
+def _refuse(name: str, guards: Sequence[Guard]) -> None:
+    if refused := _guards.refused(guards):
+        raise _guards.refusal(name, refused)
+
+
 class _Capture:
     """One model with its arguments, captured once or twice."""
 
     def __init__(
-        self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], sizes: OpenSizes
+        self,
+        model: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        sizes: OpenSizes,
+        *,
+        specialise: bool,
     ) -> None:
+        self._specialise = specialise
         self._model = model
         self._args = args
         self._kwargs = kwargs
@@ -118,16 +144,24 @@ class _Capture:
         self._ways = dict(zip(names, _private.capture_strategies(), strict=True))
 
     def capture(self, shapes: Any) -> Captured:
+        """By the first way whose program is right for other data too; with `specialise` by the
+        first that gives one."""
         errors: list[tuple[str, Exception]] = []
+        specialised: list[Guard] = []  # of the first program that is not
         for way in self._ways:
             if way == "draft" and _open_sizes.has_dims(shapes):
                 _raise_refused_size(errors)  # a draft drops what the Dim says, without a word
             program, error = self._by(way, shapes)
-            if program is not None:
-                return Captured(
-                    program, way, [one.text for one in _private.specialisations(program)]
-                )
-            errors.append((way, error))
+            if program is None:
+                errors.append((way, error))
+                continue
+            guards = guards_of(program)
+            if self._specialise or not _guards.refused(guards):
+                found = _private.specialisations(program)
+                sizes = [one.text for one in found if not one.is_on_data]
+                return Captured(program, way, sizes, guards)
+            specialised = specialised or guards
+        _refuse(title(self._model), specialised)
         _raise_refused_size(errors)
         tried = "\n".join(f"{way}: {_first_lines(error)}" for way, error in errors)
         raise ModelError(
@@ -138,7 +172,13 @@ class _Capture:
 
     def _by(self, way: str, shapes: Any) -> tuple[Any, Any]:
         shapes, _ = _private.nameless_dimensions(shapes)
-        with quiet() as printed, fakes(), _private.undoing_transforms():
+        with (
+            quiet() as printed,
+            _private.fresh_dispatch(),
+            fakes(),
+            _private.undoing_transforms(),
+            _without_gradients(),
+        ):
             strategy = self._ways[way](verbose=False)
             result = strategy(self._model, self._args, dict(self._kwargs), shapes)
         if result.exported_program is not None:
@@ -182,6 +222,19 @@ def _first_line(error: Exception) -> str:
 def _first_lines(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: " + "\n    ".join(lines[:3])
+
+
+@contextmanager
+def _without_gradients() -> Iterator[None]:
+    """As the model will be used: some compute other things where gradients are wanted. Kernels that
+    torch.nn has for a whole layer of a transformer in that mode are no help to an export."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 #: Loggers that print in full what the report has in short.

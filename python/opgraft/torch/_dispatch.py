@@ -206,7 +206,7 @@ class Dispatcher:
         registry = _private.copy_registry(self._registry)
         for target in kept.values():
             _private.keep_whole(registry, target)
-        with fakes():
+        with _private.fresh_dispatch(), fakes():
             program: torch.export.ExportedProgram = _private.decompose(
                 self._captured, registry, self._opened.bodies(kept)
             )
@@ -236,6 +236,24 @@ class Dispatcher:
         self._keep_fewest(suspects, is_wrong)
         for name in self._kept.keys() - before:
             self.notes.append(f"{name} was kept whole, since torch decomposes it wrongly")
+        return True
+
+    def decomposition(self, target: Any) -> Callable[..., Any] | None:
+        """What torch takes an operator apart by; None where it is kept whole."""
+        if not isinstance(target, _private.OpOverload) or operator_name(target) in self._kept:
+            return None
+        if self._registry.functions.get(_private.registered_name(target)):
+            return None
+        found: Callable[..., Any] | None = _private.decomposition_of(target)
+        return found
+
+    def keep_whole(self, target: Any, because: str) -> bool:
+        """Takes an operator apart no more; False where no rung takes it whole."""
+        if not _is_whole(target) or not _ladder.can_graft(target, self._kinds):
+            return False
+        self._keep(target)
+        name = operator_name(target)
+        self.notes.append(f"{name} was kept whole: taken apart by torch, {because}")
         return True
 
     def _suspects(self) -> dict[str, Any]:

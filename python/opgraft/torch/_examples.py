@@ -42,8 +42,9 @@ class Model:
         self._call = program.module() if isinstance(model, torch.export.ExportedProgram) else model
 
     def results(self, leaves: list[Any], tree: Any) -> list[Any]:
-        """What the model gives, as far as it is an output of the program. Nothing that it does to
-        its arguments, its buffers or the random numbers of this process lasts."""
+        """What the model gives when it is used, without gradients and in no export, as far as it is
+        an output of the program. Nothing that it does to its arguments, its buffers or the random
+        numbers of this process lasts."""
         args, kwargs = _private.unflatten([_copy(leaf) for leaf in leaves], tree)
         buffers = [
             (module, name, one, one.detach().clone())
@@ -51,7 +52,7 @@ class Model:
             for name, one in module.named_buffers(recurse=False)
         ]
         try:
-            with repeatable(self._program):
+            with repeatable(self._program), _private.in_use():
                 results = self._call(*args, **kwargs)
         finally:
             with torch.no_grad():

@@ -11,7 +11,7 @@ import torch
 
 from opgraft import _cuda, _declare, _packs
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _arguments, _open_sizes, _operators, _private
+from opgraft.torch import _arguments, _guards, _open_sizes, _operators, _private
 from opgraft.torch._capture import Called, Captured, capture, title
 from opgraft.torch._dispatch import USER, Dispatcher, Translated
 from opgraft.torch._graph import (
@@ -47,6 +47,7 @@ def export(
     optimize: bool = True,
     fallback: str | Collection[str] = "auto",
     verify: bool = True,
+    specialise: bool = False,
     progress: bool | None = None,
     time_limit: float | None = None,
     **others: Any,
@@ -60,7 +61,9 @@ def export(
     names the kinds that may be used: "auto" is all of them, "none" none. `verify` runs the program
     and compares it with the model, with a second size too where `dynamic_shapes` leaves sizes open;
     an operator that gives a wrong result falls back as well. `program.report` says what became of
-    each operator. `progress` draws a bar on stderr; by default where that is a terminal.
+    each operator. A model that decides by data what it computes (`if x.sum() > 0`) is refused, with
+    its lines and what to write; `specialise` allows the graph that is right where the data is as in
+    the example. `progress` draws a bar on stderr; by default where that is a terminal.
     `time_limit` is how many seconds it may take; then it is an error that says what it was at.
 
     >>> program = opgraft.torch.export(torch.nn.ReLU(), (torch.ones(2),), "model.onnx")
@@ -91,6 +94,7 @@ def export(
         table=custom_translation_table or {},
         optimize=optimize,
         kinds=kinds,
+        specialise=specialise,
     )
     bar = Progress(title(model), is_shown=progress, limit=_arguments.time_limit(time_limit))
     watch = Watch(bar)
@@ -123,16 +127,18 @@ class _Export:
         table: Mapping[Any, Callable[..., Any]],
         optimize: bool,
         kinds: Collection[str],
+        specialise: bool,
     ) -> None:
         self._model = model
         split = _arguments.split(getattr(model, "forward", None), args, kwargs)
-        self._args, self._kwargs = _arguments.distinct(*split)
+        self._args, self._kwargs = _arguments.distinct(model, *split)
         self._shapes = dynamic_shapes
         self._opset = opset
         self._names = names
         self._table = table
         self._optimize = optimize
         self._kinds = kinds
+        self._specialise = specialise
         self._sizes: dict[str, str] = {}  # names of dimensions, by torch's own
 
     def run(self, bar: Progress, watch: Watch, *, verify: bool) -> Program:
@@ -143,12 +149,16 @@ class _Export:
                 title(self._model), forward, self._args, self._kwargs, self._shapes
             )
         _, self._is_named = _private.nameless_dimensions(self._shapes)
-        captured = capture(self._model, self._args, self._kwargs, self._shapes)
+        captured = capture(
+            self._model, self._args, self._kwargs, self._shapes, specialise=self._specialise
+        )
         _arguments.check_outputs(captured.program)
         for note in watch.notes():
             warnings.warn(note, stacklevel=3)
         if captured.fixed:
             warnings.warn(_open_sizes.warning(captured.fixed), stacklevel=3)
+        if refused := _guards.refused(captured.guards):
+            warnings.warn(_guards.warning(refused), stacklevel=3)
         if getattr(self._model, "training", False) and is_in_training(captured.program):
             warnings.warn(_TRAINING, stacklevel=4)
         bar.step("translate")
@@ -184,6 +194,9 @@ class _Export:
                 f"opset {model.opset_imports['']} instead of {self._opset}: one of its operators "
                 "cannot be converted"
             )
+        if captured.guards:
+            lines = [one.short for one in captured.guards]
+            model.metadata_props[_guards.HOLDS_WHERE] = "\n".join(lines)
         _arguments.check_counts(self._names, model.graph)
         program = Program(model, translated.decomposed, report)
         weights = list(captured.program.state_dict.values())
@@ -197,7 +210,9 @@ class _Export:
 
     def _report(self, captured: Captured, translated: Translated) -> Report:
         report = Report(
-            rows_of(translated), captured=captured.way, specialised=list(captured.specialised)
+            rows_of(translated),
+            captured=captured.way,
+            specialised=[*captured.specialised, *map(str, captured.guards)],
         )
         report.is_random = any(is_random(node) for node in translated.choices)
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
@@ -236,7 +251,14 @@ class _Export:
         if _private.has_fakes((args, kwargs, list(captured.program.state_dict.values()))):
             program.report.notes.append("not verified: tensors of the model have no data")
             return program
-        verifier = Verifier(self._model, captured.program, args, kwargs)
+        verifier = Verifier(
+            self._model,
+            captured.program,
+            args,
+            kwargs,
+            decomposition=dispatcher.decomposition,
+            is_guarded=bool(captured.guards),
+        )
         while self._is_mended(
             verdict := verifier.verify(program, translated, bar.share),
             verifier,
@@ -268,7 +290,11 @@ class _Export:
                 warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
         if is_right:
+            how += _guards.where(captured.guards)
             program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
+        program.report.not_numbers = [
+            f"{operator}: {what}" for operator, what in verifier.not_numbers.items()
+        ]
         program.report.notes += [*dispatcher.notes, *verifier.notes, *verifier.branch_notes()]
         return program
 
@@ -285,6 +311,17 @@ class _Export:
             guilty, reason = verdict.guilt.choice, verdict.guilt.reason
             if not dispatcher.bar(guilty, reason):
                 raise _unmended(guilty.node, reason)
+            for other in verdict.guilt.others:
+                dispatcher.bar(other, reason)
+            return True
+        if verdict.misdecomposed is not None:
+            target, reason = verdict.misdecomposed
+            if not dispatcher.keep_whole(target, reason):
+                raise Error(
+                    f"operator {operator_name(target)}: taken apart by torch, {reason}; no "
+                    "fallback that is allowed takes it whole. To export it all the same: "
+                    "verify=False"
+                )
             return True
         example = verdict.example
         if not verdict.problem or example is None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import onnx
 import onnx_ir as ir
 import torch
 from torch.export.graph_signature import OutputKind
 
-from opgraft._torch_arrays import from_array, to_array
 from opgraft.torch import _compare, _graph, _private
 from opgraft.torch._bodies import Body, Branch, bodies
 from opgraft.torch._compare import plain
 from opgraft.torch._dispatch import Choice, Translated
 from opgraft.torch._examples import output_values, repeatable
+from opgraft.torch._part import Open, Parts, Source, as_array, as_tensors, flattened, outputs_of
 
 #: By which an operator that makes each element of many may be off, of the largest element.
-_ROUNDINGS = 10
-
-#: Opens a session for a model.
-Open = Callable[[bytes], Any]
+ROUNDINGS = 10
 
 
 @dataclass
@@ -32,6 +27,8 @@ class Guilt:
 
     choice: Choice
     reason: str
+    #: Others of which the same is true.
+    others: Sequence[Choice] = ()
 
 
 def find_guilty(
@@ -89,14 +86,9 @@ class _Court:
         branches: dict[str, Branch],
     ) -> None:
         self.choices = translated.choices
-        self.model = translated.onnx.model
+        self.parts = Parts(translated)
         self.open = open_session
         self.branches = branches
-        self.groups: dict[torch.fx.Node, list[ir.Node]] = {}
-        for graph in (self.model.graph, *self.model.functions.values()):
-            for node in graph:
-                if "node" in node.meta:
-                    self.groups.setdefault(node.meta["node"], []).append(node)
         self._progress = progress
         self._done = 0
 
@@ -162,13 +154,13 @@ class _Trial(torch.fx.Interpreter):
         return not self._path or self._court.branches[self._path].is_taken
 
     def _check(self, choice: Choice, result: Any) -> str:
-        wanted, values = _pairs(_as_onnx(result), choice.outputs)
-        sources = self._sources(choice)
+        wanted, values = outputs_of(_as_onnx(result), choice.outputs)
+        sources = self._court.parts.sources(choice)
         pairs = list(zip(wanted, values, strict=True))
         # What is passed on as it came needs no run.
         passed = [(one, self._fetch(sources[value])) for one, value in pairs if value in sources]
         reason = _compare.difference(
-            _flat(one for one, _ in passed), _flat(one for _, one in passed)
+            flattened(one for one, _ in passed), flattened(one for _, one in passed)
         )
         if reason:
             return f"its result is wrong: {reason}"
@@ -176,16 +168,16 @@ class _Trial(torch.fx.Interpreter):
         values = [value for value in values if value not in sources]
         if not values:
             return ""
-        feed, nodes = self._inputs(choice, sources, values)
-        model = self._part(nodes, feed, values, wanted)
+        feed, nodes = self._court.parts.inputs(choice, sources, values, self._fetch)
+        model = self._court.parts.build(nodes, feed, values, wanted)
         try:
             session = self._court.open(model.SerializeToString())
-            arrays = session.run(None, {name: _array(value) for name, value in feed.items()})
+            arrays = session.run(None, {name: as_array(value) for name, value in feed.items()})
         except Exception as error:
             lines = str(error).strip().splitlines()
             return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}"
-        got = [one for array in arrays for one in _tensors(array)]
-        wanted = [plain(one) for one in _flat(wanted)]
+        got = [one for array in arrays for one in as_tensors(array)]
+        wanted = [plain(one) for one in flattened(wanted)]
         target = choice.node.target
         if _graph.is_random(choice.node) or _graph.is_uninitialised(target):
             wanted, got = [_blank(one) for one in wanted], [_blank(one) for one in got]
@@ -193,7 +185,7 @@ class _Trial(torch.fx.Interpreter):
             wanted,
             got,
             lambda: self._disturbed(choice, sources),
-            roundings=0 if _graph.is_pointwise(target) else _ROUNDINGS,
+            roundings=0 if _graph.is_pointwise(target) else ROUNDINGS,
         )
         return f"its result is wrong: {reason}" if reason else ""
 
@@ -201,113 +193,12 @@ class _Trial(torch.fx.Interpreter):
         args, kwargs = self.fetch_args_kwargs_from_env(choice.node)
         args, kwargs = _private.tree_map(_compare.disturb, (args, kwargs))
         result = choice.node.target(*args, **kwargs)  # type: ignore[operator]
-        pairs = zip(*_pairs(result, choice.outputs), strict=True)
-        return _flat(one for one, value in pairs if value not in sources)
+        pairs = zip(*outputs_of(result, choice.outputs), strict=True)
+        return flattened(one for one, value in pairs if value not in sources)
 
-    def _sources(self, choice: Choice) -> dict[ir.Value, tuple[torch.fx.Node, int | None]]:
-        """Which results of torch's graph the values are that a choice takes."""
-        sources = dict(_values_of(choice.node.args, choice.args))
-        for name, given in choice.kwargs.items():
-            sources.update(_values_of(choice.node.kwargs.get(name), given))
-        return sources
-
-    def _inputs(
-        self,
-        choice: Choice,
-        sources: Mapping[ir.Value, tuple[torch.fx.Node, int | None]],
-        outputs: Sequence[ir.Value],
-    ) -> tuple[dict[str, Any], list[ir.Node]]:
-        """What the nodes of a choice take from others, by name; and the nodes, with those of
-        constants that they share with others."""
-        own = self._court.groups.get(choice.node, [])
-        produced = {value for node in own for value in node.outputs}
-        feed: dict[str, Any] = {}
-        nodes: list[ir.Node] = []
-        for value in dict.fromkeys((*_used(own), *outputs)):
-            if value in produced:
-                continue
-            if value in sources:
-                feed[str(value.name)] = self._fetch(sources[value])
-            elif (producer := value.producer()) is not None:
-                nodes.append(producer)
-            elif value.const_value is not None:
-                feed[str(value.name)] = value.const_value.numpy()
-        return feed, [*nodes, *own]
-
-    def _fetch(self, source: tuple[torch.fx.Node, int | None]) -> Any:
+    def _fetch(self, source: Source) -> Any:
         node, place = source
         return _as_onnx(self.env[node] if place is None else self.env[node][place])
-
-    def _part(
-        self,
-        nodes: Iterable[ir.Node],
-        feed: Mapping[str, Any],
-        values: Sequence[ir.Value],
-        wanted: Sequence[Any],
-    ) -> onnx.ModelProto:
-        """A model of these nodes alone."""
-        model = onnx.ModelProto(ir_version=self._court.model.ir_version)
-        model.graph.name = "part"
-        for domain, version in self._court.model.opset_imports.items():
-            model.opset_import.add(domain=domain, version=version)
-        model.graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
-        model.graph.input.extend(_info(name, value) for name, value in feed.items())
-        model.graph.output.extend(
-            _info(str(value.name), example, shaped=False)
-            for value, example in zip(values, wanted, strict=True)
-        )
-        model.functions.extend(
-            ir.serde.serialize_function(one) for one in self._court.model.functions.values()
-        )
-        return model
-
-
-def _used(nodes: Iterable[ir.Node]) -> Iterable[ir.Value]:
-    """The inputs of nodes, and of the graphs inside them, each once."""
-    seen: dict[ir.Value, None] = {}
-    for node in nodes:
-        for value in node.inputs:
-            if value is not None:
-                seen[value] = None
-        for attribute in node.attributes.values():
-            inner = (
-                [attribute.value]
-                if attribute.type == ir.AttributeType.GRAPH
-                else attribute.value
-                if attribute.type == ir.AttributeType.GRAPHS
-                else []
-            )
-            for graph in inner:
-                made = {value for one in graph for value in one.outputs} | set(graph.inputs)
-                made |= set(graph.initializers.values())
-                seen.update(dict.fromkeys(value for value in _used(graph) if value not in made))
-    return seen
-
-
-def _values_of(own: Any, given: Any) -> Iterable[tuple[ir.Value, tuple[torch.fx.Node, int | None]]]:
-    """Which value of the ONNX graph stands for which node of torch's, or which result of it."""
-    if isinstance(own, torch.fx.Node):
-        if isinstance(given, ir.Value):
-            yield given, (own, None)
-        elif isinstance(given, (list, tuple)):
-            for place, value in enumerate(given):
-                if isinstance(value, ir.Value):
-                    yield value, (own, place)
-    elif isinstance(own, (list, tuple)) and isinstance(given, (list, tuple)):
-        for one, value in zip(own, given, strict=False):
-            yield from _values_of(one, value)
-
-
-def _pairs(result: Any, outputs: Any) -> tuple[list[Any], list[ir.Value]]:
-    """The results of a node and the values that stand for them, but for absent ones."""
-    if isinstance(outputs, ir.Value):
-        return [result], [outputs]
-    pairs = [
-        (one, value)
-        for one, value in zip(result, outputs, strict=False)
-        if one is not None and isinstance(value, ir.Value) and value.producer() is not None
-    ]
-    return [one for one, _ in pairs], [value for _, value in pairs]
 
 
 def _as_onnx(value: Any) -> Any:
@@ -315,36 +206,5 @@ def _as_onnx(value: Any) -> Any:
     return torch.tensor(value, dtype=torch.float32) if isinstance(value, float) else value
 
 
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def _flat(values: Iterable[Any]) -> list[Any]:
-    return [one for value in values for one in _listed(value)]
-
-
-def _array(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [to_array(one) for one in value]
-    return to_array(value)
-
-
-def _tensors(array: Any) -> list[torch.Tensor]:
-    return [from_array(np.asarray(one)) for one in _listed(array)]
-
-
 def _blank(tensor: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(tensor)
-
-
-def _info(name: str, value: Any, *, shaped: bool = True) -> onnx.ValueInfoProto:
-    if isinstance(value, (list, tuple)):
-        element = _info(name, value[0] if value else torch.zeros(0), shaped=False).type
-        return onnx.helper.make_value_info(name, onnx.helper.make_sequence_type_proto(element))
-    array = _array(value)
-    element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-    return onnx.helper.make_tensor_value_info(
-        name, element_type, list(array.shape) if shaped else None
-    )

@@ -61,9 +61,11 @@ class Program(torch.onnx.ONNXProgram):
         super().initialize_inference_session(initializer or self.open_session)
         self._session = self._inference_session
 
-    def open_session(self, model: str | bytes) -> Any:
-        """A session for the model, or for a part of it, with all that it may run allowed."""
+    def open_session(self, model: str | bytes, *, threads: int = 0) -> Any:
+        """A session for the model, or for a part of it, with all that it may run allowed; with as
+        many threads as the runtime likes, unless they are given."""
         options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
         options.log_severity_level = 4  # errors are raised, which is enough
         providers = self.report.providers or None
         return opgraft.InferenceSession(model, options, providers, allow=self.report.allow)

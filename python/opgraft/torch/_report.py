@@ -65,7 +65,7 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     #: How the model was captured: "non-strict", "strict", "draft", or "given".
     captured: str = ""
-    #: Where the capture holds for the example alone.
+    #: What sizes and what data the capture holds for.
     specialised: list[str] = field(default_factory=list)
     #: Whether operators of the model are random. What these give is compared by type and shape.
     is_random: bool = False
@@ -73,6 +73,8 @@ class Report:
     #: found a difference that it could not mend, of which a note tells.
     verified: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: By operator, what NaN and infinities become, where torch makes something else of them.
+    not_numbers: list[str] = field(default_factory=list)
     #: What a session must allow to run the model, and the packs that must be loaded.
     allow: list[str] = field(default_factory=list)
     packs: list[str] = field(default_factory=list)
@@ -101,10 +103,11 @@ class Report:
         lines += [f"{_title(one)}: {one.because}" for one in self.rows if one.because]
         lines.append(f"captured: {self.captured}")
         if self.specialised:
-            lines.append("specialised: it holds where these are as in the example")
+            lines.append("specialised: it is right for these sizes and data alone")
             lines += [f"  {note}" for note in self.specialised]
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
         lines += [f"note: {note}" for note in self.notes]
+        lines += [f"NaN and infinities become something else: {one}" for one in self.not_numbers]
         lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
         lines += [f"to run it: register the library that has {one}" for one in self.libraries]
         providers = f", providers={self.providers!r}" if self.providers else ""

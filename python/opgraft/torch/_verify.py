@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from opgraft.torch._bodies import Branch
 from opgraft.torch._dispatch import Translated
 from opgraft.torch._examples import Example, Model, examples
 from opgraft.torch._localise import Guilt, find_guilty, run_in_torch
+from opgraft.torch._probe import Decomposition, probe, probe_decompositions
 from opgraft.torch._program import Program
 
 #: By which the results of a whole program may be off, of the largest element, where each operator
@@ -29,6 +31,8 @@ class Verdict:
     #: Whether the program does not run, or gives what is not of the right type or shape.
     fails: bool = False
     guilt: Guilt | None = None
+    #: An operator of the model that torch takes apart wrongly, and how wrongly.
+    misdecomposed: tuple[Any, str] | None = None
     #: With which arguments.
     example: Example | None = None
 
@@ -41,7 +45,13 @@ class Verifier:
     captured: torch.export.ExportedProgram
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    #: How operators of the captured program are taken apart.
+    decomposition: Decomposition | None = None
+    #: Whether the graph holds for some data alone, and says so by its assertions.
+    is_guarded: bool = False
     notes: list[str] = field(default_factory=list)
+    #: By operator, what NaN and infinities become, where torch makes something else of them.
+    not_numbers: dict[str, str] = field(default_factory=dict)
     examples: list[Example] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -50,8 +60,18 @@ class Verifier:
         for one in examples(self._reference, self.captured, self.args, self.kwargs):
             if isinstance(one, str):
                 self.notes.append(one)
+            elif self.is_guarded and self.examples and not self._holds_for(one):
+                self.notes.append(f"{one.what} were not compared: the graph does not hold there")
             else:
                 self.examples.append(one)
+
+    def _holds_for(self, example: Example) -> bool:
+        """Whether the assertions in the captured graph hold for arguments."""
+        try:
+            run_in_torch(self.captured, example.leaves)
+        except Exception:
+            return False
+        return True
 
     def verify(
         self,
@@ -75,8 +95,12 @@ class Verifier:
                 problem, fails = self._problem(program, example, blind=False, roundings=_ROUNDINGS)
             if guilt is not None or problem:
                 problem = problem and f"with {example.what}, {problem}"
-                return Verdict(problem, fails, guilt, example)
-        return Verdict()
+                return Verdict(problem, fails, guilt, example=example)
+        probed = probe(translated, functools.partial(program.open_session, threads=1))
+        self.not_numbers |= probed.not_numbers
+        if probed.guilt is not None or self.decomposition is None:
+            return Verdict(guilt=probed.guilt)
+        return Verdict(misdecomposed=probe_decompositions(self.captured, self.decomposition))
 
     def branch_notes(self) -> list[str]:
         """Which branches the examples do not take, and how far these were compared."""

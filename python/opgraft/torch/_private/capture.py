@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -57,9 +58,31 @@ def _interned() -> dict[str, int]:
 class Specialisation:
     """Where a draft of an export took the example's way."""
 
-    text: str  #: "file, line 3: code: x is True"
+    #: The file ("" where it is not known), the line and its code of each call, the last innermost.
+    stack: tuple[tuple[str, int, str], ...]
+    #: The same with the calls inside torch.
+    full_stack: tuple[tuple[str, int, str], ...]
+    kind: str  #: "data dependent error", "guard added", "missing fake kernel", ...
     expression: str
+    result: str  #: what the expression was for the example; "" where nobody says
+    occurrences: int
     sources: tuple[str, ...]  #: of the sizes in it, such as "L['x'].size()[0]"
+
+    @property
+    def is_on_data(self) -> bool:
+        """Whether it is the data that decided, rather than sizes of the arguments."""
+        return self.kind == "data dependent error"
+
+    @property
+    def text(self) -> str:
+        """Such as "file, line 3: code: guard added: Eq(s0, 4)"."""
+        where = ""
+        if self.stack:
+            file, line, code = self.stack[-1]
+            where = f"{file}, line {line}: {code}: " if file else f"line {line}: {code}: "
+        return f"{where}{self.kind}: {self.expression}" + (
+            f" is {self.result}" if self.result else ""
+        )
 
     def fixes(self, parameter: str, axis: int | None) -> bool:
         """Whether it says what a size of that parameter is."""
@@ -76,16 +99,26 @@ def specialisations(program: Any) -> list[Specialisation]:
     found = []
     for failure in getattr(report, "failures", ()):
         data = failure.data
-        stack = data.get("user_stack") or [{}]
-        last = stack[-1]
-        file = f"{files[last['filename']]}, " if last.get("filename") in files else ""
-        where = f"{file}line {last['line']}: {last.get('loc')}: " if "line" in last else ""
-        what = data.get("expr") or data.get("op") or data.get("reason") or ""
-        taken = f" is {data['result']}" if "result" in data else ""
+        stack, full_stack = (
+            tuple(
+                (files.get(one.get("filename"), ""), int(one["line"]), str(one.get("loc") or ""))
+                for one in data.get(name) or ()
+                if "line" in one
+            )
+            for name in ("user_stack", "stack")
+        )
         kind = str(getattr(failure.failure_type, "name", failure.failure_type))
-        text = f"{where}{kind.lower().replace('_', ' ')}: {what}{taken}"
-        sources = (data.get("symbol_to_sources") or {}).values()
-        found.append(Specialisation(text, str(what), tuple(map(str, sources))))
+        found.append(
+            Specialisation(
+                stack,
+                full_stack,
+                kind.lower().replace("_", " "),
+                str(data.get("expr") or data.get("op") or data.get("reason") or ""),
+                str(data.get("result", "")),
+                int(data.get("occurrences", 1)),
+                tuple(map(str, (data.get("symbol_to_sources") or {}).values())),
+            )
+        )
     return found
 
 
@@ -141,6 +174,29 @@ def _as_fake(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
     return run
+
+
+@contextmanager
+def fresh_dispatch() -> Iterator[None]:
+    """torch puts other kernels in the place of its own while it captures (loops for GRU and LSTM)
+    and while it decomposes, but an operator remembers what it was dispatched to last. What one step
+    leaves behind the next must not find, nor the user's own calls of torch.export."""
+    _forget_dispatch()
+    try:
+        yield
+    finally:
+        _forget_dispatch()
+
+
+def _forget_dispatch() -> None:
+    namespaces = [one for one in vars(torch.ops).values() if isinstance(one, ModuleType)]
+    packet_type = private("torch._ops", "OpOverloadPacket")
+    try:
+        for packet in [one for namespace in namespaces for one in vars(namespace).values()]:
+            for name in packet._dir if isinstance(packet, packet_type) else ():
+                getattr(packet, name)._dispatch_cache.clear()
+    except AttributeError as error:
+        raise moved("torch._ops.OpOverload._dispatch_cache") from error
 
 
 @contextmanager

@@ -96,6 +96,11 @@ def can_decompose(target: Any) -> bool:
     return target in private("torch._decomp", "decomposition_table")
 
 
+def decomposition_of(target: Any) -> Any:
+    """What torch takes an operator apart by; None where it has nothing of its own for that."""
+    return private("torch._decomp", "decomposition_table").get(target)
+
+
 def registered_name(target: Any) -> Any:
     """By which a registry has the translations of an operator."""
     return str(target.name()) if isinstance(target, OpOverload) else target  # type: ignore[no-untyped-call]
@@ -255,6 +260,19 @@ def exporting() -> Iterator[None]:
             yield
         finally:
             flags._is_onnx_exporting = before
+
+
+@contextmanager
+def in_use() -> Iterator[None]:
+    """Lets torch.onnx.is_in_onnx_export() say no for a while: libraries compute other things, and
+    not always right ones, where it says yes."""
+    flags = private(f"{_EXPORTER}._flags")
+    before = flags._is_onnx_exporting
+    flags._is_onnx_exporting = False
+    try:
+        yield
+    finally:
+        flags._is_onnx_exporting = before
 
 
 def convert_version(model: Any, opset_version: int) -> Any:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.utils._python_dispatch
 
 from opgraft.torch._private.lookup import moved, private
 
 OpOverload = torch._ops.OpOverload
+DispatchMode = torch.utils._python_dispatch.TorchDispatchMode
 
 
 def name_of(overload: OpOverload) -> tuple[str, str]:

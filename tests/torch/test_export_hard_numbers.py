@@ -1,0 +1,123 @@
+"""Translations that hold near the example alone are found, at numbers that it has not."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnxruntime
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
+
+import onnxscript  # noqa: E402
+
+import opgraft  # noqa: E402
+import opgraft.torch  # noqa: E402
+
+op = onnxscript.values.Opset("", 18)
+X = torch.tensor([0.5, 0.25, 0.75])  # near which textbook formulas hold
+
+
+def test_a_translation_that_fails_falls_to_the_next_rung() -> None:
+    """exp(x * x) * erfc(x) is inf * 0 at 10. Of log_ndtr it is a part."""
+
+    def model(x):
+        return torch.special.erfcx(x) + torch.special.erfcx(x * 2), torch.special.log_ndtr(x)
+
+    program = opgraft.torch.export(model, (X,))
+    rows = [one for one in program.report.rows if "erfcx" in one.operator]
+    assert [(one.kind, one.count) for one in rows] in ([("aten", 3)], [("aten", 2), ("aten", 1)])
+    assert "torch: its result is wrong for numbers that the example has not" in rows[0].because
+    for x in (torch.tensor([10.0, -2, 0]), torch.tensor([-100.0, 5, 0])):
+        for got, wanted in zip(program(x), model(x), strict=True):
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_what_torch_takes_apart_wrongly_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part is right, and all of it is not."""
+    operator = torch.ops.aten.special_log_ndtr.default
+    table = torch._decomp.decomposition_table
+    monkeypatch.setitem(table, operator, lambda x: torch.log(torch.erfc(x * -math.sqrt(0.5)) / 2))
+    program = opgraft.torch.export(torch.special.log_ndtr, (X,))
+    assert [(one.operator, one.kind) for one in program.report.rows] == [
+        ("aten::special_log_ndtr", "aten")
+    ]
+    assert any("aten::special_log_ndtr was kept whole" in note for note in program.report.notes)
+    with pytest.raises(opgraft.Error, match="special_log_ndtr: taken apart by torch, its result"):
+        opgraft.torch.export(torch.special.log_ndtr, (X,), fallback="none")
+    opgraft.torch.export(torch.special.log_ndtr, (X,), fallback="none", verify=False)
+
+
+AXES = torch.tensor([0.0, -0.0, 1.0, -1.0, 1e30, -1e-30, math.inf, -math.inf, math.nan])
+A, B = (one.flatten() for one in torch.meshgrid(AXES, AXES, indexing="ij"))
+LONG = torch.tensor([[-100.0, 0, -3, 200, -1e30], [-math.inf, -math.inf, 1, math.inf, 2]])
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "arguments", "dtype"),
+    [
+        (torch.atan2, (X, X.flip(0)), (A, B), torch.float32),
+        (torch.atan2, (X, X.flip(0)), (A, B), torch.float16),
+        (torch.signbit, (X,), (AXES[:-1],), torch.float32),
+        (lambda x: x.logcumsumexp(1), (X.reshape(1, 3),), (LONG,), torch.float32),
+        (lambda x: x.logcumsumexp(0), (X.reshape(1, 3),), (LONG,), torch.float64),
+    ],
+    ids=["atan2", "atan2 of halves", "signbit", "logcumsumexp", "logcumsumexp of columns"],
+)
+def test_functions_of_ours_are_right_at_them(
+    function: Any, given: Any, arguments: Any, dtype: Any
+) -> None:
+    """In plain ONNX Runtime, NaN and infinities too."""
+    given, arguments = ([one.to(dtype) for one in all] for all in (given, arguments))
+    sizes = tuple(dict.fromkeys(range(one.ndim), torch.export.Dim.AUTO) for one in arguments)
+    like = tuple(one.repeat([2] * one.ndim) for one in given)
+    program = opgraft.torch.export(
+        (lambda x, y: function(x, y)) if len(given) == 2 else (lambda x: function(x)),
+        like,
+        dynamic_shapes=sizes,
+    )
+    assert "function" in {one.kind for one in program.report.rows}
+    assert program.report.is_portable and not program.report.not_numbers
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    names = [one.name for one in session.get_inputs()]
+    (got,) = session.run(None, {n: a.numpy() for n, a in zip(names, arguments, strict=True)})
+    wanted = function(*arguments)
+    torch.testing.assert_close(torch.from_numpy(got), wanted, equal_nan=True)
+    if wanted.is_floating_point():
+        is_zero = wanted == 0
+        assert bool((torch.from_numpy(got).signbit() == wanted.signbit())[is_zero].all())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x.sum(0) + x.amax(0) + x.mean(0),
+        lambda x: torch.nn.functional.gelu(x).softmax(0),
+        lambda x: torch.tanh(x) * torch.sigmoid(x) / (x.abs() + 1),
+        lambda x: torch.where(x > 0, x.exp(), x).clamp(-5, 5),
+    ],
+)
+def test_what_is_right_stays_what_it_is(model: Any) -> None:
+    report = opgraft.torch.export(model, (X,)).report
+    assert {one.kind for one in report.rows} == {"standard"} and report.verified
+
+
+def test_what_becomes_of_what_is_no_number_is_told_and_no_more() -> None:
+    """xlogy(0, NaN) is NaN in torch, and 0 as torch's exporter writes it."""
+    program = opgraft.torch.export(torch.xlogy, (X, X.flip(0)))
+    assert [one.kind for one in program.report.rows] == ["standard"]
+    assert program.report.verified == ["the given arguments"]
+    (told,) = program.report.not_numbers
+    assert told.startswith("aten::xlogy.Tensor: ") and told.endswith(" instead of nan")
+    assert f"NaN and infinities become something else: {told}" in str(program.report)
+
+
+def test_translations_of_yours_are_not_tried() -> None:
+    """They may be meant so; the example is what you are held to."""
+    x = torch.tensor([0.0])
+    wanted = math.log(0.5)
+    table = {torch.ops.aten.special_log_ndtr.default: lambda x: op.Add(x, op.CastLike(wanted, x))}
+    program = opgraft.torch.export(torch.special.log_ndtr, (x,), custom_translation_table=table)
+    assert program.report.rows[0].kind == "user" and program.report.verified

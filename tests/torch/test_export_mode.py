@@ -1,0 +1,73 @@
+"""In which mode a model is captured and compared, and what an export leaves behind in torch."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
+
+import opgraft.torch  # noqa: E402
+
+X = torch.rand(2, 3)
+
+
+class DiffersWithGradients(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return y * 2 if y.requires_grad or torch.is_grad_enabled() else y + 1
+
+
+class DiffersInExports(torch.nn.Module):
+    """As torch-geometric does, which computes the maximum of neighbours otherwise there, and not
+    right: torch.export is no export of its, but an eager run during one is."""
+
+    def forward(self, x):
+        exporting = torch.onnx.is_in_onnx_export() and not torch.compiler.is_compiling()
+        return x.amax(0).clamp(min=2) if exporting else x.amax(0)
+
+
+@pytest.mark.parametrize("model", [DiffersWithGradients, DiffersInExports])
+def test_the_model_is_compared_as_it_will_be_used(model: type[torch.nn.Module]) -> None:
+    module = model().eval()
+    program = opgraft.torch.export(module, (X,))
+    assert program.report.verified == ["the given arguments"]
+    with torch.no_grad():
+        torch.testing.assert_close(program(X)[0], module(X))
+
+
+def test_layers_of_transformers_are_not_captured_as_one_kernel() -> None:
+    """Which torch.nn has where there are no gradients."""
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+    before = torch.backends.mha.get_fastpath_enabled()
+    report = opgraft.torch.export(layer, (torch.rand(1, 3, 4),)).report
+    assert report.is_portable and report.verified
+    assert torch.is_grad_enabled() and torch.backends.mha.get_fastpath_enabled() == before
+
+
+@pytest.mark.parametrize("kind", [torch.nn.GRU, torch.nn.LSTM])
+def test_a_second_export_is_as_the_first(kind: type[torch.nn.Module]) -> None:
+    """Operators remember the kernels that another capture has put in their place."""
+    module = kind(12, 5, batch_first=True).eval()
+    x = torch.rand(4, 9, 12)
+    for is_last in (False, True):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="dynamic_shapes leaves sizes open")
+            program = opgraft.torch.export(
+                module, (x,), dynamic_shapes=({0: "batch", 1: "time"},), verify=is_last
+            )
+        assert [str(one) for one in program.model.graph.inputs[0].shape] == ["batch", "time", "12"]
+        assert not program.report.specialised
+    assert len(program.report.verified) == 2
+
+
+def test_nothing_of_an_export_is_left_in_the_operators_of_torch() -> None:
+    """What they were dispatched to in it would be called by whatever comes after."""
+    opgraft.torch.export(torch.nn.GRU(3, 3), (X,), verify=False)
+    assert not torch.ops.aten.gru.input._dispatch_cache
