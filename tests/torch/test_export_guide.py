@@ -58,6 +58,16 @@ for got, wanted in zip(session.run(None, {"x": x.numpy()}), Model()(x), strict=T
     assert done.stdout.strip() == report
 
 
+def test_the_example_of_a_model_that_is_traced() -> None:
+    (code,) = re.findall(
+        r"```python\n(.*?)```", section("Models that torch.export cannot capture"), re.S
+    )
+    names: dict[str, object] = {}
+    exec(code, names)
+    for expression, result in re.findall(r"^(program\S.*?) +# (.*)$", code, re.M):
+        assert repr(eval(expression, names)) == result
+
+
 def test_the_example_of_a_model_that_decides_by_data(tmp_path: Path) -> None:
     """What is refused with the words of the page, and what it says of `specialise`."""
     page = section("Models that decide by data")

@@ -17,7 +17,6 @@ from opgraft.torch._examples import has_outputs
 
 #: Arguments of torch.onnx.export that have no meaning here, and what to do instead.
 _REFUSED = {
-    "dynamo": "this is the exporter of torch.export (dynamo=True)",
     "dynamic_axes": "give dynamic_shapes, such as dynamic_shapes=({0: 'batch'},)",
     "report": "program.report is always there",
     "profile": "use a profiler",
@@ -32,7 +31,7 @@ _REFUSED = {
 def refuse(others: Mapping[str, Any]) -> None:
     """What torch.onnx.export has, or nobody."""
     others = {name: value for name, value in others.items() if name != "verbose"}
-    if others.get("dynamo") is True:
+    if isinstance(others.get("dynamo"), bool):
         others.pop("dynamo")
     for name in others:
         instead = _REFUSED.get(name)

@@ -107,6 +107,11 @@ def plain(value: Any) -> torch.Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
+def are_near(wanted: torch.Tensor, found: torch.Tensor, *, roundings: int = 0) -> torch.Tensor:
+    """Which elements of tensors of one type are the same but for rounding."""
+    return ~_far(wanted, found, roundings)
+
+
 def _far(wanted: torch.Tensor, found: torch.Tensor, roundings: int) -> torch.Tensor:
     """Which elements differ more than the type's tolerance."""
     if not wanted.is_floating_point():
@@ -153,15 +158,16 @@ def _of_inputs(dtype: torch.dtype) -> float:
     return _tolerance(dtype if dtype.is_floating_point else torch.float32).of_inputs
 
 
-def disturb(value: Any) -> Any:
-    """The tensor with each element moved by about its rounding; other values as they are."""
+def disturb(value: Any, times: float = 1) -> Any:
+    """The tensor with each element moved by about its rounding, so many times; other values as they
+    are."""
     if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
         return value
     if value.layout != torch.strided:
         return value
     step = _tolerance(value.real.dtype if value.is_complex() else value.dtype).rounding
     sign = torch.randint(0, 2, value.shape, generator=_SIGNS).to(value.device) * 2 - 1
-    return (value.detach() * (1 + step * sign)).to(value.dtype)
+    return (value.detach() * (1 + times * step * sign)).to(value.dtype)
 
 
 def _describe(wanted: torch.Tensor, found: torch.Tensor, wrong: torch.Tensor) -> str:

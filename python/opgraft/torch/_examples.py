@@ -42,32 +42,49 @@ class Model:
         self._call = program.module() if isinstance(model, torch.export.ExportedProgram) else model
 
     def results(self, leaves: list[Any], tree: Any) -> list[Any]:
-        """What the model gives when it is used, without gradients and in no export, as far as it is
-        an output of the program. Nothing that it does to its arguments, its buffers or the random
-        numbers of this process lasts."""
-        args, kwargs = _private.unflatten([_copy(leaf) for leaf in leaves], tree)
-        buffers = [
-            (module, name, one, one.detach().clone())
-            for module in self._call.modules()
-            for name, one in module.named_buffers(recurse=False)
-        ]
-        try:
-            with repeatable(self._program), _private.in_use():
-                results = self._call(*args, **kwargs)
-        finally:
-            with torch.no_grad():
-                for module, name, buffer, before in buffers:
-                    if not torch.equal(buffer, before):
-                        buffer.copy_(before)
-                    setattr(module, name, buffer)  # a model may put another in its place
-        return output_values(self._program, _private.flatten(results)[0])
+        """What the model gives, as far as it is an output of the program."""
+        return output_values(self._program, results_of(self._call, leaves, tree, self._program))
+
+
+def results_of(
+    model: torch.nn.Module,
+    leaves: list[Any],
+    tree: Any,
+    program: torch.export.ExportedProgram | None = None,
+) -> list[Any]:
+    """All that a model gives when it is used, without gradients and in no export, one after the
+    other. Nothing that it does to its arguments, its buffers or the random numbers of this process
+    lasts."""
+    args, kwargs = _private.unflatten([_copy(leaf) for leaf in leaves], tree)
+    with keeping_buffers(model), repeatable(program), _private.in_use():
+        return _private.flatten(model(*args, **kwargs))[0]
 
 
 @contextmanager
-def repeatable(program: torch.export.ExportedProgram) -> Iterator[None]:
+def keeping_buffers(model: torch.nn.Module) -> Iterator[None]:
+    """What a model does to its buffers does not last."""
+    buffers = [
+        (module, name, one, one.detach().clone())
+        for module in model.modules()
+        for name, one in module.named_buffers(recurse=False)
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for module, name, buffer, before in buffers:
+                if not torch.equal(buffer, before):
+                    buffer.copy_(before)
+                setattr(module, name, buffer)  # a model may put another in its place
+
+
+@contextmanager
+def repeatable(program: torch.export.ExportedProgram | None) -> Iterator[None]:
     """Without gradients, with random numbers of its own; and what memory holds that nobody wrote is
     no number, rather than by chance what is expected."""
-    has_holes = any(is_uninitialised(node.target) for _, node in calls(program))
+    has_holes = program is not None and any(
+        is_uninitialised(node.target) for _, node in calls(program)
+    )
     before = torch.are_deterministic_algorithms_enabled()
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
     with torch.no_grad(), torch.random.fork_rng(), warnings.catch_warnings():
@@ -228,11 +245,12 @@ def _resize(leaf: Any, example: Any, changed: Mapping[Any, int]) -> Any:
     for axis, size in enumerate(example.shape):
         if not isinstance(size, torch.SymInt):
             continue
-        length = int(_expression(size).subs(changed))
-        # What is there, from the start and over again: indices stay indices, probabilities so too.
-        if leaf.shape[axis] == 0:
-            shape = [*leaf.shape[:axis], length, *leaf.shape[axis + 1 :]]
-            leaf = leaf.new_zeros(shape)
-        else:
-            leaf = leaf.index_select(axis, torch.arange(length) % leaf.shape[axis])
+        leaf = with_length(leaf, axis, int(_expression(size).subs(changed)))
     return leaf
+
+
+def with_length(leaf: torch.Tensor, axis: int, length: int) -> torch.Tensor:
+    """What is there, from the start and over again: indices stay indices, probabilities so too."""
+    if leaf.shape[axis] == 0:
+        return leaf.new_zeros([*leaf.shape[:axis], length, *leaf.shape[axis + 1 :]])
+    return leaf.index_select(axis, torch.arange(length) % leaf.shape[axis])

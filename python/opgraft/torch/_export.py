@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from opgraft import _cuda, _declare, _packs
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _arguments, _guards, _open_sizes, _operators, _private
+from opgraft.torch import _arguments, _guards, _open_sizes, _private, _requirements
 from opgraft.torch._capture import Called, Captured, capture, title
-from opgraft.torch._dispatch import USER, Dispatcher, Translated
+from opgraft.torch._dispatch import Dispatcher, Translated
 from opgraft.torch._graph import (
     calls,
     is_in_training,
@@ -26,7 +25,8 @@ from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, all_nodes, rows_of
 from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
-from opgraft.torch._translation import MODULE_ENTRY, own_translations
+from opgraft.torch._traced_export import TracedExport
+from opgraft.torch._translation import own_translations
 from opgraft.torch._verify import Verdict, Verifier
 from opgraft.torch._watch import Watch
 
@@ -63,7 +63,8 @@ def export(
     an operator that gives a wrong result falls back as well. `program.report` says what became of
     each operator. A model that decides by data what it computes (`if x.sum() > 0`) is refused, with
     its lines and what to write; `specialise` allows the graph that is right where the data is as in
-    the example. `progress` draws a bar on stderr; by default where that is a terminal.
+    the example. A model that torch.export cannot capture is traced; `dynamo=False` asks for that at
+    once. `progress` draws a bar on stderr; by default where that is a terminal.
     `time_limit` is how many seconds it may take; then it is an error that says what it was at.
 
     >>> program = opgraft.torch.export(torch.nn.ReLU(), (torch.ones(2),), "model.onnx")
@@ -99,7 +100,7 @@ def export(
     bar = Progress(title(model), is_shown=progress, limit=_arguments.time_limit(time_limit))
     watch = Watch(bar)
     with bar, _private.exporting(), watch.watching(time_limit):
-        program = work.run(bar, watch, verify=verify)
+        program = work.run(bar, watch, verify=verify, by_tracing=others.get("dynamo") is False)
     set_versions(program.model, custom_opsets or {})
     if f is not None:
         program.save(f, external_data=external_data)
@@ -139,38 +140,110 @@ class _Export:
         self._optimize = optimize
         self._kinds = kinds
         self._specialise = specialise
+        self._is_captured = False  # and translated, so that it can be verified
         self._sizes: dict[str, str] = {}  # names of dimensions, by torch's own
 
-    def run(self, bar: Progress, watch: Watch, *, verify: bool) -> Program:
-        bar.step("capture")
+    def run(
+        self, bar: Progress, watch: Watch, *, verify: bool, by_tracing: bool = False
+    ) -> Program:
+        """By torch.export, or else by a trace; with `specialise` by the first of them that is right
+        for other data too, or else by the first that is right for the example."""
         if isinstance(self._model, torch.nn.Module):
             forward = self._model.forward
             _arguments.check_call(
                 title(self._model), forward, self._args, self._kwargs, self._shapes
             )
+        asked, self._specialise = self._specialise, False
+        try:
+            return self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
+        except Error:
+            if not asked:
+                raise
+        self._specialise = True
+        return self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
+
+    def _by_any_way(
+        self, bar: Progress, watch: Watch, *, verify: bool, by_tracing: bool
+    ) -> Program:
+        if by_tracing:
+            return self._traced(bar, verify=verify)
+        try:
+            return self._captured(bar, watch, verify=verify)
+        except Error as error:
+            if not self._may_trace(error):
+                raise
+            try:
+                program = self._traced(bar, verify=verify)
+            except Exception as second:
+                if _short(second) == _short(error):  # the model decides by data, either way
+                    raise error from None
+                raise _with_second(error, second) from error.__cause__
+            program.report.notes.append(f"traced, since torch.export's way failed: {_short(error)}")
+            return program
+
+    def _may_trace(self, error: Error) -> bool:
+        """Whether torch's other exporter may do better: where the capture or the translation fails,
+        but not where an operator is found to be wrong, or the user has to change what was asked
+        for."""
+        if self._is_captured:
+            return False
+        if not isinstance(self._model, torch.nn.Module) or isinstance(error, _private.Moved):
+            return False
+        weights = [*self._model.parameters(), *self._model.buffers()]
+        if _private.has_fakes((self._args, self._kwargs, weights)):
+            return False
+        return not isinstance(error.__cause__, Exception) or not _private.is_refused_size(
+            error.__cause__
+        )
+
+    def _traced(self, bar: Progress, *, verify: bool) -> Program:
+        if not isinstance(self._model, torch.nn.Module):
+            raise Error("dynamo=False: a program of torch.export is captured already")
+        return TracedExport(
+            self._model,
+            self._args,
+            self._kwargs,
+            dynamic_shapes=self._shapes,
+            opset=self._opset,
+            names=self._names,
+            registry=lambda opset: self._registry(opset, {**own_translations(), **self._table}),
+            optimize=self._optimize,
+            kinds=self._kinds,
+            specialise=self._specialise,
+        ).run(bar, verify=verify)
+
+    def _registry(self, opset: int, table: Mapping[Any, Callable[..., Any]]) -> Any:
+        """torch's translations to an opset, and these before them."""
+        registry = _private.new_registry(opset)
+        for target, translation in table.items():
+            _private.add_translation(registry, target, translation)
+        return registry
+
+    def _captured(self, bar: Progress, watch: Watch, *, verify: bool) -> Program:
+        bar.step("capture")
         _, self._is_named = _private.nameless_dimensions(self._shapes)
         captured = capture(
             self._model, self._args, self._kwargs, self._shapes, specialise=self._specialise
         )
         _arguments.check_outputs(captured.program)
         for note in watch.notes():
-            warnings.warn(note, stacklevel=3)
+            warnings.warn(note, stacklevel=5)
         if captured.fixed:
-            warnings.warn(_open_sizes.warning(captured.fixed), stacklevel=3)
+            warnings.warn(_open_sizes.warning(captured.fixed), stacklevel=5)
         if refused := _guards.refused(captured.guards):
-            warnings.warn(_guards.warning(refused), stacklevel=3)
+            warnings.warn(_guards.warning(refused), stacklevel=5)
         if getattr(self._model, "training", False) and is_in_training(captured.program):
-            warnings.warn(_TRAINING, stacklevel=4)
+            warnings.warn(_TRAINING, stacklevel=6)
         bar.step("translate")
-        registry = _private.new_registry(max(self._opset, _private.lowest_opset()))
-        for target, translation in _translations(self._table, self._opset).items():
-            _private.add_translation(registry, target, translation)
+        table = _translations(self._table, self._opset)
+        registry = self._registry(max(self._opset, _private.lowest_opset()), table)
         dispatcher = Dispatcher(captured.program, registry, self._kinds)
         translated = dispatcher.translate()
         bar.step("optimise")
         program = self._finish(captured, translated, is_last=not verify)
         if verify:
             bar.step("verify")
+            self._is_captured = True
             program = self._verified(captured, dispatcher, translated, program, bar)
         program.report.notes += watch.notes()
         return program
@@ -216,21 +289,7 @@ class _Export:
         )
         report.is_random = any(is_random(node) for node in translated.choices)
         grafts = [one.graft for one in translated.choices.values() if one.graft is not None]
-        report.allow = sorted({module for graft in grafts for module in graft.allow})
-        nodes = list(all_nodes(translated.onnx.model))
-        report.allow = sorted({*report.allow, *_declaring_modules(nodes)})
-        # Of operators that nobody knows only their names can be told.
-        packs = {one.full_name: one.pack for one in _packs.operators()}
-        known = {one.schema.full_name for one in _operators.known()}
-        foreign = {one for row in report.rows if row.kind == USER for one in row.foreign}
-        report.packs = sorted(
-            {packs[one] for one in foreign & packs.keys()}
-            | {pack for graft in grafts for pack in graft.packs}
-        )
-        report.libraries = sorted(foreign - packs.keys() - known)
-        on_gpu = {one.full_name for one in _declare.operators() if one.on_gpu}
-        if any(f"{one.domain}::{one.op_type}" in on_gpu for one in nodes):
-            report.providers = list(_cuda.PROVIDERS)
+        _requirements.fill(report, list(all_nodes(translated.onnx.model)), grafts)
         return report
 
     def _verified(
@@ -287,7 +346,7 @@ class _Export:
                 note = f"{verdict.problem}; but each operator alone is right: {_why(translated)}"
                 program.report.notes.append(note)
                 is_right = False
-                warnings.warn(f"the exported program differs from the model: {note}", stacklevel=5)
+                warnings.warn(f"the exported program differs from the model: {note}", stacklevel=7)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
         if is_right:
             how += _guards.where(captured.guards)
@@ -338,6 +397,17 @@ class _Export:
         )
 
 
+def _short(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _with_second(error: Error, second: Exception) -> Error:
+    """The error of torch.export's way, which tells also why a trace did no better."""
+    text = f"{error}\nTorch's tracing exporter was tried too: {_short(second)}"
+    return type(error)(text)
+
+
 def _why(translated: Translated) -> str:
     if any(is_uninitialised(node.target) for _, node in calls(translated.decomposed)):
         return "the result may depend on memory that is not initialised"
@@ -358,13 +428,6 @@ def _translations(
     operators of theirs are their own nodes, symbolic functions that were registered, the table that
     is given."""
     return {**own_translations(), **symbolic_translations(opset), **table}
-
-
-def _declaring_modules(nodes: Iterable[Any]) -> set[str]:
-    """The Python modules that other processes need for operators that are declared by them."""
-    return {
-        node.metadata_props[MODULE_ENTRY] for node in nodes if MODULE_ENTRY in node.metadata_props
-    }
 
 
 export.__module__ = "opgraft.torch"  # where users find it

@@ -163,6 +163,19 @@ def _always_raises(body: Sequence[ast.stmt]) -> bool:
     return isinstance(body[-1], ast.Raise) and not any(isinstance(one, ends) for one in inside)
 
 
+def raises_otherwise(line: Line) -> bool:
+    """Whether a line is the head of an `if` that raises, or of an `assert`: on other data the model
+    goes the same way, or fails itself."""
+    for node in reversed(_nodes(line.file)):
+        if isinstance(node, (ast.If, ast.Assert)) and _covers(node.test, line, node):
+            return (
+                isinstance(node, ast.Assert)
+                or _always_raises(node.body)
+                or bool(node.orelse and _always_raises(node.orelse))
+            )
+    return False
+
+
 def _covers(test: ast.expr, line: Line, node: ast.stmt) -> bool:
     """Whether the line is that of a statement's head, not of its body."""
     return node.lineno <= line.number <= (test.end_lineno or node.lineno)

@@ -82,12 +82,13 @@ class OpenSizes:
         self._args = args
         self._kwargs = kwargs
         self._shapes = shapes
-        self._asked: list[tuple[Size, Any]] = []  # each, and what was given for it
+        #: Each, and what was given for it.
+        self.asked: list[tuple[Size, Any]] = []
         self._changed(self._note)
-        _check_names([size for size, _ in self._asked])
+        _check_names([size for size, _ in self.asked])
 
     def _note(self, size: Size, dim: Any) -> Any:
-        self._asked.append((size, dim))
+        self.asked.append((size, dim))
         return dim
 
     def changed(self, new: Mapping[Size, Any]) -> Any:
@@ -139,7 +140,7 @@ class OpenSizes:
     ) -> Iterator[tuple[Size, Any, str, Any]]:
         """Each size, what was given for it, the input's name and what it is in a program."""
         inputs = list(zip(input_names(program), traced_inputs(program), strict=True))
-        for size, dim in self._asked:
+        for size, dim in self.asked:
             if size.position < len(inputs):
                 name, traced = inputs[size.position]
                 is_tensor = size.axis is not None and isinstance(traced, torch.Tensor)

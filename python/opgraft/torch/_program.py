@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class Program(torch.onnx.ONNXProgram):
     """
 
     def __init__(
-        self, model: Any, exported_program: torch.export.ExportedProgram, report: Report
+        self, model: Any, exported_program: torch.export.ExportedProgram | None, report: Report
     ) -> None:
         super().__init__(model, exported_program)
         self.report = report
@@ -38,12 +39,17 @@ class Program(torch.onnx.ONNXProgram):
         assert self.exported_program is not None
         leaves = _private.flat_arguments(self.exported_program, args, kwargs)
         if leaves is None:
-            inputs = ", ".join(str(one.name) for one in self.model.graph.inputs)
-            raise TypeError(
-                "the arguments are not built as those that the model was exported with: expected "
-                f"{_private.arguments_text(self.exported_program)}, for the inputs {inputs}"
-            )
-        values = input_values(self.exported_program, leaves)
+            raise self._misbuilt(self.exported_program.call_spec.in_spec)
+        return self._run(input_values(self.exported_program, leaves))
+
+    def _misbuilt(self, structure: Any) -> TypeError:
+        inputs = ", ".join(str(one.name) for one in self.model.graph.inputs)
+        return TypeError(
+            "the arguments are not built as those that the model was exported with: expected "
+            f"{_private.arguments_text(structure)}, for the inputs {inputs}"
+        )
+
+    def _run(self, values: Sequence[Any]) -> tuple[torch.Tensor, ...]:
         for value in values:
             if not isinstance(value, (torch.Tensor, bool, int, float)):
                 raise TypeError(
@@ -75,4 +81,24 @@ class Program(torch.onnx.ONNXProgram):
         super().release()
 
 
-Program.__module__ = "opgraft.torch"  # where users find it
+class TracedProgram(Program):
+    """One that comes from a trace: there is no `exported_program`."""
+
+    def __init__(self, model: Any, report: Report, leaves: Sequence[Any], structure: Any) -> None:
+        """`leaves` are the arguments that the model was traced with, one after the other."""
+        super().__init__(model, None, report)
+        # No tensor of the user's is kept.
+        self._fixed = [None if isinstance(one, torch.Tensor) else (one,) for one in leaves]
+        self._structure = structure
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        leaves = _private.leaves_like(self._structure, args, kwargs)
+        if leaves is None:
+            raise self._misbuilt(self._structure)
+        for leaf, fixed in zip(leaves, self._fixed, strict=True):
+            if fixed is not None and (isinstance(leaf, torch.Tensor) or leaf != fixed[0]):
+                raise TypeError(f"the export has fixed {fixed[0]!r}; it cannot be {leaf!r} now")
+        return self._run([one for one, fixed in zip(leaves, self._fixed, strict=True) if not fixed])
+
+
+Program.__module__ = TracedProgram.__module__ = "opgraft.torch"  # where users find it

@@ -63,7 +63,7 @@ class Report:
     """
 
     rows: list[Row] = field(default_factory=list)
-    #: How the model was captured: "non-strict", "strict", "draft", or "given".
+    #: How the model was captured: "non-strict", "strict", "draft", "traced", or "given".
     captured: str = ""
     #: What sizes and what data the capture holds for.
     specialised: list[str] = field(default_factory=list)
@@ -140,7 +140,7 @@ def rows_of(translated: Translated) -> list[Row]:
     for node in all_nodes(model):
         source = node.meta.get("node")
         made.setdefault(source, []).append(_name(node))
-        foreign.setdefault(source, set()).update(_foreign(node, model.functions))
+        foreign.setdefault(source, set()).update(foreign_of(node, model.functions))
     rows: dict[tuple[str, str, str], Row] = {}
     for choice in translated.choices.values():
         nodes = made.get(choice.node, [])
@@ -150,23 +150,25 @@ def rows_of(translated: Translated) -> list[Row]:
         known = rows.setdefault((row.operator, row.kind, row.became), row)
         known.count += 1
         known.because = known.because or row.because
-    return sorted(
-        rows.values(),
-        key=lambda row: (not row.is_portable, _ORDER.index(row.kind), row.operator),
-    )
+    return sorted_rows(rows.values())
+
+
+def sorted_rows(rows: Iterable[Row]) -> list[Row]:
+    """What is not portable last."""
+    return sorted(rows, key=lambda row: (not row.is_portable, _ORDER.index(row.kind), row.operator))
 
 
 def _name(node: Any) -> str:
     return f"{node.domain}::{node.op_type}" if node.domain else str(node.op_type)
 
 
-def _foreign(node: Any, functions: Mapping[Any, Any]) -> set[str]:
+def foreign_of(node: Any, functions: Mapping[Any, Any]) -> set[str]:
     """The operators of a node, or of the model's function that it calls, that ONNX Runtime has
     not."""
     function = functions.get(node.op_identifier())
     if function is None:
         return set() if node.domain in RUNTIME_DOMAINS else {_name(node)}
-    return set().union(*(_foreign(one, functions) for one in function.all_nodes()))
+    return set().union(*(foreign_of(one, functions) for one in function.all_nodes()))
 
 
 def _row(choice: Choice, made: Iterable[str]) -> Row:

@@ -28,6 +28,19 @@ def flatten_once(tree: Any) -> tuple[list[Any], Any]:
     return children, shape
 
 
+def paths(tree: Any) -> list[list[str]]:
+    """Of each leaf of a tree the indices and keys that lead to it."""
+    found, _ = private("torch.utils._pytree", "tree_flatten_with_path")(tree)
+    return [[_key(one) for one in path] for path, _ in found]
+
+
+def _key(entry: Any) -> str:
+    for name in ("idx", "key", "name"):
+        if hasattr(entry, name):
+            return str(getattr(entry, name))
+    return str(entry)
+
+
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
     return private("torch.utils._pytree", "tree_map")(function, tree)
 
@@ -51,7 +64,11 @@ def flat_arguments(
 ) -> list[Any] | None:
     """The leaves of the arguments in the order of the program's, or None where they are built in
     another way."""
-    expected = program.call_spec.in_spec
+    return leaves_like(program.call_spec.in_spec, args, kwargs)
+
+
+def leaves_like(expected: Any, args: Any, kwargs: dict[str, Any]) -> list[Any] | None:
+    """The leaves of arguments, or None where they are not built as `expected` says."""
     try:
         names = expected.children()[1].context
     except AttributeError as error:
@@ -63,9 +80,8 @@ def flat_arguments(
     return leaves if structure == expected else None
 
 
-def arguments_text(program: torch.export.ExportedProgram) -> str:
-    """How the arguments of a program are built, "*" for each tensor or number: "(*, {'a': *})"."""
-    structure = program.call_spec.in_spec
+def arguments_text(structure: Any) -> str:
+    """How arguments are built, "*" for each tensor or number: "(*, {'a': *})"."""
     stars = [_Star() for _ in range(structure.num_leaves)]
     args, kwargs = unflatten(stars, structure)
     named = [f"{name}={value}" for name, value in kwargs.items()]

@@ -1,0 +1,190 @@
+"""Compares results whose rows come in the order of a score, where scores that are equal but for
+rounding may come in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from opgraft.torch import _compare
+from opgraft.torch._compare import plain
+
+#: Rows beyond this are not matched with one another: each is held against each.
+_MOST_ROWS = 20_000
+
+
+def difference(
+    expected: Sequence[Any],
+    got: Sequence[Any],
+    disturbed: Callable[[float], Sequence[Any]],
+    *,
+    roundings: int = 0,
+) -> tuple[str, str]:
+    """What is wrong, and how it was compared, both in words; the latter is empty where the results
+    are the same in their order.
+
+    Results that have as many rows as a sorted one, the score, are a table. The scores must be the
+    same in their order; of rows with the same score each must be there, in whatever order. Where
+    rounding decides in torch as well which rows there are, as in the suppression of boxes that
+    overlap, the rows must be there that do not depend on it. `disturbed` says what the model gives
+    for inputs that are so many roundings off.
+    """
+    plainly = _compare.difference(expected, got, lambda: disturbed(1), roundings=roundings)
+    if not plainly:
+        return "", ""
+    wanted, found = [plain(one) for one in expected], [plain(one) for one in got]
+    moved = _moved(wanted, found, roundings)
+    if moved is not None:
+        return "", f"but for the order of {moved} rows, whose scores are the same but for rounding"
+    by_rows = _by_rows(wanted, found, disturbed, roundings)
+    return (plainly if by_rows in ("", UNDECIDED) else ""), by_rows
+
+
+def _moved(
+    wanted: Sequence[torch.Tensor], found: Sequence[torch.Tensor], roundings: int
+) -> int | None:
+    """How many rows stand elsewhere; None where that is not all that differs."""
+    if _compare.unlikeness(wanted, found):
+        return None
+    left = set(range(len(wanted)))
+    moved = 0
+    for key in _scores(wanted):
+        if key not in left or _compare.difference([wanted[key]], [found[key]], roundings=roundings):
+            continue
+        count = len(wanted[key])
+        table = [index for index in left if wanted[index].dim() and len(wanted[index]) == count]
+        order = _order(
+            [wanted[i] for i in table], [found[i] for i in table], wanted[key], roundings
+        )
+        if order is None:
+            continue
+        moved += int((order != torch.arange(count)).sum())
+        left -= set(table)
+    rest = sorted(left)
+    wrong = _compare.difference(
+        [wanted[i] for i in rest], [found[i] for i in rest], roundings=roundings
+    )
+    return None if wrong or not moved else moved
+
+
+def _scores(values: Sequence[torch.Tensor]) -> list[int]:
+    return [index for index, one in enumerate(values) if _is_score(one)]
+
+
+#: How results were compared of which most rows depend on rounding: nothing can be said of them.
+UNDECIDED = "not at all: ties and rounding decide in torch as well which rows there are"
+#: By so many roundings of the inputs the model is asked which rows depend on rounding, as often.
+_TIMES, _DRAWS = 50, 3
+
+
+def _by_rows(
+    wanted: Sequence[torch.Tensor],
+    found: Sequence[torch.Tensor],
+    disturbed: Callable[[float], Sequence[Any]],
+    roundings: int,
+) -> str:
+    """In words how many rows do not depend on rounding and are there; empty where one is not, or
+    most depend on it."""
+    if not _is_table(wanted) or not _is_table(found) or len(wanted) != len(found):
+        return ""
+    for one, other in zip(wanted, found, strict=True):
+        if one.dtype != other.dtype or one.shape[1:] != other.shape[1:]:
+            return ""
+    count = len(wanted[0])
+    stable = torch.ones(count, dtype=torch.bool)
+    # Of rows with the same score nobody says which are cut off.
+    first, last = _runs(next(one for one in wanted if _is_score(one)), roundings)[-1]
+    stable[first:last] = last - first == 1
+    for _ in range(_DRAWS):
+        try:
+            others = [plain(one) for one in disturbed(_TIMES)]
+        except Exception:  # the disturbed inputs may be none that it takes
+            return ""
+        stable &= _are_there(wanted, others, roundings)
+    there = _are_there(wanted, found, roundings)
+    kept = int(stable.sum())
+    is_extra = len(found[0]) - int(there.sum()) > max(count - kept, 1)
+    if kept == count or is_extra or bool((stable & ~there).any()):
+        return ""
+    if 2 * kept < count:
+        return UNDECIDED
+    return (
+        f"by {kept} of {count} rows: ties and rounding decide in torch as well whether the others "
+        "are there"
+    )
+
+
+def _is_table(values: Sequence[torch.Tensor]) -> bool:
+    """Whether all results have as many rows, in the order of a score."""
+    is_sorted = any(map(_is_score, values))
+    return is_sorted and len({len(one) if one.dim() else -1 for one in values}) == 1
+
+
+def _are_there(
+    wanted: Sequence[torch.Tensor], found: Sequence[torch.Tensor], roundings: int
+) -> torch.Tensor:
+    """Which rows are among those that were found, each once."""
+    there = torch.zeros(len(wanted[0]), dtype=torch.bool)
+    free = torch.arange(len(found[0]))
+    for row in range(len(there)):
+        places = free[_fitting(wanted, found, row, free, roundings)]
+        if len(places):
+            there[row] = True
+            free = free[free != places[0]]
+    return there
+
+
+def _is_score(tensor: torch.Tensor) -> bool:
+    """Whether it is a row of numbers that go down; no number twice the other way round."""
+    if tensor.dim() != 1 or not tensor.is_floating_point() or not 2 <= len(tensor) <= _MOST_ROWS:
+        return False
+    return bool((tensor[1:] <= tensor[:-1]).all())
+
+
+def _order(
+    wanted: Sequence[torch.Tensor],
+    found: Sequence[torch.Tensor],
+    scores: torch.Tensor,
+    roundings: int,
+) -> torch.Tensor | None:
+    """For each wanted row the place of the row that was found, if that can be."""
+    order = torch.full((len(scores),), -1)
+    for first, last in _runs(scores, roundings):
+        free = torch.arange(first, last)
+        for row in range(first, last):
+            places = free[_fitting(wanted, found, row, free, roundings)]
+            if not len(places):
+                return None
+            place = row if row in places else int(places[0])  # most stand where they should
+            order[row] = place
+            free = free[free != place]
+    return order
+
+
+def _fitting(
+    wanted: Sequence[torch.Tensor],
+    found: Sequence[torch.Tensor],
+    row: int,
+    places: torch.Tensor,
+    roundings: int,
+) -> torch.Tensor:
+    """Whether at each of these places the row is found."""
+    fits = torch.ones(len(places), dtype=torch.bool)
+    for one, other in zip(wanted, found, strict=True):
+        there = other[places].flatten(1) if other.dim() > 1 else other[places][:, None]
+        own = one[row].reshape(1, -1).expand_as(there)
+        fits &= _compare.are_near(own, there, roundings=roundings).all(1)
+    return fits
+
+
+def _runs(scores: torch.Tensor, roundings: int) -> list[tuple[int, int]]:
+    """Where scores begin and end that are the same but for rounding."""
+    near = _compare.are_near(scores[1:], scores[:-1], roundings=roundings).tolist()
+    runs, first = [], 0
+    for place, is_near in enumerate(near, start=1):
+        if not is_near:
+            runs.append((first, place))
+            first = place
+    return [*runs, (first, len(scores))]

@@ -1,0 +1,224 @@
+"""The last way to export: torch traces the model (TorchScript), and its old exporter writes ONNX.
+
+A trace is what the model does with the example. It knows sizes that depend on data, which
+torch.export often does not; but what becomes a value of Python's is a constant in it. Each such
+place is a guard.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from opgraft._diagnosis import RUNTIME_DOMAINS
+from opgraft._errors import Error, ModelError, UnavailableError
+from opgraft.torch import _private, _symbolic
+from opgraft.torch._arguments import signature_of
+from opgraft.torch._conversions import Watch
+from opgraft.torch._examples import keeping_buffers
+from opgraft.torch._guards import Guard
+from opgraft.torch._open_sizes import OpenSizes
+from opgraft.torch._report import Row, sorted_rows
+from opgraft.torch._traced_examples import name_of
+from opgraft.torch._traced_grafts import Became, Translator, first_line
+from opgraft.torch._traced_libraries import corrected
+
+
+@dataclass
+class Trace:
+    """A model in ONNX, as torch's old exporter wrote it."""
+
+    model: ir.Model
+    became: list[Became]
+    #: What it takes for granted of the data, and of sizes.
+    guards: list[Guard]
+    size_guards: list[Guard]
+
+    def rows(self) -> list[Row]:
+        """One for each operator and each thing that it became."""
+        rows: dict[tuple[str, str, str], Row] = {}
+        for one in self.became:
+            names = [name for name in one.names if not name.startswith("prim::")]
+            became = ", ".join(dict.fromkeys(name for name in names if name != "Constant"))
+            advice = ""
+            if one.graft is not None:
+                became = became if one.kind == "function" else one.graft.became
+                advice = one.graft.advice
+            row = Row(one.operator, 0, one.kind, became, advice=advice, because=one.because)
+            row.foreign = tuple(sorted(one.foreign | _foreign(names, one)))
+            known = rows.setdefault((row.operator, row.kind, row.became), row)
+            known.count += 1
+        return sorted_rows(rows.values())
+
+
+def _foreign(names: Sequence[str], became: Became) -> set[str]:
+    """Those that a symbolic function wrote and ONNX Runtime has not."""
+    if became.is_stand_in:
+        return set()
+    return {one for one in names if "::" in one and one.split("::")[0] not in RUNTIME_DOMAINS}
+
+
+class Tracer:
+    """One model with its arguments."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        sizes: OpenSizes,
+    ) -> None:
+        self._model = model
+        self.leaves, self.tree = _private.flatten((args, dict(kwargs)))
+        self._sizes = sizes
+        self._names = _names(model, args, kwargs)
+        for size, _ in sizes.asked:
+            if size.axis is None:
+                raise UnavailableError(
+                    f"argument '{size.parameter}' is a number, which a trace has as a constant; "
+                    "dynamic_shapes cannot leave it open. Fix: give a tensor"
+                )
+        if not any(isinstance(one, torch.Tensor) for one in self.leaves):
+            raise UnavailableError("a model that takes no tensor cannot be traced")
+
+    def trace(
+        self,
+        registry: Callable[[int], Any],
+        kinds: Collection[str],
+        opset: int,
+        barred: Mapping[str, str],
+    ) -> Trace:
+        """Operators that are `barred`, with the reason, do without symbolic functions."""
+        lowest = _private.lowest_opset()  # of the translations that grafts are made of
+        used = registry(lowest)
+        for number in dict.fromkeys((min(opset, _private.default_opsets()[1]), lowest)):
+            translator = Translator(used, kinds, lowest, _symbolic.registered(number), barred)
+            watch = Watch()
+            with _symbolic.lent_to_torch(number):
+                model = self._export(number, translator, watch)
+            if not translator.has_grafts:
+                break
+        translator.finish(model)
+        guards = [one.guard for one in watch.conversions if one.source == "data"]
+        sizes = [one.guard for one in watch.conversions if one.source == "sizes"]
+        return Trace(model, translator.became, guards, sizes)
+
+    def _export(self, opset: int, translator: Translator, watch: Watch) -> ir.Model:
+        tensors = tuple(
+            one.detach().clone() for one in self.leaves if isinstance(one, torch.Tensor)
+        )
+        axes: dict[str, dict[int, str]] = {}
+        for size, _ in self._sizes.asked:
+            assert size.axis is not None
+            axes.setdefault(self._names[size.position], {})[size.axis] = name_of(size)
+        flat = _Flat(self._model, self.leaves, self.tree, watch)
+        names = [
+            name
+            for name, leaf in zip(self._names, self.leaves, strict=True)
+            if isinstance(leaf, torch.Tensor)
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "model.onnx")
+            try:
+                with (
+                    keeping_buffers(self._model),
+                    corrected(),
+                    torch.no_grad(),
+                    torch.random.fork_rng(),
+                    watch,
+                ):
+                    _private.trace_to_onnx(
+                        flat,
+                        tensors,
+                        path,
+                        opset_version=opset,
+                        input_names=names,
+                        dynamic_axes=axes,
+                        translate=translator,
+                    )
+            except Error:
+                raise
+            except Exception as error:
+                raise UnavailableError(f"torch's tracing exporter: {first_line(error)}") from error
+            model = ir.load(path)
+            ir.external_data.load_to_model(model)
+        taken = set(names)
+        for output, name in zip(model.graph.outputs, flat.names, strict=True):
+            if output.producer() is not None and name not in taken:
+                output.name = name
+                taken.add(name)
+        for name, value in list(model.graph.initializers.items()):
+            if name.startswith(_PREFIX):
+                value.name = name.removeprefix(_PREFIX)
+        return model
+
+
+_PREFIX = "model."
+
+
+class _Flat(torch.nn.Module):
+    """A model that takes its tensors one after the other, and gives them so: TorchScript has its
+    own ideas of dictionaries, of None and of numbers."""
+
+    def __init__(
+        self, model: torch.nn.Module, leaves: Sequence[Any], tree: Any, watch: Watch
+    ) -> None:
+        super().__init__()
+        self.training = model.training
+        self.model = model
+        self._leaves = [None if isinstance(one, torch.Tensor) else (one,) for one in leaves]
+        self._tree = tree
+        self._watch = watch
+        #: What to call the outputs.
+        self.names: list[str] = []
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if _private.is_tracing():
+            self._watch.begin(tensors)
+        left = iter(tensors)
+        leaves = [next(left) if one is None else one[0] for one in self._leaves]
+        args, kwargs = _private.unflatten(leaves, self._tree)
+        given = self.model(*args, **kwargs)
+        results = _private.flatten(given)[0]
+        for one in results:
+            if one is not None and not isinstance(one, (torch.Tensor, bool, int, float, str)):
+                raise ModelError(
+                    f"the model gives a {type(one).__name__}, which is no tensor. Fix: give the "
+                    "tensors that are in it, or register it with torch.utils._pytree"
+                )
+        paths = zip(_private.paths(given), results, strict=True)
+        self.names = [_output_name(path) for path, one in paths if isinstance(one, torch.Tensor)]
+        found = tuple(one for one in results if isinstance(one, torch.Tensor))
+        if not found:
+            raise ModelError("the model gives no tensor: there is nothing to export")
+        return found
+
+
+def _output_name(path: Sequence[str]) -> str:
+    """Such as "output", "output_0" or, of a dictionary, "boxes" or "boxes_0"."""
+    words = [one for one in path if not one.isdecimal()] or ["output"]
+    return "_".join([*words, *(one for one in path if one.isdecimal())])
+
+
+def _names(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
+    """What the inputs are called, as torch.export calls them: images, or images_0, images_1."""
+    signature = signature_of(model.forward)
+    bound: dict[str, Any] = {}
+    if signature is not None:
+        bound = dict(signature.bind(*args, **kwargs).arguments)
+        for name in list(bound):
+            if signature.parameters[name].kind is signature.parameters[name].VAR_KEYWORD:
+                bound |= bound.pop(name)
+    else:
+        bound = {**{f"x{index}": one for index, one in enumerate(args)}, **kwargs}
+    names = []
+    for name, value in bound.items():
+        for path in _private.paths(value):
+            names.append("_".join([name, *path]))
+    return names

@@ -1,0 +1,280 @@
+"""Exports a model by tracing, verifies what came, and reports it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from opgraft._errors import Error, ModelError
+from opgraft.torch import _arguments, _compare, _guards, _private, _requirements, _ties
+from opgraft.torch import _traced_examples as _examples
+from opgraft.torch._capture import title
+from opgraft.torch._dispatch import STANDARD
+from opgraft.torch._examples import Example
+from opgraft.torch._guards import Guard, Line
+from opgraft.torch._open_sizes import OpenSizes
+from opgraft.torch._program import Program, TracedProgram
+from opgraft.torch._progress import Progress
+from opgraft.torch._report import Report, all_nodes
+from opgraft.torch._traced import Trace, Tracer
+
+#: By which the results of a whole program may be off, of the largest element.
+_ROUNDINGS = 100
+
+
+class TracedExport:
+    """One export. An Error where it gives nothing that is right."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        dynamic_shapes: Any,
+        opset: int,
+        names: tuple[Sequence[str] | None, Sequence[str] | None],
+        registry: Callable[[int], Any],
+        optimize: bool,
+        kinds: Collection[str],
+        specialise: bool,
+    ) -> None:
+        self._model = model
+        self._sizes = OpenSizes(model, args, kwargs, dynamic_shapes)
+        self._tracer = Tracer(model, args, kwargs, self._sizes)
+        self._opset = opset
+        self._names = names
+        self._registry = registry
+        self._optimize = optimize
+        self._kinds = kinds
+        self._specialise = specialise
+        self._notes: list[str] = []
+
+    def run(self, bar: Progress, *, verify: bool) -> Program:
+        bar.step("capture")
+        trace = self._tracer.trace(self._registry, self._kinds, self._opset, {})
+        guards = _guards.merged(trace.guards)
+        self._allow(guards)
+        bar.step("optimise")
+        program = self._finish(trace)
+        if not verify:
+            # Whether other sizes are right, nobody has seen.
+            guards = _guards.merged([*guards, *(trace.size_guards if self._sizes.asked else ())])
+            self._allow(guards)
+        else:
+            bar.step("verify")
+            program, guards = self._verified(trace, program, guards)
+        if refused := _guards.refused(guards):
+            warnings.warn(_guards.warning(refused), stacklevel=6)
+        report = program.report
+        report.specialised = [*map(str, guards)]
+        report.notes += self._notes
+        if guards:
+            lines = [one.short for one in guards]
+            program.model.metadata_props[_guards.HOLDS_WHERE] = "\n".join(lines)
+        return program
+
+    def _allow(self, guards: Sequence[Guard], seen: str = "") -> None:
+        """Refuses guards, unless they are asked for. `seen` is where the program was wrong."""
+        refused = _guards.refused(guards)
+        if self._specialise or not refused:
+            return
+        if not seen:
+            raise _guards.refusal(title(self._model), refused)
+        shown = "".join(f"\n  {one}" for one in refused)
+        raise ModelError(
+            f"a trace of {title(self._model)} is right for the example, but {seen}.{shown}\n"
+            "Fix: change these lines, or leave the sizes out of dynamic_shapes that differ. To "
+            "export what the example does all the same: specialise=True"
+        )
+
+    def _finish(self, trace: Trace, *, is_plain: bool = False) -> Program:
+        report = Report(trace.rows(), captured="traced")
+        model = trace.model.clone()
+        if model.opset_imports[""] != self._opset:
+            model = _private.convert_version(model, self._opset)
+        if model.opset_imports[""] != self._opset:
+            report.notes.append(
+                f"opset {model.opset_imports['']} instead of {self._opset}: one of its operators "
+                "cannot be converted"
+            )
+        _arguments.check_counts(self._names, model.graph)
+        grafts = [one.graft for one in trace.became if one.graft is not None]
+        _requirements.fill(report, list(all_nodes(model)), grafts)
+        leaves, tree = self._tracer.leaves, self._tracer.tree
+        program: Program = TracedProgram(model, report, leaves, tree)
+        if self._optimize and not is_plain:
+            program.optimize()
+            if not _is_whole(program.model):
+                program = self._finish(trace, is_plain=True)
+                program.report.notes.append("not optimised: the optimiser leaves values out")
+                return program
+        _private.rename(program, *self._names, None)
+        return program
+
+    def _verified(
+        self, trace: Trace, program: Program, guards: list[Guard]
+    ) -> tuple[Program, list[Guard]]:
+        """The program, and what it holds for, as far as it was seen to be right."""
+        example = _examples.given(self._model, self._tracer.leaves, self._tracer.tree)
+        program.report.is_random = is_random = self._is_random(trace, example)
+        problem, how = self._problem(program, example, blind=is_random)
+        if problem:
+            plain = self._finish(trace, is_plain=True)
+            again, how = self._problem(plain, example, blind=is_random)
+            if not again:
+                program = plain
+                program.report.notes.append(f"not optimised: optimised, {problem}")
+            else:
+                trace, program, how = self._healed(trace, example, problem, blind=is_random)
+            program.report.is_random = is_random
+        seen = [(example, how)]
+        for is_size, others in (
+            (True, _examples.other_sizes(self._model, example, self._sizes)),
+            (False, _examples.other_data(self._model, example)),
+        ):
+            if is_size and not self._sizes.asked:
+                continue
+            if not is_size and _guards.refused(guards):
+                self._notes.append("other data was not compared: the graph does not hold there")
+                continue
+            lacking = len(self._notes)
+            tried = self._try(program, others, blind=is_random)
+            if isinstance(tried, str):
+                guards = _guards.merged([*guards, *self._blamed(trace, is_size=is_size)])
+                self._allow(guards, tried)
+                self._notes.append(f"it differs from the model elsewhere: {tried}")
+                continue
+            if is_size and len(self._notes) > lacking:  # not all sizes have been seen
+                guards = _guards.merged([*guards, *trace.size_guards])
+                self._allow(guards)
+            seen += tried
+        _open_outputs(program, [one for one, _ in seen])
+        how_random = ", by types and shapes alone, since it is random" if is_random else ""
+        told = [", ".join(filter(None, [one.describe({}), how])) + how_random for one, how in seen]
+        program.report.verified = [
+            (one if told.count(one) == 1 else f"{one} ({told.count(one)} times)")
+            + _guards.where(guards)
+            for one in dict.fromkeys(told)
+        ]
+        return program, guards
+
+    def _healed(
+        self, trace: Trace, example: Example, problem: str, *, blind: bool
+    ) -> tuple[Trace, Program, str]:
+        """The program with other rungs for the operators that torch's symbolic functions write
+        wrongly: half of the suspects are tried at a time, until one is left."""
+        wrong = Error(f"the traced program is not right: with {example.what}, {problem}")
+
+        def without(names: Collection[str]) -> tuple[Trace, Program, str] | None:
+            barred = dict.fromkeys(names, f"torch: with {example.what}, {problem}")
+            try:
+                tried = self._tracer.trace(self._registry, self._kinds, self._opset, barred)
+            except Error:
+                return None
+            program = self._finish(tried)
+            differs, how = self._problem(program, example, blind=blind)
+            return None if differs else (tried, program, how)
+
+        suspects = sorted({one.operator for one in trace.became if one.kind == STANDARD})
+        found = without(suspects)
+        if found is None:
+            raise wrong
+        while len(suspects) > 1:
+            half = len(suspects) // 2
+            for part in (suspects[:half], suspects[half:]):
+                if (better := without(part)) is not None:
+                    suspects, found = part, better
+                    break
+            else:
+                break  # it takes several of them
+        return found
+
+    def _try(
+        self, program: Program, others: Any, *, blind: bool
+    ) -> list[tuple[Example, str]] | str:
+        """The examples that agree, and how they were compared; or in words what differs."""
+        seen = []
+        for one in others:
+            if isinstance(one, str):
+                self._notes.append(one)
+                continue
+            problem, how = self._problem(program, one, blind=blind)
+            if how == _ties.UNDECIDED:
+                self._notes.append(f"{one.describe({})} compared {how}")
+                continue
+            if problem:
+                return f"with {one.describe({})}, {problem}"
+            seen.append((one, how))
+        return seen
+
+    def _blamed(self, trace: Trace, *, is_size: bool) -> list[Guard]:
+        if is_size and (found := _guards.refused(trace.size_guards)):
+            return found
+        what = "the sizes are" if is_size else "the data is"
+        return [Guard(Line(), f"{what} as in the example")]
+
+    def _is_random(self, trace: Trace, example: Example) -> bool:
+        """Whether two runs of the model differ, where it has operators that may be random."""
+        names = {one.operator.partition(".")[0] for one in trace.became}
+        overloads = [one for name in names for one in _private.functional_overloads(name)]
+        if not any(torch.Tag.nondeterministic_seeded in one.tags for one in overloads):
+            return False
+        with torch.random.fork_rng():
+            torch.manual_seed(torch.initial_seed() + 1)
+            again = _examples.results(self._model, example.leaves, example.tree)
+        return bool(_compare.difference(example.wanted, again))
+
+    def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, str]:
+        """What is wrong with a run, and how it was compared, both in words."""
+        args, kwargs = _private.unflatten(example.leaves, example.tree)
+        try:
+            with torch.random.fork_rng():  # ATen nodes draw from the process's own numbers
+                got = program(*args, **kwargs)
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}", ""
+        if blind:
+            return _compare.unlikeness(example.wanted, got), ""
+        return _ties.difference(
+            example.wanted,
+            got,
+            lambda times: self._disturbed(example, times),
+            roundings=_ROUNDINGS,
+        )
+
+    def _disturbed(self, example: Example, times: float) -> list[Any]:
+        leaves = [_compare.disturb(leaf, times) for leaf in example.leaves]
+        return _examples.results(self._model, leaves, example.tree)
+
+
+def _is_whole(model: ir.Model) -> bool:
+    """Whether each value that a node takes is there: torch's optimiser loses some."""
+    return all(
+        value is None
+        or value.producer() is not None
+        or value.is_graph_input()
+        or value.is_initializer()
+        for node in all_nodes(model)
+        for value in node.inputs
+    )
+
+
+def _open_outputs(program: Program, examples: Sequence[Example]) -> None:
+    """Takes sizes out of the outputs that are those of the example alone: torch writes some."""
+    for index, output in enumerate(program.model.graph.outputs):
+        if output.shape is None:
+            continue
+        for example in examples:
+            shape = example.wanted[index].shape
+            if len(shape) != len(output.shape):
+                output.shape = None
+                break
+            for axis, size in enumerate(shape):
+                known = output.shape[axis]
+                if isinstance(known, int) and known != size:
+                    output.shape[axis] = None
