@@ -31,7 +31,8 @@ def names(
         if "," in entry or "\0" in entry or entry != entry.strip():
             raise Error(
                 f"{what}: {entry!r} is no name of {kind}; expected {expected}. Fix: one entry of "
-                "the list for each name, without commas, zeros and spaces around it"
+                "the list for each name, without commas or zero bytes in it, and without spaces "
+                "around it"
             )
     return sorted(set(entries))
 

@@ -37,6 +37,13 @@ def allowance_of(module: str) -> str:
     return _pyop.allowance_of(module)
 
 
+def is_of_standard_library(name: str) -> bool:
+    """Whether a module, or what is in it, is of Python's own library, where no operator is."""
+    from opgraft import _pyop
+
+    return _pyop.is_of_standard_library(name)
+
+
 def allowing(names: Sequence[str]) -> str:
     """The options that allow these names, and the same in a program."""
     names = [allowance_of(name) for name in names]

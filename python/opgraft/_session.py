@@ -280,7 +280,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
 
     def _check_parallel(self) -> None:
         """In parallel mode a run waits for threads of the session, which its operators hold."""
-        if self._is_parallel and _pyop.session_of_operator() == self._number:
+        if self._is_parallel and _pyop.is_in_operator_of(self._number):
             raise Error(
                 "an operator runs the session that it belongs to, whose mode is ORT_PARALLEL: both "
                 "would wait for the same threads for good. Fix: let operators run a session of "

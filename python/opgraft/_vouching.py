@@ -12,13 +12,12 @@ import ast
 import functools
 import os
 import site
-import sys
 import sysconfig
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from opgraft._locate import locate
-from opgraft._permissions import allowance_of
+from opgraft._permissions import allowance_of, is_of_standard_library
 from opgraft._survey import Operator
 
 #: The modules of Opgraft's own that run what models hold, and the class of each that does.
@@ -52,7 +51,7 @@ def doubt_of(name: str, wanted: str, operator: Operator | None = None) -> Doubt 
             "you made yourself, say",
         )
     top = name.partition(".")[0]
-    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
+    if is_of_standard_library(name):
         return Doubt(
             f"{asks}, of Python's standard library, much of which can run programs and change "
             "files",

@@ -23,11 +23,14 @@ def remember(module: str, attribute: str, data: bytes) -> None:
     _written.setdefault(module, (attribute, set()))[1].add(_digest(data))
 
 
+def has_of(module: str) -> bool:
+    """Whether this process has written anything for nodes of `module`."""
+    return module in _written
+
+
 def knows(module: str, attributes: Mapping[str, Any]) -> bool:
     """Whether this process has written what a node of `module` with these attributes holds."""
-    if module not in _written:
-        return False
-    attribute, digests = _written[module]
+    attribute, digests = _written.get(module, ("", set()))
     tobytes = getattr(attributes.get(attribute), "tobytes", None)
     return tobytes is not None and _digest(tobytes()) in digests
 

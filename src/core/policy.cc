@@ -28,46 +28,9 @@ bool IsShortName(std::string_view entry) {
   return std::ranges::find(kHolders, entry, &Holder::short_name) != kHolders.end();
 }
 
-/// Modules of Python's standard library whose functions run programs or code. No operator is in
-/// them, so that a model that asks for one is an attack or a mistake.
-constexpr auto kRunsPrograms = std::to_array<std::string_view>({"_posixsubprocess",
-                                                                "asyncio",
-                                                                "bdb",
-                                                                "builtins",
-                                                                "code",
-                                                                "codeop",
-                                                                "concurrent",
-                                                                "ctypes",
-                                                                "distutils",
-                                                                "ensurepip",
-                                                                "importlib",
-                                                                "marshal",
-                                                                "multiprocessing",
-                                                                "nt",
-                                                                "os",
-                                                                "pdb",
-                                                                "pickle",
-                                                                "pkgutil",
-                                                                "posix",
-                                                                "profile",
-                                                                "pty",
-                                                                "pydoc",
-                                                                "runpy",
-                                                                "shelve",
-                                                                "shutil",
-                                                                "site",
-                                                                "socket",
-                                                                "subprocess",
-                                                                "sys",
-                                                                "timeit",
-                                                                "trace",
-                                                                "venv",
-                                                                "webbrowser",
-                                                                "zipapp"});
-
-bool RunsPrograms(std::string_view name) {
-  return std::ranges::find(kRunsPrograms, name.substr(0, name.find('.'))) != kRunsPrograms.end();
-}
+constexpr auto kStandardLibrary = std::to_array<std::string_view>({
+#include "core/standard_library.inc"
+});
 
 bool IsNamePart(std::string_view part) {
   const auto is_letter = [](unsigned char sign) {
@@ -94,6 +57,10 @@ std::string Quoted(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+bool IsOfStandardLibrary(std::string_view name) {
+  return std::ranges::binary_search(kStandardLibrary, name.substr(0, name.find('.')));
+}
 
 bool IsDottedName(std::string_view name) {
   while (true) {
@@ -127,9 +94,9 @@ Status Policy::Add(std::string_view list, std::string_view source) {
     if (!IsOperatorName(entry) &&
         !IsDottedName(is_pattern ? entry.substr(0, entry.size() - 2) : entry)) {
       return Status::Error(std::string(source) + ": '" + std::string(entry) +
-                           "' is no name of a Python module; expected an exact name such as "
-                           "'package.module', or 'package.*' for all modules below a package; nor "
-                           "of an operator of torch, such as 'aten::name'");
+                           "' is no name of a Python module ('package.module', or 'package.*' for "
+                           "all modules below a package) and none of an operator of torch "
+                           "('aten::name')");
     }
     entries_.emplace_back(entry);
   }
@@ -202,11 +169,11 @@ Status Policy::HomelessRefusal(std::string_view who, std::string_view full_name)
 
 std::string Policy::Advice(const std::vector<std::string>& names) const {
   const std::string allowed = "(allowed are: " + Allowed() + "). ";
-  const auto harmful = std::ranges::find_if(names, RunsPrograms);
-  if (harmful != names.end()) {
-    return allowed + "'" + *harmful +
-           "' is of Python's standard library and can run any program. No operator is in it, so do "
-           "not allow it: a model that asks for it is an attack or a mistake";
+  const auto standard = std::ranges::find_if(names, IsOfStandardLibrary);
+  if (standard != names.end()) {
+    return allowed + "'" + *standard +
+           "' is of Python's standard library, parts of which run any program. No operator is in "
+           "it, so do not allow it: a model that asks for it is an attack or a mistake";
   }
   const std::string quoted = Quoted(names);
   std::string options;

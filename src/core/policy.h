@@ -14,6 +14,10 @@ namespace opgraft {
 /// Letters outside ASCII count, and are compared as they are written, byte by byte.
 bool IsDottedName(std::string_view name);
 
+/// Whether a module, or what is in it, is of Python's standard library. No operator is in there, so
+/// that a model that names one is an attack or a mistake.
+bool IsOfStandardLibrary(std::string_view name);
+
 /// True for "namespace::name" and "namespace::name.overload".
 bool IsOperatorName(std::string_view name);
 

@@ -28,9 +28,10 @@ class NestedCall {
     return Status::Error(
         "operators and sessions call each other " + std::to_string(depth_) +
         " deep in one thread, and the next call " +
-        (depth_ > kDeepest ? "is one too many" : "would find too little of the thread's stack") +
-        ". Fix: end the recursion, or give the thread a larger stack "
-        "(threading.stack_size)");
+        (depth_ > kDeepest ? "is one too many. Fix: end the recursion"
+                           : "would find too little of the thread's stack. Fix: end the recursion, "
+                             "or give the thread a larger stack (in Python by "
+                             "threading.stack_size)"));
   }
 
  private:

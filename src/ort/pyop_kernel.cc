@@ -21,7 +21,7 @@ namespace {
 
 Status CheckKinds(const KernelAttributes& attributes, const std::string& node) {
   namespace name = pyop::attribute;
-  const std::string who = "node '" + node + "'";
+  const std::string who = "node '" + ReadableName(node) + "'";
   Status status = attributes.CheckTexts(
       who, {name::kModule, name::kClassName, name::kCompute, name::kArguments, name::kOperator});
   if (!status.ok()) return status;

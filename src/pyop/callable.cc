@@ -54,11 +54,17 @@ Status FindClass(const Spec& spec, const Policy& policy, nb::object* found) {
   return Status();
 }
 
-/// Whether this process has itself written what the node holds. No code of the model's runs.
-bool IsWrittenHere(const Spec& spec, const nb::dict& arguments) {
-  return Policy::RunsWhatModelsHold(spec.module) &&
-         nb::cast<bool>(nb::module_::import_("opgraft._written_here")
-                            .attr("knows")(spec.module.c_str(), arguments));
+/// Whether this process has itself written what the node holds. No code of the model's runs, and
+/// nothing is read of a node in a process that has written nothing.
+Status FindWriter(const Spec& spec, bool* is_written_here) {
+  *is_written_here = false;
+  if (!Policy::RunsWhatModelsHold(spec.module)) return Status();
+  const nb::object written = nb::module_::import_("opgraft._written_here");
+  if (!nb::cast<bool>(written.attr("has_of")(spec.module.c_str()))) return Status();
+  nb::dict arguments;
+  if (Status status = ReadArguments(spec, &arguments); !status.ok()) return status;
+  *is_written_here = nb::cast<bool>(written.attr("knows")(spec.module.c_str(), arguments));
+  return Status();
 }
 
 /// A class may run what another module defines, and says so: its `module_argument` is the name of
@@ -111,15 +117,12 @@ Status GivePolicy(const Spec& spec, const Policy& policy, const nb::object& type
   return Status();
 }
 
-Status MakeFromClass(const Spec& spec, const Policy& policy, PythonCallable* made) {
+Status MakeFromClass(const Spec& spec, const Policy& policy, bool is_written_here,
+                     PythonCallable* made) {
   nb::object type;
   nb::dict arguments;
-  if (Status status = ReadArguments(spec, &arguments); !status.ok()) return status;
-  const bool is_written_here = IsWrittenHere(spec, arguments);
-  if (!is_written_here && !policy.Allows(spec.module)) {
-    return policy.Refusal(spec.Who(), spec.module);
-  }
   if (Status status = FindClass(spec, policy, &type); !status.ok()) return status;
+  if (Status status = ReadArguments(spec, &arguments); !status.ok()) return status;
   if (Status status = CheckOtherModule(spec, policy, type, arguments); !status.ok()) return status;
   const auto refusal = std::make_shared<Status>();
   if (Status status = GivePolicy(spec, policy, type, is_written_here, &arguments, refusal);
@@ -199,6 +202,13 @@ Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallabl
 }  // namespace
 
 Status MakeCallable(const Spec& spec, const Policy& policy, PythonCallable* made) {
+  bool is_written_here = false;
+  if (!spec.IsDeclared()) {
+    if (Status status = FindWriter(spec, &is_written_here); !status.ok()) return status;
+    if (!is_written_here && !policy.Allows(spec.module)) {
+      return policy.Refusal(spec.Who(), spec.module);
+    }
+  }
   for (const auto* const types : {&spec.input_types, &spec.output_types}) {
     for (const std::int64_t element_type : *types) {
       if (element_type == 0 || spec.on_gpu) continue;  // of an input that is absent, or not NumPy's
@@ -208,7 +218,7 @@ Status MakeCallable(const Spec& spec, const Policy& policy, PythonCallable* made
     }
   }
   return spec.IsDeclared() ? MakeFromDeclaration(spec, policy, made)
-                           : MakeFromClass(spec, policy, made);
+                           : MakeFromClass(spec, policy, is_written_here, made);
 }
 
 }  // namespace opgraft::pyop

@@ -208,8 +208,8 @@ NB_MODULE(_pyop, module) {
       nb::arg("number"),
       "The operators that this thread makes from now on are of that session; returns the last one");
   module.def(
-      "session_of_operator", [] { return session_of_operator; },
-      "The number of the session whose operator this thread is in, or 0");
+      "is_in_operator_of", [](std::int64_t session) { return InOperatorOf::Has(session); },
+      nb::arg("session"), "Whether this thread is in an operator of the session of that number");
   module.def("enter_run", &EnterRun, "A run of a session begins; at exit, no more");
   module.def("leave_run", &LeaveRun, "A run of a session ends");
   module.def("close_gate", &CloseGate, "Holds back the threads that would run on at exit");

@@ -144,6 +144,9 @@ void DefineSurvey(nb::module_& module) {
       "allowance_of",
       [](const std::string& name) { return std::string(Policy::AllowanceOf(name)); },
       nb::arg("module"), "What to write in such a list to allow a Python module");
+  module.def(
+      "is_of_standard_library", [](const std::string& name) { return IsOfStandardLibrary(name); },
+      nb::arg("name"), "Whether a module, or what is in it, is of Python's own library");
 }
 
 }  // namespace opgraft::pyop

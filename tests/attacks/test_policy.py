@@ -72,6 +72,14 @@ def test_one_name_may_be_given_without_a_list(write_module: Write) -> None:
     assert was_imported()
 
 
+def test_no_module_of_the_standard_library_gets_a_line_to_paste() -> None:
+    from opgraft import _pyop
+
+    for name in sys.stdlib_module_names:
+        assert _pyop.is_of_standard_library(name) and _pyop.is_of_standard_library(f"{name}.part")
+    assert not _pyop.is_of_standard_library("osmosis")
+
+
 @pytest.mark.parametrize("entry", ["*", "os*", "..", "a-b", "package.*.*", ".*", "os\n"])
 def test_an_entry_that_could_never_match_is_an_error(entry: str) -> None:
     with pytest.raises(opgraft.Error, match="is no name of a Python module"):

@@ -25,7 +25,7 @@ from sklearn.pipeline import Pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer  # noqa: E402
 
 import opgraft  # noqa: E402
-from conftest import HOST_PYTHON  # noqa: E402
+from conftest import HOST_PYTHON, Write  # noqa: E402
 from opgraft._library import runner_path, runtime_library  # noqa: E402
 from opgraft.sklearn import operators  # noqa: E402
 
@@ -68,7 +68,11 @@ def writer() -> Any:
 @pytest.fixture
 def attack(tmp_path: Path) -> tuple[Path, Path, Path]:
     """A model that would write a file, its input, and the file."""
-    onnx.save(model_of(writer()), tmp_path / "model.onnx")
+    model = model_of(writer())
+    # To read this one takes onnx itself, which is not there to be imported by a refused model.
+    kind = helper.make_tensor_type_proto(1, [2])
+    model.graph.node[0].attribute.append(helper.make_attribute("kind", kind))
+    onnx.save(model, tmp_path / "model.onnx")
     numbers = path_as_numbers(tmp_path / "written")
     np.save(tmp_path / "X.npy", numbers)
     return tmp_path / "model.onnx", tmp_path / "X.npy", Path(numbers.tobytes().decode())
@@ -96,7 +100,8 @@ try:
     session.run(None, {"X": numpy.load(numbers)})
 except Exception as error:
     print(type(error).__name__, error)
-print("imported:", *sorted({"sklearn", "skops", "opgraft.sklearn"} & {*sys.modules}))
+watched = {"sklearn", "skops", "opgraft.sklearn", "onnx", "ml_dtypes"}
+print("imported:", *sorted(watched & {*sys.modules}))
 """
 
 
@@ -120,6 +125,28 @@ def test_in_a_program_without_python(attack: tuple[Path, Path, Path]) -> None:
     command = [runner_path(), "--onnxruntime", runtime_library(), "--input", f"X={numbers}", model]
     variables = {**os.environ, "OPGRAFT_PYTHON": "/no/python/here"}
     done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    assert not written.exists()
+    assert done.returncode > 0
+    check_refusal(done.stderr)
+
+
+@pytest.mark.skipif(sys.executable != HOST_PYTHON, reason="scikit-learn is not in that Python")
+def test_beside_an_operator_that_is_allowed(
+    attack: tuple[Path, Path, Path], write_module: Write, module_folder: Path
+) -> None:
+    """Python runs there already, for the other operator."""
+    model, numbers, written = attack
+    module = write_module("class Op:\n    def compute(self, x):\n        return x\n")
+    loaded = onnx.load(model)
+    first = helper.make_node("PyOp", ["X"], ["z"], "first", domain="my", module=module,
+                             class_name="Op", input_types=[1], output_types=[1])  # fmt: skip
+    loaded.graph.node[0].input[0] = "z"
+    loaded.graph.node.insert(0, first)
+    onnx.save(loaded, model)
+    command = [runner_path(), "--onnxruntime", runtime_library(), "--input", f"X={numbers}"]
+    variables = {**os.environ, "OPGRAFT_PYTHON": HOST_PYTHON, "PYTHONPATH": str(module_folder)}
+    done = subprocess.run([*command, "--allow", module, model], capture_output=True, text=True,
+                          env=variables, check=False)  # fmt: skip
     assert not written.exists()
     assert done.returncode > 0
     check_refusal(done.stderr)
