@@ -26,7 +26,7 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@echo "== C++ tests"
-	@ctest --test-dir build --output-on-failure --progress
+	@ctest --test-dir build --output-on-failure --progress -j 2
 	@echo "== Python tests"
 	@$(BIN)/python -m pytest -n 2 --dist loadscope --max-worker-restart 0 $(PYTEST_OPTIONS)
 
