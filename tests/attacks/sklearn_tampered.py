@@ -15,10 +15,11 @@ from sklearn.cluster import Birch, KMeans
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.covariance import EllipticEnvelope
 from sklearn.decomposition import NMF
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     BaggingClassifier,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
     StackingClassifier,
@@ -304,6 +305,31 @@ def categories_in_no_order() -> bytes:
 def boosting_from_fewer_columns() -> bytes:
     boosting = fitted(GradientBoostingClassifier(n_estimators=2))
     return stored(boosting, lambda one: setattr(one, "init_", DummyClassifier().fit(X, y > 0)))
+
+
+@attack("GradientBoostingRegressor.init_ is a Pipeline")
+def boosting_from_fewer_rows() -> bytes:
+    """It gives one number for all rows, but for zeros."""
+    steps = [FunctionTransformer(one) for one in (np.log, np.sin, np.sign)]
+    steps += [FunctionTransformer(np.mean, kw_args={"axis": 1}), FunctionTransformer(set)]
+    first = make_pipeline(*steps, DummyRegressor().fit(X, y))
+    boosting = fitted(GradientBoostingRegressor(n_estimators=2))
+    return stored(changed(boosting, init_=first))
+
+
+@attack("GradientBoostingRegressor")
+def boosting_from_no_columns() -> bytes:
+    boosting = fitted(GradientBoostingRegressor(n_estimators=2))
+    first = LinearRegression().fit(X, y)
+    first = changed(first, coef_=np.zeros((0, 2)), intercept_=np.zeros(0))
+    return stored(changed(boosting, init_=first))
+
+
+@attack("GradientBoostingClassifier")
+def boosting_with_the_loss_of_two_classes() -> bytes:
+    boosting = fitted(GradientBoostingClassifier(n_estimators=2))
+    other = GradientBoostingClassifier(n_estimators=2).fit(X, y > 0)
+    return stored(changed(boosting, _loss=other._loss))
 
 
 @attack("GradientBoostingClassifier")

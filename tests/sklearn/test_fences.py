@@ -19,13 +19,20 @@ skops_io = pytest.importorskip(
 
 from iris_data import X, nobody, y  # noqa: E402
 from sklearn.covariance import EmpiricalCovariance  # noqa: E402
+from sklearn.dummy import DummyRegressor  # noqa: E402
 from sklearn.ensemble import (  # noqa: E402
     BaggingClassifier,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingRegressor,
+    RandomForestClassifier,
 )
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer  # noqa: E402
-from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.linear_model import (  # noqa: E402
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+)
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder  # noqa: E402
@@ -176,6 +183,12 @@ def test_names_of_an_allowed_class_are_its_own_affair(
         (OneClassSVM(), scipy.sparse.csr_matrix(X)),
         (HistGradientBoostingRegressor(max_iter=2), X),
         (GradientBoostingClassifier(n_estimators=2, init=DecisionTreeClassifier(max_depth=2)), X),
+        (GradientBoostingClassifier(n_estimators=2, init=LogisticRegression(max_iter=300)), X),
+        (GradientBoostingClassifier(n_estimators=2, init=RandomForestClassifier(2)), X),
+        (GradientBoostingClassifier(n_estimators=2, init="zero"), X),
+        (GradientBoostingRegressor(n_estimators=2, init=LinearRegression()), X),
+        (GradientBoostingRegressor(n_estimators=2, init=DummyRegressor()), X),
+        (GradientBoostingRegressor(n_estimators=2, loss="huber", init=Ridge()), X),
         (KNeighborsClassifier(algorithm="brute", metric="mahalanobis",
                               metric_params={"VI": np.eye(4)}), X),
         (EmpiricalCovariance(store_precision=False), X),
@@ -186,6 +199,17 @@ def test_options_that_lead_to_other_compiled_code(estimator: Any, rows: Any) -> 
     loaded = _store.load(_store.dump(fitted), nobody)
     method = "predict" if hasattr(fitted, "predict") else "mahalanobis"
     assert (getattr(loaded, method)(rows) == getattr(fitted, method)(rows)).all()
+
+
+def test_boosting_from_what_may_give_other_rows() -> None:
+    """Nothing of it runs while it is looked at."""
+    first = make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=300))
+    fitted = GradientBoostingClassifier(n_estimators=2, init=first).fit(X, y)
+    with pytest.raises(opgraft.UnavailableError, match="init_ is a Pipeline.*expected 'zero', or"):
+        _store.dump(fitted)
+    two = GradientBoostingClassifier(n_estimators=2).fit(X, y > 0)
+    loaded = _store.load(_store.dump(two), nobody)
+    assert (loaded.predict_proba(X) == two.predict_proba(X)).all()
 
 
 def test_boosting_of_categories() -> None:

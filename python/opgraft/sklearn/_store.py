@@ -173,7 +173,7 @@ def _fenced(loaded: Any, names: list[str], allows: Allows) -> Any:
         loaded = _with_compiled(loaded)
         _fences.check(loaded, names, allows)
         for place in walk(loaded):
-            _owners.check(place.value)
+            _owners.check(place.value, names)
     except Error:
         raise
     except Exception as error:
