@@ -28,6 +28,7 @@ from sklearn.ensemble import (
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer, NearestNeighbors
@@ -380,6 +381,28 @@ def sparse_support_vectors() -> bytes:
     machine = SVC().fit(scipy.sparse.csr_matrix(X), y)
     dual = scipy.sparse.csr_matrix(machine._dual_coef_.shape)
     return stored(changed(machine, _dual_coef_=dual))
+
+
+def kernel_machine(kernel: Any, **attributes: Any) -> bytes:
+    machine = SVC(kernel=rbf_kernel).fit(X, y)
+    return stored(changed(machine, kernel=kernel, **attributes))
+
+
+attack("SVC", "decision_function", "a_kernel_of_fewer_columns")(
+    lambda: kernel_machine(
+        np.add, _BaseLibSVM__Xfit=np.zeros((1, 1)), shape_fit_=(2**31 - 1, 2),
+        support_=np.full(len(SVC(kernel=rbf_kernel).fit(X, y).support_), 2**31 - 2, np.int32),
+    )
+)  # fmt: skip
+attack("SVC.kernel is numpy", "decision_function", "a_kernel_that_is_no_kernel")(
+    lambda: kernel_machine(np.add)
+)
+attack("SVC.kernel is", "decision_function", "a_partial_of_the_models_own_rows")(
+    lambda: kernel_machine(functools.partial(rbf_kernel, X[:1]))
+)
+attack("SVC", "decision_function", "rows_of_a_kernel_that_are_not_there")(
+    lambda: kernel_machine(rbf_kernel, _BaseLibSVM__Xfit=X[:1].astype(float))
+)
 
 
 def widen(holder: Any) -> None:

@@ -6,6 +6,7 @@ import io
 import struct
 import tracemalloc
 import zipfile
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,13 @@ from sklearn.ensemble import (  # noqa: E402
     RandomForestClassifier,
 )
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer  # noqa: E402
+from sklearn.gaussian_process.kernels import RBF  # noqa: E402
 from sklearn.linear_model import (  # noqa: E402
     LinearRegression,
     LogisticRegression,
     Ridge,
 )
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder  # noqa: E402
@@ -210,6 +213,22 @@ def test_boosting_from_what_may_give_other_rows() -> None:
     two = GradientBoostingClassifier(n_estimators=2).fit(X, y > 0)
     loaded = _store.load(_store.dump(two), nobody)
     assert (loaded.predict_proba(X) == two.predict_proba(X)).all()
+
+
+def test_kernels_that_are_functions(write_module: Any) -> None:
+    import importlib
+
+    module = write_module("def own(X, Y):\n    return X @ Y.T\n")
+    own = importlib.import_module(module).own
+    for kernel in (rbf_kernel, partial(polynomial_kernel, degree=2), own, partial(own)):
+        fitted = SVC(kernel=kernel).fit(X, y)
+        loaded = _store.load(_store.dump(fitted), lambda names: None)
+        assert (loaded.decision_function(X) == fitted.decision_function(X)).all()
+    fitted = SVC(kernel=rbf_kernel).fit(X, y)
+    for kernel in (np.add, np.matmul, partial(np.add), partial(rbf_kernel, Y=X), RBF()):
+        fitted.kernel = kernel
+        with pytest.raises(opgraft.UnavailableError, match="SVC.kernel is .* the host allows"):
+            _store.dump(fitted)
 
 
 def test_boosting_of_categories() -> None:

@@ -20,11 +20,12 @@ from sklearn.ensemble._gb import BaseGradientBoosting
 from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+from sklearn.svm._base import BaseLibSVM
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 
 from opgraft._errors import ModelError
-from opgraft.sklearn import _first, _indices
+from opgraft.sklearn import _first, _indices, _kernels
 from opgraft.sklearn._damage import damaged
 
 
@@ -170,4 +171,5 @@ _TABLE: list[tuple[Any, str, Callable[[Any], Any]]] = [
 #: The same, where the host's word counts: these raise what is wrong.
 _ASKING: list[tuple[Any, str, Callable[[Any, Collection[str]], None]]] = [
     (BaseGradientBoosting, "estimators_", _first.check),
+    (BaseLibSVM, "support_", _kernels.check),
 ]
