@@ -258,13 +258,33 @@ def an_array_that_lies_about_its_size() -> bytes:
     return result.getvalue()
 
 
-@attack("more rows or columns than values", "transform")
-def a_sparse_matrix_of_many_rows() -> bytes:
-    held = stored(
+def sparse(**attributes: Any) -> bytes:
+    return stored(
         changed(MinMaxScaler().fit(X), scale_=scipy.sparse.eye(3).tocsr()),
-        lambda one: setattr(one.scale_, "shape", (2**40, 3)),
+        lambda one: vars(one.scale_).update(attributes),
     )
-    return held
+
+
+attack("a sparse matrix of the format 'lil'", "transform", "a_sparse_matrix_of_lists")(
+    lambda: sparse(format="lil", shape=(2**20, 3))
+)
+
+
+@attack("more rows and columns than a file", "transform")
+def many_sparse_matrices() -> bytes:
+    """Each is within the limit, and all are not."""
+    matrices = [scipy.sparse.eye(3).tocsr() for _ in range(20)]
+
+    def change(scaler: Any) -> None:
+        for one in scaler.held:
+            one.shape = (2**20, 3)
+
+    return stored(changed(MinMaxScaler().fit(X), held=matrices), change)
+
+
+@attack("more rows and columns than a file", "transform")
+def a_sparse_matrix_of_many_rows() -> bytes:
+    return sparse(shape=(2**40, 3))
 
 
 for _index, _pattern in enumerate((r"(a+)+$", r"(?:a|a)*$", r"(\w+\s?)*$", r"(\w*)\1\1\1")):

@@ -231,6 +231,15 @@ def test_kernels_that_are_functions(write_module: Any) -> None:
             _store.dump(fitted)
 
 
+def test_sparse_matrices_of_other_formats() -> None:
+    """Lists for each row take a hundred times the memory: they are stored as rows."""
+    fitted = MinMaxScaler().fit(X)
+    fitted.held_ = [scipy.sparse.eye(3).asformat(one) for one in ("csr", "csc", "coo", "lil")]
+    loaded = _store.load(_store.dump(fitted), nobody)
+    assert [one.format for one in loaded.held_] == ["csr", "csc", "coo", "csr"]
+    assert all((one.toarray() == np.eye(3)).all() for one in loaded.held_)
+
+
 def test_boosting_of_categories() -> None:
     """It has a step before itself, whose functions are asked for where nobody has read them."""
     fitted = HistGradientBoostingRegressor(max_iter=2, categorical_features=[0])

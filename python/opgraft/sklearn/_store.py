@@ -18,6 +18,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from opgraft._errors import Error, ModelError, PolicyError, UnavailableError
 from opgraft.sklearn import _fences, _owners, _patterns, _schema, _stored, _trusted, _unpack
+from opgraft.sklearn._damage import damaged
 from opgraft.sklearn._walk import parts, walk
 
 Allows = Callable[[list[str]], None]
@@ -96,6 +97,7 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
 
     `version` is scikit-learn's when it was stored: another one is worth a warning.
     """
+    most = _unpack.most(len(data))
     try:
         data = _unpack.unpack(data)
         left = _schema.check(data)
@@ -113,7 +115,7 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
             loaded = skops.io.loads(data, trusted=[*names, *_trusted.NAMES])
         except Exception as error:
             raise _unreadable(error, version) from error
-    loaded = _fenced(loaded, names, allows)
+    loaded = _fenced(loaded, names, allows, most)
     if version and version != sklearn.__version__:
         warnings.warn(
             f"{type(loaded).__name__} was fitted with scikit-learn {version}, and runs with "
@@ -167,9 +169,13 @@ def _check_home(name: str, allows: Allows) -> None:
         allows([f"{home}.{getattr(found, '__name__', parts[-1])}"])
 
 
-def _fenced(loaded: Any, names: list[str], allows: Allows) -> Any:
-    """The estimator with objects of compiled code made anew, once all in it is looked through."""
+def _fenced(loaded: Any, names: list[str], allows: Allows, most: int) -> Any:
+    """The estimator with objects of compiled code made anew, once all in it is looked through.
+
+    `most`: how many bytes the rows and columns of its sparse matrices may take.
+    """
     try:
+        _check_sparse(loaded, most)
         loaded = _with_compiled(loaded)
         _fences.check(loaded, names, allows)
         for place in walk(loaded):
@@ -179,6 +185,17 @@ def _fenced(loaded: Any, names: list[str], allows: Allows) -> Any:
     except Exception as error:
         raise _unreadable(error, "") from error
     return loaded
+
+
+def _check_sparse(loaded: Any, most: int) -> None:
+    """A shape is two numbers in a file, and takes memory for each row, or column, of it."""
+    held = (place.value for place in walk(loaded))
+    size = sum(one.size() for one in held if isinstance(one, _stored.StoredSparse))
+    if size * 8 > most:
+        raise damaged(
+            f"its sparse matrices have {size} rows and columns, more rows and columns than a file "
+            f"of this size may ({most // 8})"
+        )
 
 
 def _with_compiled(loaded: Any) -> Any:
