@@ -29,6 +29,7 @@ from sklearn.ensemble import (  # noqa: E402
     RandomForestClassifier,
 )
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer  # noqa: E402
+from sklearn.feature_selection import SelectKBest, mutual_info_classif  # noqa: E402
 from sklearn.gaussian_process.kernels import RBF  # noqa: E402
 from sklearn.linear_model import (  # noqa: E402
     LinearRegression,
@@ -238,6 +239,49 @@ def test_sparse_matrices_of_other_formats() -> None:
     loaded = _store.load(_store.dump(fitted), nobody)
     assert [one.format for one in loaded.held_] == ["csr", "csc", "coo", "csr"]
     assert all((one.toarray() == np.eye(3)).all() for one in loaded.held_)
+
+
+def test_a_word_that_is_the_name_of_a_parameter(write_module: Any) -> None:
+    """Only what scikit-learn would start processes by is set to 1."""
+    import importlib
+
+    texts = ["a_b n_jobs zz yy", "alpha beta cc"]
+    fitted = CountVectorizer().fit(texts)
+    loaded = _store.load(_store.dump(fitted), nobody)
+    assert loaded.vocabulary_ == fitted.vocabulary_
+    assert (loaded.transform(texts) != fitted.transform(texts)).nnz == 0
+
+    module = write_module(
+        """
+        from sklearn.base import BaseEstimator
+
+        def function(X, n_jobs):
+            return X * n_jobs
+
+        class Own(BaseEstimator):
+            def fit(self, X, y=None):
+                self.options_ = self.metric_params = {"n_jobs": 4}
+                return self
+        """
+    )
+    users = importlib.import_module(module)
+    own = users.Own().fit(X)
+    assert _store.load(_store.dump(own), lambda names: None).options_ == {"n_jobs": 4}
+    own = FunctionTransformer(users.function, kw_args={"n_jobs": 4})
+    assert _store.load(_store.dump(own), lambda names: None).kw_args == {"n_jobs": 4}
+
+
+def test_processes_by_way_of_options() -> None:
+    of_partial = partial(mutual_info_classif, n_jobs=4)
+    neighbours = KNeighborsClassifier(algorithm="brute", metric="cosine").fit(X, y)
+    neighbours.effective_metric_params_ = {"n_jobs": 4}
+    for fitted, found in (
+        (FunctionTransformer(np.mean, kw_args={"n_jobs": 4}), lambda one: one.kw_args),
+        (FunctionTransformer(of_partial), lambda one: one.func.keywords),
+        (SelectKBest(of_partial), lambda one: one.score_func.keywords),
+        (neighbours, lambda one: one.effective_metric_params_),
+    ):
+        assert found(_store.load(_store.dump(fitted), nobody)) == {"n_jobs": 1}
 
 
 def test_boosting_of_categories() -> None:

@@ -44,6 +44,16 @@ _STEPS = (
     "estimators_ estimator_ final_estimator_ best_estimator_ regressor_ calibrated_classifiers_ "
     "base_estimator_ named_estimators_ init_ initial_imputer_".split()
 )
+#: Attributes with options of a function, and the attribute with that function, or its name.
+_OPTIONS = {
+    "kw_args": "func",
+    "inv_kw_args": "inverse_func",
+    "metric_params": "metric",
+    "_metric_params": "metric",
+    "effective_metric_params_": "effective_metric_",
+    "kernel_params": "kernel",
+    "pairwise_kernels_kwargs": "metric",
+}
 #: Where objects of compiled code belong. Their methods do not look at what they are given, and
 #: the estimator does, which calls them.
 _PLACES: list[tuple[tuple[type, ...], tuple[type, ...], str]] = [
@@ -75,17 +85,32 @@ def check(root: Any, own: list[str], allows: Allows) -> None:
         value = place.value
         if isinstance(value, (np.random.RandomState, np.random.Generator)):
             _check_generator(value)
-        if isinstance(value, dict) and "n_jobs" in value:
-            value["n_jobs"] = 1
+        if isinstance(value, partial) and not _is_named(value.func, own):
+            _set_processes(value.keywords)
         if _is_of_sklearn(value) and not is_own(value):
             for name, held in list(vars(value).items()):
                 _check_attribute(value, name, held)
                 _check_held(value, name, held, is_own)
+                function = getattr(value, _OPTIONS[name], None) if name in _OPTIONS else None
+                if name in _OPTIONS and not _is_named(function, own):
+                    _set_processes(held)
         if isinstance(value, BaseEstimator) and not is_own(value):
             _check_reviewed(value, allows)
             _check_parameters(value)
         if isinstance(value, (CountVectorizer, HashingVectorizer)):
             _check_texts(value, allows)
+
+
+def _is_named(function: Any, own: list[str]) -> bool:
+    """Whether it is a function that the host has allowed, or a partial of one."""
+    while isinstance(function, partial):
+        function = function.func
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}" in own
+
+
+def _set_processes(options: Any) -> None:
+    if isinstance(options, dict) and "n_jobs" in options:
+        options["n_jobs"] = 1
 
 
 def _is_of_sklearn(value: Any) -> bool:
