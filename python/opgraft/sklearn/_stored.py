@@ -20,7 +20,7 @@ from sklearn.metrics import DistanceMetric
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.tree._tree import Tree
 
-from opgraft._errors import ModelError
+from opgraft.sklearn._damage import damaged
 
 #: Distances whose parameters are checked against the data, by scikit-learn, when a tree is made.
 METRICS = (
@@ -41,7 +41,7 @@ class Stored:
 
 def _require(condition: Any, what: str) -> None:
     if not condition:
-        raise ModelError(f"the stored estimator is damaged: {what}")
+        raise damaged(what)
 
 
 def _whole(value: Any, what: str, least: int = 0) -> int:
@@ -165,7 +165,7 @@ class StoredNeighbours(Stored):
                 self.data, leaf_size=size, metric=metric, sample_weight=self.sample_weight
             )
         except (TypeError, ValueError) as error:
-            raise ModelError(f"the stored estimator is damaged: {error}") from error
+            raise damaged(str(error)) from error
 
 
 class StoredSpline(Stored):
@@ -179,7 +179,7 @@ class StoredSpline(Stored):
         try:
             return BSpline(self.t, self.c, self.k, self.extrapolate, self.axis)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"the stored estimator is damaged: {error}") from error
+            raise damaged(str(error)) from error
 
 
 class StoredSparse(Stored):
@@ -199,7 +199,7 @@ class StoredSparse(Stored):
         try:
             made = kind((self.data, (self.row, self.column)), shape=self.shape)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"the stored estimator is damaged: {error}") from error
+            raise damaged(str(error)) from error
         return made.asformat(self.format)
 
     def size(self) -> int:
