@@ -355,6 +355,28 @@ def test_an_older_estimator_without_a_parameter() -> None:
         _store.load(skops_io.dumps(tree), nobody, "1.2.0")
 
 
+def test_a_report_of_a_damaged_model(nmf: onnx.ModelProto) -> None:
+    """It reads what a session would, and no more: no loaders of an older format."""
+    (tensor,) = (one.t for one in node_of(nmf).attribute if one.name == "estimator")
+    data = numpy_helper.to_array(tensor).tobytes()
+    older = rewrite(data, {"schema.json": json.dumps({**schema(data), "protocol": 1}).encode()})
+    for broken in (b"", b"PK\x03\x04", data[:-40], older, rewrite(data, {"schema.json": b"[]"})):
+        with pytest.raises(opgraft.ModelError, match="damaged"):
+            opgraft.sklearn.python_steps(change(nmf, estimator=broken))
+        with pytest.raises(opgraft.UnavailableError, match="scikit-learn==1.2.0"):
+            opgraft.sklearn.python_steps(change(nmf, estimator=broken, scikit_learn="1.2.0"))
+    for name in ("estimator", "title", "methods", "because", "scikit_learn"):
+        changed = change(nmf, **{name: 1})
+        with pytest.raises(opgraft.ModelError, match=f"node '.*'.*'{name}'"):
+            opgraft.sklearn.python_steps(changed)
+        node = node_of(changed)
+        kept = [one for one in node.attribute if one.name != name]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        with pytest.raises(opgraft.ModelError, match=f"node '.*'.*'{name}'"):
+            opgraft.sklearn.python_steps(changed)
+
+
 def test_what_skops_cannot_store_is_refused() -> None:
     for function in (lambda X: X, _local()):
         fitted = FunctionTransformer(function).fit(X)

@@ -79,12 +79,16 @@ def _without_compiled(estimator: Any) -> Any:
     return copied
 
 
-def untrusted(data: bytes) -> list[str]:
-    """The types and functions in it that a host must allow by name."""
-    unpacked = _unpack.unpack(data)
-    names = _untrusted(unpacked)
-    if not all(map(_patterns.is_bounded, _schema.patterns(unpacked))):
-        names = sorted({*names, _patterns.ALLOWANCE})
+def untrusted(data: bytes, version: str = "") -> list[str]:
+    """The types and functions in it that a host must allow by name; errors as `load` has them."""
+    try:
+        unpacked = _unpack.unpack(data)
+        _schema.check(unpacked)
+        names = _untrusted(unpacked)
+        if not all(map(_patterns.is_bounded, _schema.patterns(unpacked))):
+            names = sorted({*names, _patterns.ALLOWANCE})
+    except Exception as error:
+        raise _unreadable(error, version) from error
     return names
 
 
