@@ -15,10 +15,11 @@ from sklearn.cluster import Birch, KMeans
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.covariance import EllipticEnvelope
 from sklearn.decomposition import NMF
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     BaggingClassifier,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
     StackingClassifier,
@@ -27,6 +28,7 @@ from sklearn.ensemble import (
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer, NearestNeighbors
@@ -256,13 +258,33 @@ def an_array_that_lies_about_its_size() -> bytes:
     return result.getvalue()
 
 
-@attack("more rows or columns than values", "transform")
-def a_sparse_matrix_of_many_rows() -> bytes:
-    held = stored(
+def sparse(**attributes: Any) -> bytes:
+    return stored(
         changed(MinMaxScaler().fit(X), scale_=scipy.sparse.eye(3).tocsr()),
-        lambda one: setattr(one.scale_, "shape", (2**40, 3)),
+        lambda one: vars(one.scale_).update(attributes),
     )
-    return held
+
+
+attack("a sparse matrix of the format 'lil'", "transform", "a_sparse_matrix_of_lists")(
+    lambda: sparse(format="lil", shape=(2**20, 3))
+)
+
+
+@attack("more rows and columns than a file", "transform")
+def many_sparse_matrices() -> bytes:
+    """Each is within the limit, and all are not."""
+    matrices = [scipy.sparse.eye(3).tocsr() for _ in range(20)]
+
+    def change(scaler: Any) -> None:
+        for one in scaler.held:
+            one.shape = (2**20, 3)
+
+    return stored(changed(MinMaxScaler().fit(X), held=matrices), change)
+
+
+@attack("more rows and columns than a file", "transform")
+def a_sparse_matrix_of_many_rows() -> bytes:
+    return sparse(shape=(2**40, 3))
 
 
 for _index, _pattern in enumerate((r"(a+)+$", r"(?:a|a)*$", r"(\w+\s?)*$", r"(\w*)\1\1\1")):
@@ -304,6 +326,31 @@ def categories_in_no_order() -> bytes:
 def boosting_from_fewer_columns() -> bytes:
     boosting = fitted(GradientBoostingClassifier(n_estimators=2))
     return stored(boosting, lambda one: setattr(one, "init_", DummyClassifier().fit(X, y > 0)))
+
+
+@attack("GradientBoostingRegressor.init_ is a Pipeline")
+def boosting_from_fewer_rows() -> bytes:
+    """It gives one number for all rows, but for zeros."""
+    steps = [FunctionTransformer(one) for one in (np.log, np.sin, np.sign)]
+    steps += [FunctionTransformer(np.mean, kw_args={"axis": 1}), FunctionTransformer(set)]
+    first = make_pipeline(*steps, DummyRegressor().fit(X, y))
+    boosting = fitted(GradientBoostingRegressor(n_estimators=2))
+    return stored(changed(boosting, init_=first))
+
+
+@attack("GradientBoostingRegressor")
+def boosting_from_no_columns() -> bytes:
+    boosting = fitted(GradientBoostingRegressor(n_estimators=2))
+    first = LinearRegression().fit(X, y)
+    first = changed(first, coef_=np.zeros((0, 2)), intercept_=np.zeros(0))
+    return stored(changed(boosting, init_=first))
+
+
+@attack("GradientBoostingClassifier")
+def boosting_with_the_loss_of_two_classes() -> bytes:
+    boosting = fitted(GradientBoostingClassifier(n_estimators=2))
+    other = GradientBoostingClassifier(n_estimators=2).fit(X, y > 0)
+    return stored(changed(boosting, _loss=other._loss))
 
 
 @attack("GradientBoostingClassifier")
@@ -354,6 +401,28 @@ def sparse_support_vectors() -> bytes:
     machine = SVC().fit(scipy.sparse.csr_matrix(X), y)
     dual = scipy.sparse.csr_matrix(machine._dual_coef_.shape)
     return stored(changed(machine, _dual_coef_=dual))
+
+
+def kernel_machine(kernel: Any, **attributes: Any) -> bytes:
+    machine = SVC(kernel=rbf_kernel).fit(X, y)
+    return stored(changed(machine, kernel=kernel, **attributes))
+
+
+attack("SVC", "decision_function", "a_kernel_of_fewer_columns")(
+    lambda: kernel_machine(
+        np.add, _BaseLibSVM__Xfit=np.zeros((1, 1)), shape_fit_=(2**31 - 1, 2),
+        support_=np.full(len(SVC(kernel=rbf_kernel).fit(X, y).support_), 2**31 - 2, np.int32),
+    )
+)  # fmt: skip
+attack("SVC.kernel is numpy", "decision_function", "a_kernel_that_is_no_kernel")(
+    lambda: kernel_machine(np.add)
+)
+attack("SVC.kernel is", "decision_function", "a_partial_of_the_models_own_rows")(
+    lambda: kernel_machine(functools.partial(rbf_kernel, X[:1]))
+)
+attack("SVC", "decision_function", "rows_of_a_kernel_that_are_not_there")(
+    lambda: kernel_machine(rbf_kernel, _BaseLibSVM__Xfit=X[:1].astype(float))
+)
 
 
 def widen(holder: Any) -> None:

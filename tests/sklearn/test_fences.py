@@ -6,6 +6,7 @@ import io
 import struct
 import tracemalloc
 import zipfile
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,23 @@ skops_io = pytest.importorskip(
 
 from iris_data import X, nobody, y  # noqa: E402
 from sklearn.covariance import EmpiricalCovariance  # noqa: E402
+from sklearn.dummy import DummyRegressor  # noqa: E402
 from sklearn.ensemble import (  # noqa: E402
     BaggingClassifier,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingRegressor,
+    RandomForestClassifier,
 )
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer  # noqa: E402
-from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.feature_selection import SelectKBest, mutual_info_classif  # noqa: E402
+from sklearn.gaussian_process.kernels import RBF  # noqa: E402
+from sklearn.linear_model import (  # noqa: E402
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+)
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder  # noqa: E402
@@ -176,6 +187,12 @@ def test_names_of_an_allowed_class_are_its_own_affair(
         (OneClassSVM(), scipy.sparse.csr_matrix(X)),
         (HistGradientBoostingRegressor(max_iter=2), X),
         (GradientBoostingClassifier(n_estimators=2, init=DecisionTreeClassifier(max_depth=2)), X),
+        (GradientBoostingClassifier(n_estimators=2, init=LogisticRegression(max_iter=300)), X),
+        (GradientBoostingClassifier(n_estimators=2, init=RandomForestClassifier(2)), X),
+        (GradientBoostingClassifier(n_estimators=2, init="zero"), X),
+        (GradientBoostingRegressor(n_estimators=2, init=LinearRegression()), X),
+        (GradientBoostingRegressor(n_estimators=2, init=DummyRegressor()), X),
+        (GradientBoostingRegressor(n_estimators=2, loss="huber", init=Ridge()), X),
         (KNeighborsClassifier(algorithm="brute", metric="mahalanobis",
                               metric_params={"VI": np.eye(4)}), X),
         (EmpiricalCovariance(store_precision=False), X),
@@ -186,6 +203,85 @@ def test_options_that_lead_to_other_compiled_code(estimator: Any, rows: Any) -> 
     loaded = _store.load(_store.dump(fitted), nobody)
     method = "predict" if hasattr(fitted, "predict") else "mahalanobis"
     assert (getattr(loaded, method)(rows) == getattr(fitted, method)(rows)).all()
+
+
+def test_boosting_from_what_may_give_other_rows() -> None:
+    """Nothing of it runs while it is looked at."""
+    first = make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=300))
+    fitted = GradientBoostingClassifier(n_estimators=2, init=first).fit(X, y)
+    with pytest.raises(opgraft.UnavailableError, match="init_ is a Pipeline.*expected 'zero', or"):
+        _store.dump(fitted)
+    two = GradientBoostingClassifier(n_estimators=2).fit(X, y > 0)
+    loaded = _store.load(_store.dump(two), nobody)
+    assert (loaded.predict_proba(X) == two.predict_proba(X)).all()
+
+
+def test_kernels_that_are_functions(write_module: Any) -> None:
+    import importlib
+
+    module = write_module("def own(X, Y):\n    return X @ Y.T\n")
+    own = importlib.import_module(module).own
+    for kernel in (rbf_kernel, partial(polynomial_kernel, degree=2), own, partial(own)):
+        fitted = SVC(kernel=kernel).fit(X, y)
+        loaded = _store.load(_store.dump(fitted), lambda names: None)
+        assert (loaded.decision_function(X) == fitted.decision_function(X)).all()
+    fitted = SVC(kernel=rbf_kernel).fit(X, y)
+    for kernel in (np.add, np.matmul, partial(np.add), partial(rbf_kernel, Y=X), RBF()):
+        fitted.kernel = kernel
+        with pytest.raises(opgraft.UnavailableError, match="SVC.kernel is .* the host allows"):
+            _store.dump(fitted)
+
+
+def test_sparse_matrices_of_other_formats() -> None:
+    """Lists for each row take a hundred times the memory: they are stored as rows."""
+    fitted = MinMaxScaler().fit(X)
+    fitted.held_ = [scipy.sparse.eye(3).asformat(one) for one in ("csr", "csc", "coo", "lil")]
+    loaded = _store.load(_store.dump(fitted), nobody)
+    assert [one.format for one in loaded.held_] == ["csr", "csc", "coo", "csr"]
+    assert all((one.toarray() == np.eye(3)).all() for one in loaded.held_)
+
+
+def test_a_word_that_is_the_name_of_a_parameter(write_module: Any) -> None:
+    """Only what scikit-learn would start processes by is set to 1."""
+    import importlib
+
+    texts = ["a_b n_jobs zz yy", "alpha beta cc"]
+    fitted = CountVectorizer().fit(texts)
+    loaded = _store.load(_store.dump(fitted), nobody)
+    assert loaded.vocabulary_ == fitted.vocabulary_
+    assert (loaded.transform(texts) != fitted.transform(texts)).nnz == 0
+
+    module = write_module(
+        """
+        from sklearn.base import BaseEstimator
+
+        def function(X, n_jobs):
+            return X * n_jobs
+
+        class Own(BaseEstimator):
+            def fit(self, X, y=None):
+                self.options_ = self.metric_params = {"n_jobs": 4}
+                return self
+        """
+    )
+    users = importlib.import_module(module)
+    own = users.Own().fit(X)
+    assert _store.load(_store.dump(own), lambda names: None).options_ == {"n_jobs": 4}
+    own = FunctionTransformer(users.function, kw_args={"n_jobs": 4})
+    assert _store.load(_store.dump(own), lambda names: None).kw_args == {"n_jobs": 4}
+
+
+def test_processes_by_way_of_options() -> None:
+    of_partial = partial(mutual_info_classif, n_jobs=4)
+    neighbours = KNeighborsClassifier(algorithm="brute", metric="cosine").fit(X, y)
+    neighbours.effective_metric_params_ = {"n_jobs": 4}
+    for fitted, found in (
+        (FunctionTransformer(np.mean, kw_args={"n_jobs": 4}), lambda one: one.kw_args),
+        (FunctionTransformer(of_partial), lambda one: one.func.keywords),
+        (SelectKBest(of_partial), lambda one: one.score_func.keywords),
+        (neighbours, lambda one: one.effective_metric_params_),
+    ):
+        assert found(_store.load(_store.dump(fitted), nobody)) == {"n_jobs": 1}
 
 
 def test_boosting_of_categories() -> None:

@@ -337,6 +337,46 @@ def test_another_version_that_cannot_be_read(nmf: onnx.ModelProto) -> None:
     assert isinstance(caught.value.__cause__, opgraft.UnavailableError)
 
 
+def test_an_older_estimator_without_a_parameter() -> None:
+    """One that a newer scikit-learn has added: that alone is no damage."""
+    older = LogisticRegression(max_iter=900).fit(X, y)
+    del older.verbose
+    with pytest.warns(RuntimeWarning, match=r"scikit-learn==1\.2\.0"):
+        loaded = _store.load(skops_io.dumps(older), nobody, "1.2.0")
+    assert (loaded.predict(X) == older.predict(X)).all()
+    older.C = "many"  # what does not fit may be of another version, and is damage where it is not
+    with pytest.raises(opgraft.UnavailableError, match="'C' param.*install scikit-learn==1.2.0$"):
+        _store.load(skops_io.dumps(older), nobody, "1.2.0")
+    with pytest.raises(opgraft.ModelError, match="'C' parameter.* get it again from its maker$"):
+        _store.load(skops_io.dumps(older), nobody, sklearn.__version__)
+    tree = _store._without_compiled(DecisionTreeClassifier().fit(X, y))
+    tree.tree_.values = tree.tree_.values[:1]
+    with pytest.raises(opgraft.UnavailableError, match=r"pip install scikit-learn==1\.2\.0$"):
+        _store.load(skops_io.dumps(tree), nobody, "1.2.0")
+
+
+def test_a_report_of_a_damaged_model(nmf: onnx.ModelProto) -> None:
+    """It reads what a session would, and no more: no loaders of an older format."""
+    (tensor,) = (one.t for one in node_of(nmf).attribute if one.name == "estimator")
+    data = numpy_helper.to_array(tensor).tobytes()
+    older = rewrite(data, {"schema.json": json.dumps({**schema(data), "protocol": 1}).encode()})
+    for broken in (b"", b"PK\x03\x04", data[:-40], older, rewrite(data, {"schema.json": b"[]"})):
+        with pytest.raises(opgraft.ModelError, match="damaged"):
+            opgraft.sklearn.python_steps(change(nmf, estimator=broken))
+        with pytest.raises(opgraft.UnavailableError, match="scikit-learn==1.2.0"):
+            opgraft.sklearn.python_steps(change(nmf, estimator=broken, scikit_learn="1.2.0"))
+    for name in ("estimator", "title", "methods", "because", "scikit_learn"):
+        changed = change(nmf, **{name: 1})
+        with pytest.raises(opgraft.ModelError, match=f"node '.*'.*'{name}'"):
+            opgraft.sklearn.python_steps(changed)
+        node = node_of(changed)
+        kept = [one for one in node.attribute if one.name != name]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        with pytest.raises(opgraft.ModelError, match=f"node '.*'.*'{name}'"):
+            opgraft.sklearn.python_steps(changed)
+
+
 def test_what_skops_cannot_store_is_refused() -> None:
     for function in (lambda X: X, _local()):
         fitted = FunctionTransformer(function).fit(X)

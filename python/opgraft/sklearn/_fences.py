@@ -29,8 +29,9 @@ from sklearn.utils import Bunch
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
-from opgraft._errors import ModelError, PolicyError
+from opgraft._errors import PolicyError
 from opgraft.sklearn import _patterns, _reviewed, _trusted
+from opgraft.sklearn._damage import damaged
 from opgraft.sklearn._walk import walk
 
 #: Names of methods that another object calls by a text: methods for new data, and no others.
@@ -44,6 +45,16 @@ _STEPS = (
     "estimators_ estimator_ final_estimator_ best_estimator_ regressor_ calibrated_classifiers_ "
     "base_estimator_ named_estimators_ init_ initial_imputer_".split()
 )
+#: Attributes with options of a function, and the attribute with that function, or its name.
+_OPTIONS = {
+    "kw_args": "func",
+    "inv_kw_args": "inverse_func",
+    "metric_params": "metric",
+    "_metric_params": "metric",
+    "effective_metric_params_": "effective_metric_",
+    "kernel_params": "kernel",
+    "pairwise_kernels_kwargs": "metric",
+}
 #: Where objects of compiled code belong. Their methods do not look at what they are given, and
 #: the estimator does, which calls them.
 _PLACES: list[tuple[tuple[type, ...], tuple[type, ...], str]] = [
@@ -70,17 +81,20 @@ def check(root: Any, own: list[str], allows: Allows) -> None:
         return f"{type(value).__module__}.{type(value).__name__}" in own
 
     if not isinstance(root, BaseEstimator) and not is_own(root):
-        raise _damaged(f"it is {_a(root)}, which is no estimator")
+        raise damaged(f"it is {_a(root)}, which is no estimator")
     for place in walk(root):
         value = place.value
         if isinstance(value, (np.random.RandomState, np.random.Generator)):
             _check_generator(value)
-        if isinstance(value, dict) and "n_jobs" in value:
-            value["n_jobs"] = 1
+        if isinstance(value, partial) and not _is_named(value.func, own):
+            _set_processes(value.keywords)
         if _is_of_sklearn(value) and not is_own(value):
             for name, held in list(vars(value).items()):
                 _check_attribute(value, name, held)
                 _check_held(value, name, held, is_own)
+                function = getattr(value, _OPTIONS[name], None) if name in _OPTIONS else None
+                if name in _OPTIONS and not _is_named(function, own):
+                    _set_processes(held)
         if isinstance(value, BaseEstimator) and not is_own(value):
             _check_reviewed(value, allows)
             _check_parameters(value)
@@ -88,13 +102,21 @@ def check(root: Any, own: list[str], allows: Allows) -> None:
             _check_texts(value, allows)
 
 
+def _is_named(function: Any, own: list[str]) -> bool:
+    """Whether it is a function that the host has allowed, or a partial of one."""
+    while isinstance(function, partial):
+        function = function.func
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}" in own
+
+
+def _set_processes(options: Any) -> None:
+    if isinstance(options, dict) and "n_jobs" in options:
+        options["n_jobs"] = 1
+
+
 def _is_of_sklearn(value: Any) -> bool:
     is_object = not isinstance(value, (FunctionType, Bunch)) and hasattr(value, "__dict__")
     return is_object and type(value).__module__.startswith("sklearn.")
-
-
-def _damaged(what: str) -> ModelError:
-    return ModelError(f"the stored estimator is damaged: {what}")
 
 
 def _a(value: Any) -> str:
@@ -107,7 +129,7 @@ def _check_attribute(owner: Any, name: str, held: Any) -> None:
     title = type(owner).__name__
     of_class = getattr(type(owner), name, None)
     if name.startswith("__") or callable(of_class) or isinstance(of_class, property):
-        raise _damaged(f"{title} holds a '{name}' in place of its own")
+        raise damaged(f"{title} holds a '{name}' in place of its own")
     if name == "memory":
         owner.memory = None
     if name == "n_jobs" and held is not None:
@@ -115,19 +137,19 @@ def _check_attribute(owner: Any, name: str, held: Any) -> None:
     if name == "_n_threads":
         owner._n_threads = _openmp_effective_n_threads()
     if name == "_in_fit":
-        raise _damaged(f"{title} says that it is being fitted")
+        raise damaged(f"{title} says that it is being fitted")
     if name in _NAMES_OF_METHODS:
         for leaf in _leaves(held):
             if leaf is not None and leaf != "auto" and leaf not in CALLED:
-                raise _damaged(
+                raise damaged(
                     f"{title}.{name} is {leaf!r}, which is no method for new data; these are: "
                     f"{', '.join(CALLED)}"
                 )
     is_path = name == "importance_getter" and isinstance(held, str)
     if is_path and not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", held):
-        raise _damaged(f"{title}.{name} is {held!r}, which is no attribute of an estimator")
+        raise damaged(f"{title}.{name} is {held!r}, which is no attribute of an estimator")
     if name in ("n_features_in_", "n_samples_fit_", "n_outputs_") and not _is_count(held):
-        raise _damaged(f"{title}.{name} is {_a(held)}, which is no number of them")
+        raise damaged(f"{title}.{name} is {_a(held)}, which is no number of them")
 
 
 def _is_count(value: Any) -> bool:
@@ -144,16 +166,16 @@ def _check_held(owner: Any, name: str, held: Any, is_own: Callable[[Any], bool])
                 isinstance(leaf, kinds) and isinstance(owner, owners) and name == place
                 for kinds, owners, place in _PLACES
             ):
-                raise _damaged(f"{title}.{name} holds {_a(leaf)}, which does not belong there")
+                raise damaged(f"{title}.{name} holds {_a(leaf)}, which does not belong there")
         elif name in _STEPS and not is_own(leaf):
             is_step = isinstance(leaf, (BaseEstimator, str, type(None)))
             if not is_step and type(leaf).__name__ != "_CalibratedClassifier":
-                raise _damaged(f"{title}.{name} holds {_a(leaf)}, which is no estimator")
+                raise damaged(f"{title}.{name} holds {_a(leaf)}, which is no estimator")
         function = leaf.func if isinstance(leaf, partial) else leaf
         if isinstance(function, FunctionType) and function.__module__.startswith("sklearn."):
             is_place = isinstance(owner, BisectingKMeans) and name == "_kmeans_single"
             if function.__name__.startswith("_") and not is_place:
-                raise _damaged(f"{title}.{name} is {function.__name__}, which is not for others")
+                raise damaged(f"{title}.{name} is {function.__name__}, which is not for others")
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -186,12 +208,13 @@ def _check_parameters(estimator: Any) -> None:
     if not isinstance(constraints, dict):
         return
     title = type(estimator).__name__
+    # One of another version may lack a parameter that the class has now.
+    names = type(estimator)._get_param_names()
+    parameters = {name: vars(estimator)[name] for name in names if name in vars(estimator)}
     try:
-        validate_parameter_constraints(
-            constraints, estimator.get_params(deep=False), caller_name=title
-        )
+        validate_parameter_constraints(constraints, parameters, caller_name=title)
     except (InvalidParameterError, AttributeError, TypeError) as error:
-        raise _damaged(str(error)) from error
+        raise damaged(str(error)) from error
 
 
 def _check_texts(vectorizer: Any, allows: Allows) -> None:
@@ -205,7 +228,7 @@ def _check_texts(vectorizer: Any, allows: Allows) -> None:
     if pattern is None or vectorizer.analyzer != "word" or vectorizer.tokenizer is not None:
         return
     if not isinstance(pattern, str):
-        raise _damaged(f"{title}.token_pattern is {_a(pattern)}, not a text")
+        raise damaged(f"{title}.token_pattern is {_a(pattern)}, not a text")
     if not _patterns.is_bounded(pattern):
         try:
             allows([_patterns.ALLOWANCE])
@@ -229,4 +252,4 @@ def _check_generator(generator: Any) -> None:
     elif kind == "Philox":
         most, position = 4, state["buffer_pos"]
     if not least <= position <= most:
-        raise _damaged(f"a {kind} stands at {position}, which is not from {least} to {most}")
+        raise damaged(f"a {kind} stands at {position}, which is not from {least} to {most}")

@@ -90,7 +90,15 @@ def _support_agrees(owner: Any) -> bool:
         # These are rows, or columns, of the matrix of the kernel.
         rows = owner.shape_fit_[0]
         fits = _leads(owner.support_, rows)
-        fits = fits and (callable(owner.kernel) or owner.n_features_in_ == rows)
+        if callable(owner.kernel):
+            # It is called with the rows of the fitting, which give the matrix its columns.
+            known = owner._BaseLibSVM__Xfit
+            shape = known.shape if hasattr(known, "shape") else (len(known),)
+            is_rows = isinstance(known, (np.ndarray, list)) or scipy.sparse.issparse(known)
+            fits = fits and is_rows and shape == tuple(owner.shape_fit_) and not owner._sparse
+            fits = fits and vars(owner).get("n_features_in_", shape[-1]) == shape[-1]
+        else:
+            fits = fits and owner.n_features_in_ == rows
         if owner._sparse:
             fits = fits and vectors.shape[0] == count
     else:

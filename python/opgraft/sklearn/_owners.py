@@ -7,7 +7,7 @@ of the table says when that holds; tests/sklearn/hostile_estimators.py looks for
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -20,31 +20,37 @@ from sklearn.ensemble._gb import BaseGradientBoosting
 from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+from sklearn.svm._base import BaseLibSVM
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 
 from opgraft._errors import ModelError
-from opgraft.sklearn import _indices
+from opgraft.sklearn import _first, _indices, _kernels
+from opgraft.sklearn._damage import damaged
 
 
-def check(owner: Any) -> None:
-    """A ModelError where its parts do not fit, so that one would read beyond another's end."""
-    for kind, attribute, agrees in _TABLE:
-        if not isinstance(owner, kind) or attribute not in vars(owner):
-            continue
-        title = type(owner).__name__
-        try:
-            fits = bool(agrees(owner))
-        except Exception as error:
-            # Whatever it is that cannot be looked at.
-            raise ModelError(
-                f"the stored estimator is damaged: {title}: {type(error).__name__}: {error}"
-            ) from error
-        if not fits:
-            raise ModelError(
-                f"the stored estimator is damaged: the sizes of what {title} holds do not agree, "
-                "or an index leads beyond them"
-            )
+def check(owner: Any, own: Collection[str]) -> None:
+    """A ModelError where its parts do not fit, so that one would read beyond another's end.
+    `own`: the names of types and functions that the host has answered for."""
+    title = type(owner).__name__
+    try:
+        for kind, attribute, agrees in _TABLE:
+            if _has(owner, kind, attribute) and not agrees(owner):
+                raise damaged(
+                    f"the sizes of what {title} holds do not agree, or an index leads beyond them"
+                )
+        for kind, attribute, look in _ASKING:
+            if _has(owner, kind, attribute):
+                look(owner, own)
+    except ModelError:
+        raise
+    except Exception as error:
+        # Whatever it is that cannot be looked at.
+        raise damaged(f"{title}: {type(error).__name__}: {error}") from error
+
+
+def _has(owner: Any, kind: Any, attribute: str) -> bool:
+    return isinstance(owner, kind) and attribute in vars(owner)
 
 
 def _tree_agrees(owner: Any) -> bool:
@@ -81,14 +87,7 @@ def _stages_agree(owner: Any) -> bool:
         and (columns == 1 or columns == len(owner.classes_))
         and _same_features(owner, stages.ravel())
         and all(tree.tree_.value.shape[1:] == (1, 1) for tree in stages.ravel())
-        and all(_first_has(owner, rows, columns) for rows in (1, 3))
     )
-
-
-def _first_has(owner: Any, rows: int, columns: int) -> bool:
-    first = owner._raw_predict_init(np.zeros((rows, owner.n_features_in_), np.float32))
-    is_dense = first.dtype == np.float64 and first.flags.c_contiguous
-    return bool(is_dense and first.shape == (rows, columns))
 
 
 def _isolation_agrees(owner: Any) -> bool:
@@ -168,4 +167,9 @@ _TABLE: list[tuple[Any, str, Callable[[Any], Any]]] = [
     (IsolationForest, "estimators_", _isolation_agrees),
     (_BaseKMeans, "cluster_centers_", _clusters_agree),
     *_indices.TABLE,
+]
+#: The same, where the host's word counts: these raise what is wrong.
+_ASKING: list[tuple[Any, str, Callable[[Any, Collection[str]], None]]] = [
+    (BaseGradientBoosting, "estimators_", _first.check),
+    (BaseLibSVM, "support_", _kernels.check),
 ]

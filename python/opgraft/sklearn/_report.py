@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import onnx
-from onnx import numpy_helper
+from onnx import AttributeProto, numpy_helper
 
 from opgraft import _pyop
+from opgraft._errors import ModelError
 from opgraft.sklearn import _store, operators
 
 
@@ -36,22 +37,39 @@ def python_steps(model: onnx.ModelProto) -> list[PythonStep]:
     for node in model.graph.node:
         if (node.domain, node.op_type) != (operators.DOMAIN, "PyOp"):
             continue
-        values: dict[str, Any] = {
-            one.name: onnx.helper.get_attribute_value(one) for one in node.attribute
-        }
-        data = numpy_helper.to_array(values["estimator"]).tobytes()
+        given = {one.name: one for one in node.attribute}
+        data = _value(node, given, "estimator", AttributeProto.TENSOR)
+        version = _value(node, given, "scikit_learn", AttributeProto.STRING)
         steps.append(
             PythonStep(
                 node=node.name,
-                estimator=values["title"].decode(),
-                methods=tuple(one.decode() for one in values["methods"]),
-                because=values["because"].decode(),
-                allow=(_pyop.allowance_of(operators.__name__), *_store.untrusted(data)),
-                scikit_learn=values["scikit_learn"].decode(),
+                estimator=_value(node, given, "title", AttributeProto.STRING),
+                methods=_value(node, given, "methods", AttributeProto.STRINGS),
+                because=_value(node, given, "because", AttributeProto.STRING),
+                allow=(_pyop.allowance_of(operators.__name__), *_store.untrusted(data, version)),
+                scikit_learn=version,
                 size=len(data),
             )
         )
     return steps
+
+
+def _value(node: onnx.NodeProto, given: dict[str, AttributeProto], name: str, kind: int) -> Any:
+    """An attribute, as text, texts or bytes; a ModelError where the node has none of this kind."""
+    attribute = given.get(name)
+    try:
+        if attribute is None or attribute.type != kind:
+            raise ValueError("there is none" if attribute is None else "it is of another kind")
+        if kind == AttributeProto.TENSOR:
+            return numpy_helper.to_array(attribute.t).tobytes()
+        if kind == AttributeProto.STRINGS:
+            return tuple(one.decode() for one in attribute.strings)
+        return attribute.s.decode()
+    except Exception as error:
+        raise ModelError(
+            f"the node '{node.name}' ({node.op_type}) needs the attribute '{name}', of the kind "
+            f"{AttributeProto.AttributeType.Name(kind)}: {error}. Fix: convert the estimator again"
+        ) from error
 
 
 PythonStep.__module__ = "opgraft.sklearn"  # where users find it

@@ -18,6 +18,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from opgraft._errors import Error, ModelError, PolicyError, UnavailableError
 from opgraft.sklearn import _fences, _owners, _patterns, _schema, _stored, _trusted, _unpack
+from opgraft.sklearn._damage import ADVICE, damaged
 from opgraft.sklearn._walk import parts, walk
 
 Allows = Callable[[list[str]], None]
@@ -39,7 +40,8 @@ def dump(estimator: Any, without: str = "") -> bytes:
         load(data, lambda names: None)
     except Exception as error:
         raise UnavailableError(
-            f"{title} cannot be stored in a model: {type(error).__name__}: {error}"
+            f"{title} cannot be stored in a model: {type(error).__name__}: "
+            + str(error).removesuffix(ADVICE)
         ) from error
     return data
 
@@ -77,12 +79,16 @@ def _without_compiled(estimator: Any) -> Any:
     return copied
 
 
-def untrusted(data: bytes) -> list[str]:
-    """The types and functions in it that a host must allow by name."""
-    unpacked = _unpack.unpack(data)
-    names = _untrusted(unpacked)
-    if not all(map(_patterns.is_bounded, _schema.patterns(unpacked))):
-        names = sorted({*names, _patterns.ALLOWANCE})
+def untrusted(data: bytes, version: str = "") -> list[str]:
+    """The types and functions in it that a host must allow by name; errors as `load` has them."""
+    try:
+        unpacked = _unpack.unpack(data)
+        _schema.check(unpacked)
+        names = _untrusted(unpacked)
+        if not all(map(_patterns.is_bounded, _schema.patterns(unpacked))):
+            names = sorted({*names, _patterns.ALLOWANCE})
+    except Exception as error:
+        raise _unreadable(error, version) from error
     return names
 
 
@@ -96,6 +102,7 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
 
     `version` is scikit-learn's when it was stored: another one is worth a warning.
     """
+    most = _unpack.most(len(data))
     try:
         data = _unpack.unpack(data)
         left = _schema.check(data)
@@ -113,8 +120,15 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
             loaded = skops.io.loads(data, trusted=[*names, *_trusted.NAMES])
         except Exception as error:
             raise _unreadable(error, version) from error
-    loaded = _fenced(loaded, names, allows)
-    if version and version != sklearn.__version__:
+    try:
+        loaded = _fenced(loaded, names, allows, most)
+    except Error as error:
+        if isinstance(error, ModelError) and _is_other(version):
+            raise _unreadable(error, version) from error
+        raise
+    except Exception as error:
+        raise _unreadable(error, version) from error
+    if _is_other(version):
         warnings.warn(
             f"{type(loaded).__name__} was fitted with scikit-learn {version}, and runs with "
             f"{sklearn.__version__}: its results may differ. To be safe: pip install "
@@ -125,15 +139,19 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
     return loaded
 
 
+def _is_other(version: str) -> bool:
+    return bool(version) and version != sklearn.__version__
+
+
 def _unreadable(error: Exception, version: str) -> Exception:
-    if version and version != sklearn.__version__:
+    what = f"{error}" if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+    if _is_other(version):
+        what = what.removesuffix(ADVICE)
         return UnavailableError(
             f"an estimator of scikit-learn {version} cannot be read with {sklearn.__version__} and "
-            f"skops {skops.__version__} ({type(error).__name__}: {error}). To mend it: pip install "
-            f"scikit-learn=={version}"
+            f"skops {skops.__version__} ({what}). Fix: pip install scikit-learn=={version}"
         )
-    what = f"{error}" if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
-    return ModelError(f"the stored estimator is damaged: {what}")
+    return damaged(what)
 
 
 def _check_home(name: str, allows: Allows) -> None:
@@ -167,18 +185,28 @@ def _check_home(name: str, allows: Allows) -> None:
         allows([f"{home}.{getattr(found, '__name__', parts[-1])}"])
 
 
-def _fenced(loaded: Any, names: list[str], allows: Allows) -> Any:
-    """The estimator with objects of compiled code made anew, once all in it is looked through."""
-    try:
-        loaded = _with_compiled(loaded)
-        _fences.check(loaded, names, allows)
-        for place in walk(loaded):
-            _owners.check(place.value)
-    except Error:
-        raise
-    except Exception as error:
-        raise _unreadable(error, "") from error
+def _fenced(loaded: Any, names: list[str], allows: Allows, most: int) -> Any:
+    """The estimator with objects of compiled code made anew, once all in it is looked through.
+
+    `most`: how many bytes the rows and columns of its sparse matrices may take.
+    """
+    _check_sparse(loaded, most)
+    loaded = _with_compiled(loaded)
+    _fences.check(loaded, names, allows)
+    for place in walk(loaded):
+        _owners.check(place.value, names)
     return loaded
+
+
+def _check_sparse(loaded: Any, most: int) -> None:
+    """A shape is two numbers in a file, and takes memory for each row, or column, of it."""
+    held = (place.value for place in walk(loaded))
+    size = sum(one.size() for one in held if isinstance(one, _stored.StoredSparse))
+    if size * 8 > most:
+        raise damaged(
+            f"its sparse matrices have {size} rows and columns, more rows and columns than a file "
+            f"of this size may ({most // 8})"
+        )
 
 
 def _with_compiled(loaded: Any) -> Any:
@@ -190,7 +218,7 @@ def _with_compiled(loaded: Any) -> Any:
             if not isinstance(part.value, _stored.Stored):
                 continue
             if part.replace is None:
-                raise ModelError("the stored estimator is damaged: a tree stands in a tuple")
+                raise damaged("a tree stands in a tuple")
             if id(part.value) not in made:
                 made[id(part.value)] = part.value, part.value.restore()
             part.replace(made[id(part.value)][1])

@@ -20,13 +20,15 @@ from sklearn.metrics import DistanceMetric
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.tree._tree import Tree
 
-from opgraft._errors import ModelError
+from opgraft.sklearn._damage import damaged
 
 #: Distances whose parameters are checked against the data, by scikit-learn, when a tree is made.
 METRICS = (
     "euclidean manhattan chebyshev minkowski seuclidean hamming canberra braycurtis jaccard dice "
     "rogerstanimoto russellrao sokalsneath haversine"
 ).split()
+#: Formats of sparse matrices that take no more memory than their values, rows and columns.
+FORMATS = ("csr", "csc", "coo")
 
 
 class Stored:
@@ -39,7 +41,7 @@ class Stored:
 
 def _require(condition: Any, what: str) -> None:
     if not condition:
-        raise ModelError(f"the stored estimator is damaged: {what}")
+        raise damaged(what)
 
 
 def _whole(value: Any, what: str, least: int = 0) -> int:
@@ -163,7 +165,7 @@ class StoredNeighbours(Stored):
                 self.data, leaf_size=size, metric=metric, sample_weight=self.sample_weight
             )
         except (TypeError, ValueError) as error:
-            raise ModelError(f"the stored estimator is damaged: {error}") from error
+            raise damaged(str(error)) from error
 
 
 class StoredSpline(Stored):
@@ -177,7 +179,7 @@ class StoredSpline(Stored):
         try:
             return BSpline(self.t, self.c, self.k, self.extrapolate, self.axis)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"the stored estimator is damaged: {error}") from error
+            raise damaged(str(error)) from error
 
 
 class StoredSparse(Stored):
@@ -187,25 +189,24 @@ class StoredSparse(Stored):
         triples = matrix.tocoo()
         self.data, self.row, self.column = triples.data, triples.row, triples.col
         self.shape = tuple(int(size) for size in triples.shape)
-        self.format = matrix.format
+        self.format = matrix.format if matrix.format in FORMATS else "csr"
         self.is_array = isinstance(matrix, scipy.sparse.sparray)
 
     def restore(self) -> Any:
         kind = scipy.sparse.coo_array if self.is_array else scipy.sparse.coo_matrix
-        _require(
-            self.format in ("csr", "csc", "coo", "lil", "dok", "dia", "bsr"), "a sparse matrix"
-        )
-        # Rows take memory even where nothing stands in them, and a file's word is not enough.
-        for size in self.shape:
-            _require(
-                _whole(size, "a sparse matrix") <= 2**24 + 16 * np.size(self.data),
-                "a sparse matrix has more rows or columns than values could fill",
-            )
+        _require(self.format in FORMATS, f"it holds a sparse matrix of the format {self.format!r}")
+        self.size()
         try:
             made = kind((self.data, (self.row, self.column)), shape=self.shape)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"the stored estimator is damaged: {error}") from error
+            raise damaged(str(error)) from error
         return made.asformat(self.format)
+
+    def size(self) -> int:
+        """How many rows and columns it has: they take memory even where nothing stands in them."""
+        is_matrix = isinstance(self.shape, tuple) and len(self.shape) == 2
+        _require(is_matrix, "the shape of a sparse matrix")
+        return sum(_whole(size, "the shape of a sparse matrix") for size in self.shape)
 
 
 class StoredBirch(Stored):
