@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import opgraft
-from conftest import FLOAT, Write, floats, pyop_model
+from conftest import FLOAT, VERSION, Write, floats, pyop_model
 
 ECHO = "class Op:\n    def compute(self, x): return x"
 
@@ -177,7 +177,10 @@ def test_a_canonical_node_by_hand(write_module: Write) -> None:
         ({"module": 5}, "attribute 'module'"),
         ({"class_name": None}, "attribute 'class_name' is missing"),
         ({"output_types": None}, "'output_types' is missing"),
-        ({"output_types": [11]}, "float64 in 'output_types', but float32 in the graph"),
+        (
+            {"output_types": [11], "output_shapes": None},
+            "float64 in 'output_types', but float32 in the graph",
+        ),
         ({"output_types": [1, 1]}, "names 2 types, expected 1"),
         ({"input_places": [0, 0]}, "'input_places' does not name"),
         ({"input_places": [1]}, "'input_places' does not name"),
@@ -198,6 +201,18 @@ def test_a_canonical_node_that_is_wrong(
     opgraft.register(options, allow=[module])
     model = canonical(module, **changes).SerializeToString()
     with pytest.raises(Exception, match=f"(?s)opgraft.ModelError: node 'node'.*{message}"):
+        onnxruntime.InferenceSession(model, options)
+
+
+def test_a_canonical_node_of_another_type_than_the_graphs(write_module: Write) -> None:
+    """With shapes the runtime infers its type, from 1.28 on, and says itself what is wrong."""
+    module = write_module(ECHO)
+    options = onnxruntime.SessionOptions()
+    opgraft.register(options, allow=[module])
+    model = canonical(module, output_types=[11]).SerializeToString()
+    ours = "node 'node'.*float64 in 'output_types', but float32 in the graph"
+    runtimes = r"Type \(tensor\(float\)\) of output arg \(y\) of node \(node\) .*tensor\(double\)"
+    with pytest.raises(Exception, match=ours if VERSION < (1, 28) else runtimes):
         onnxruntime.InferenceSession(model, options)
 
 
