@@ -31,8 +31,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import fitted_estimators  # noqa: E402
 import numpy as np  # noqa: E402
 
-import opgraft  # noqa: E402
-from opgraft.sklearn import _store  # noqa: E402
+from opgraft.sklearn import _store, _unpack  # noqa: E402
 from opgraft.sklearn._walk import walk  # noqa: E402
 from opgraft.sklearn.operators import METHODS  # noqa: E402
 
@@ -201,8 +200,8 @@ def run(estimator: Any, change: Change, X: Any) -> str:
         else:
             setattr(owner, name, copy.deepcopy(other))
         try:
-            loaded = _store._fenced(changed, [], _allow)
-        except opgraft.Error as error:
+            loaded = _store._fenced(changed, [], _allow, _unpack.FREE)
+        except Exception as error:  # of which `load` makes ours
             return f"refused: {error}"
         rows = [copy.copy(X)]
         width = vars(loaded).get("n_features_in_")
