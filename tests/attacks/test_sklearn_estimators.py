@@ -1,4 +1,5 @@
-"""Stored estimators that are tampered with, in hosts that allow sklearn: each is an error of ours.
+"""Stored estimators that are tampered with: refused by hosts that allow nothing, errors of ours in
+those that allow sklearn.
 
 None writes a file, starts a process, imports a module or ends the process.
 """
@@ -42,18 +43,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["opgraft", "plain"])
-def outcomes(
-    request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
+def run_all(models: Path, folder: Path, host: str, allow: str) -> dict[str, str]:
     """What became of each model, all of which one process has run in a folder of its own."""
-    folder = tmp_path_factory.mktemp("process")
     (folder / f"{TELLTALE}.py").write_text("def function(X):\n    return X\n")
     before = sorted(os.listdir(folder))
     done = subprocess.run(
-        [sys.executable, PROGRAM, "run", models, request.param],
+        [sys.executable, PROGRAM, "run", models, host],
         cwd=folder,
-        env=environment(OPGRAFT_ALLOW="sklearn", PYTHONDONTWRITEBYTECODE="1"),
+        env=environment(OPGRAFT_ALLOW=allow, PYTHONDONTWRITEBYTECODE="1"),
         capture_output=True,
         text=True,
         check=False,
@@ -63,6 +60,45 @@ def outcomes(
     found["process"] = f"{done.returncode} {done.stderr[-3000:]}"
     found["files"] = ", ".join({*os.listdir(folder)} - {*before})
     return found
+
+
+def check_nothing_else(outcomes: dict[str, str]) -> None:
+    assert outcomes["process"].startswith("0 "), outcomes["process"]
+    assert outcomes["did"] == ""
+    assert outcomes["files"] == ""
+
+
+@pytest.fixture(scope="module", params=["opgraft", "plain"])
+def outcomes(
+    request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    return run_all(models, tmp_path_factory.mktemp("process"), request.param, "sklearn")
+
+
+@pytest.mark.parametrize("host", ["opgraft", "plain"])
+def test_with_nothing_allowed(models: Path, tmp_path: Path, host: str) -> None:
+    outcomes = run_all(models, tmp_path, host, "")
+    for name in ATTACKS:
+        assert "This host has not allowed that" in outcomes.get(name, "never begun"), name
+    check_nothing_else(outcomes)
+
+
+def test_with_nothing_allowed_in_cpp(models: Path, tmp_path: Path) -> None:
+    """Python is not started there."""
+    np.save(tmp_path / "X.npy", ROWS)
+    command = [runner_path(), "--onnxruntime", runtime_library(), "--input", "X=X.npy"]
+    for name in ATTACKS:
+        done = subprocess.run(
+            [*command, models / f"{name}.onnx"],
+            cwd=tmp_path,
+            env={**environment(), "OPGRAFT_PYTHON": "/no/python/here", "OPGRAFT_ALLOW": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1, (name, done)
+        assert "This host has not allowed that" in done.stderr, name
+    assert os.listdir(tmp_path) == ["X.npy"]
 
 
 @pytest.mark.parametrize("name", list(ATTACKS))
@@ -75,9 +111,7 @@ def test_it_is_an_error_of_ours(outcomes: dict[str, str], name: str) -> None:
 
 
 def test_the_process_goes_on_and_does_nothing_else(outcomes: dict[str, str]) -> None:
-    assert outcomes["process"].startswith("0 "), outcomes["process"]
-    assert outcomes["did"] == ""
-    assert outcomes["files"] == ""
+    check_nothing_else(outcomes)
 
 
 @pytest.mark.skipif(sys.executable != HOST_PYTHON, reason="scikit-learn is not in that Python")
