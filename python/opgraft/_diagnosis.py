@@ -10,10 +10,16 @@ from opgraft import _stubs, _survey
 from opgraft._doctor_report import Finding
 from opgraft._examination import NOT_FOUND, Examination
 from opgraft._locate import locate
-from opgraft._permissions import allowance_of, allowing, module_of, permissions_of
+from opgraft._permissions import (
+    allowance_of,
+    allowing,
+    is_of_standard_library,
+    module_of,
+    permissions_of,
+)
 from opgraft._stubs import Stub
 from opgraft._survey import Operator, Survey
-from opgraft._vouching import HELD, Doubt, doubt_of
+from opgraft._vouching import HELD, Doubt, doubt_of, is_installed
 
 #: The domains of operators that ONNX Runtime may have, for one that cannot be asked.
 RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
@@ -191,7 +197,14 @@ class Judge:
         key = ":".join((operator.module, operator.class_name, operator.compute))
         file = finding.file or ""
         missing = self.found.classes.get(key)
-        if missing == "class":
+        if missing and (is_of_standard_library(operator.module) or is_installed(file)):
+            finding.miss(
+                f"WARNING: '{operator.module}' has no such class or method, and is no module of "
+                "yours",
+                "do not allow it, and change no file of Python's or of a package's. Ask whoever "
+                "made the model what it is for, or take another model",
+            )
+        elif missing == "class":
             finding.miss(
                 f"its module has no class '{operator.class_name}'",
                 f"write it into {file}",

@@ -56,6 +56,13 @@ class Exchange:
         if has_frames(feed):
             metadata = session.get_modelmeta().custom_metadata_map
             feed = as_feed(feed, session.get_inputs(), metadata)
+        if not isinstance(feed, Mapping):
+            names = ", ".join(one.name for one in session.get_inputs())
+            raise TypeError(
+                f"run takes a dictionary of the model's inputs ({names}), or a DataFrame, not a "
+                f"{type(feed).__name__}. Fix: {{name: array, ...}}; of one row of a frame "
+                "frame.iloc[[0]]"
+            )
         if _has_torch_tensors(feed):
             arrays = {name: _from_torch(name, value) for name, value in feed.items()}
             return list(map(_to_torch, self.run(session, output_names, arrays, run_options)))

@@ -68,7 +68,7 @@ def doubt_of(name: str, wanted: str, operator: Operator | None = None) -> Doubt 
     while not nearest and "." in module:  # the package around it, or the module of a type
         module = module.rpartition(".")[0]
         nearest = locate(module)
-    if nearest and (_is_installed(nearest) or _is_among_installed(top)):
+    if nearest and (is_installed(nearest) or _is_among_installed(top)):
         if file and operator is not None and _declares(operator.full_name, file):
             return None
         return Doubt(
@@ -95,7 +95,7 @@ def _installation() -> tuple[str, ...]:
     return tuple({os.path.realpath(one) for one in folders if one})
 
 
-def _is_installed(file: str) -> bool:
+def is_installed(file: str) -> bool:
     path = os.path.realpath(file)
     parts = path.split(os.sep)
     if "site-packages" in parts or "dist-packages" in parts:

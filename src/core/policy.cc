@@ -185,7 +185,8 @@ std::string Policy::Advice(const std::vector<std::string>& names) const {
   return allowed +
          "Allowing it means that you trust this file as you trust a program. Fix: if you do, make "
          "the session with allow=[" +
-         quoted + "] (in C++ {.modules = {" + quoted + "}}, for the command" + options +
+         quoted + "]" + (entries_.empty() ? "" : " beside what is allowed already") +
+         " (in C++ {.modules = {" + quoted + "}}, for the command" + options +
          "), or set OPGRAFT_ALLOW=" + listed + " in the environment";
 }
 

@@ -180,3 +180,13 @@ def test_a_stored_estimator_that_is_allowed(folder: Path) -> None:
     _, operator = examine(estimator_model(stored, sklearn.__version__), "sklearn")
     assert operator["is_doubtful"]
     assert (operator["allowed"], operator["permissions"]) == (True, ["posix.system"])
+
+
+@pytest.mark.parametrize(("module", "name"), [("os", "system"), ("numpy", "Foo")])
+def test_no_file_of_pythons_or_of_a_package_is_to_be_changed(
+    folder: Path, module: str, name: str
+) -> None:
+    """Where the user has allowed it already, too: there is no stub to write into os.py."""
+    text, operator = examine(pyop_model(module, name), module)
+    assert operator["problem"].startswith("WARNING")
+    assert operator["stub"] is None and "write it into" not in text

@@ -175,7 +175,10 @@ def _check_home(name: str, allows: Allows) -> None:
         if not hasattr(found, part):
             raise UnavailableError(
                 f"the stored estimator needs '{name}', but '{module}' has no '{part}'"
-                + ("; it is that of the program that made the model" * (module == "__main__"))
+                + (
+                    "; it is that of the program that made the model. Fix: put it into a module, "
+                    "and convert the estimator again" * (module == "__main__")
+                )
             )
         found = getattr(found, part)
         if isinstance(found, ModuleType):
