@@ -31,9 +31,9 @@ _MEANING = (
     "only where you trust this file as you trust a program."
 )
 _REFUSED = "tried, and refused: the reason is in the report"
-#: In a ModelError for what is not there, though the model may be in order.
-#: In one for a graph that no operator is to blame for.
+#: In a ModelError for a graph that no operator is to blame for.
 _BROKEN = ("which nothing gives", "but after it or in another graph")
+#: In one for what is not there, though the model may be in order.
 _MISSING_PARTS = ("not a registered", "there is no such file")
 _MOST_NODES = 5  #: that are named, of those that lack the same
 _STATUS = {OK: 0, MISSING: 1, BAD: 2}

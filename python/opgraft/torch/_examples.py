@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +32,16 @@ class Example:
         """In words, with the user's names of dimensions."""
         sizes = ", ".join(f"{names.get(one, one)}={size}" for one, size in self.sizes.items())
         return f"{self.what} ({sizes})" if sizes else self.what
+
+    def run_by(self, program: Callable[..., Any]) -> tuple[Any, str]:
+        """What an exported program gives for it; where that fails, what is wrong, in words."""
+        args, kwargs = _private.unflatten(self.leaves, self.tree)
+        try:
+            with torch.random.fork_rng():  # ATen nodes draw from the process's own numbers
+                return program(*args, **kwargs), ""
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            return None, f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}"
 
 
 class Model:

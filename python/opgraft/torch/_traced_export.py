@@ -231,13 +231,9 @@ class TracedExport:
 
     def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, str]:
         """What is wrong with a run, and how it was compared, both in words."""
-        args, kwargs = _private.unflatten(example.leaves, example.tree)
-        try:
-            with torch.random.fork_rng():  # ATen nodes draw from the process's own numbers
-                got = program(*args, **kwargs)
-        except Exception as error:
-            lines = str(error).strip().splitlines()
-            return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}", ""
+        got, failure = example.run_by(program)
+        if failure:
+            return failure, ""
         if blind:
             return _compare.unlikeness(example.wanted, got), ""
         return _ties.difference(

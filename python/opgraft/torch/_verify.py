@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from opgraft.torch import _compare, _graph, _private
+from opgraft.torch import _compare, _graph
 from opgraft.torch._bodies import Branch
 from opgraft.torch._dispatch import Translated
 from opgraft.torch._examples import Example, Model, examples
@@ -115,13 +115,9 @@ class Verifier:
         self, program: Program, example: Example, *, blind: bool, roundings: int = 0
     ) -> tuple[str, bool]:
         """What is wrong with a run, in words, and whether nobody can use what it gives."""
-        args, kwargs = _private.unflatten(example.leaves, example.tree)
-        try:
-            with torch.random.fork_rng():  # ATen nodes draw from the process's own numbers
-                got = program(*args, **kwargs)
-        except Exception as error:
-            lines = str(error).strip().splitlines()
-            return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}", True
+        got, failure = example.run_by(program)
+        if failure:
+            return failure, True
         unlike = _compare.unlikeness(example.wanted, got)
         if unlike or blind:
             return unlike, bool(unlike)
