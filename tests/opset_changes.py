@@ -16,7 +16,7 @@ from typing import Any
 from onnx import defs
 
 FIRST = 22  # the oldest runtime takes the one before
-ONNX = "1.23"  # documentation is mended between versions, so the file is that of one version
+ONNX = "1.23"  # documentation is corrected between versions, so the file is that of one version
 
 
 def interface(schema: Any) -> tuple[object, ...]:

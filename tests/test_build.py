@@ -297,7 +297,7 @@ def test_an_error_in_the_source_does_not_undo_the_adapter(workshop: Workshop) ->
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", None])
-def test_a_broken_cache_is_mended(workshop: Workshop, damage: bytes | None) -> None:
+def test_a_broken_cache_is_fixed(workshop: Workshop, damage: bytes | None) -> None:
     compiler = ["--compiler", workshop.add_compiler()]
     assert build("my_op.cc", *compiler) == 0
     workshop.take_compiled()

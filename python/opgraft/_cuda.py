@@ -60,7 +60,7 @@ class Chosen:
         if options.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL:
             raise Error(
                 f"{PROVIDER} orders work by streams, one for each run, and does not run nodes side "
-                "by side. To mend it: leave execution_mode at ORT_SEQUENTIAL"
+                "by side. Fix: leave execution_mode at ORT_SEQUENTIAL"
             )
         if _version() < _BY_NAME:
             self._leave_out(place)
@@ -68,7 +68,7 @@ class Chosen:
             if {_name(one) for one in self.providers or ()} - {_CPU}:
                 raise Error(
                     f"beside {PROVIDER}, ONNX Runtime {onnxruntime.__version__} takes only {_CPU}. "
-                    "To mend it: pip install 'onnxruntime>=1.26', or leave the others out"
+                    "Fix: pip install 'onnxruntime>=1.26', or leave the others out"
                 )
             self.providers = self.provider_options = None
 
@@ -79,15 +79,14 @@ class Chosen:
             yield
         except UnavailableError as error:
             if self._problem and needs_gpu(error):
-                what, _, _ = str(error).partition(", and this session has none. To mend it: ")
+                what, _, _ = str(error).partition(", and this session has none. Fix: ")
                 remedy = (
                     "pip install 'onnxruntime>=1.24'"
                     if _version() < _OLDEST
                     else "run the model where CUDA sees a GPU"
                 )
                 error.args = (
-                    f"{what}, and {PROVIDER} is not to be had: {self._problem}. To mend it: "
-                    f"{remedy}",
+                    f"{what}, and {PROVIDER} is not to be had: {self._problem}. Fix: {remedy}",
                 )
             raise
 
@@ -194,6 +193,6 @@ def _add_to(options: onnxruntime.SessionOptions, gpu: int) -> None:
         options.add_session_config_entry(_DEVICE_ENTRY, str(gpu))
     elif before != str(gpu):
         raise Error(
-            f"these session options have {PROVIDER} on GPU {before} already. To mend it: make new "
+            f"these session options have {PROVIDER} on GPU {before} already. Fix: make new "
             f"session options for GPU {gpu}"
         )

@@ -149,7 +149,7 @@ class Arrays:
             raise Error(f"input '{name}' lies on GPU {where}, the session runs on GPU {self._gpu}")
         if _library_of(value) is not library:
             raise Error(
-                f"input '{name}' is of another library than the inputs before it. To mend it: "
+                f"input '{name}' is of another library than the inputs before it. Fix: "
                 "torch.from_dlpack(array), or cupy.from_dlpack(tensor), after its work is done"
             )
         return library.give(value, stream)
@@ -265,5 +265,5 @@ def _find_library(array: Any) -> Any:
             return _modules.setdefault(name, library(module))  # one for all classes of arrays
     raise Error(
         f"an array on a GPU is of {type(array).__module__}.{type(array).__name__}; expected one of "
-        "torch or of CuPy. To mend it: torch.from_dlpack(array)"
+        "torch or of CuPy. Fix: torch.from_dlpack(array)"
     )

@@ -69,8 +69,8 @@ class Operator:
         """Runs it on arrays, without a runtime; an input that is absent is None."""
         if self.on_gpu:
             raise Error(
-                f'{self.full_name} runs on a GPU (device="cuda"), not on NumPy arrays. To mend '
-                "it: run it in a session, opgraft.InferenceSession(model, "
+                f'{self.full_name} runs on a GPU (device="cuda"), not on NumPy arrays. Fix: '
+                "run it in a session, opgraft.InferenceSession(model, "
                 'providers=["OpgraftCUDA", "CPUExecutionProvider"])'
             )
         absent = [None] * (_required(self.signature.inputs) - len(inputs))

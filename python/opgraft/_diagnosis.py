@@ -422,8 +422,6 @@ def _refused_names(text: str) -> list[str]:
 def split_remedy(text: str) -> tuple[str, str]:
     """What is wrong and what to do about it, in an error of ours; "" where it does not say."""
     problem, _, remedy = text.partition(". Fix: ")
-    if not remedy:
-        problem, _, remedy = text.partition(". To mend it: ")
     return problem, remedy
 
 

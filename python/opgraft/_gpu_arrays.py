@@ -71,7 +71,7 @@ class _Torch:
 
         if not torch.cuda.is_available():
             raise _Unfit(
-                f"torch {torch.__version__} sees no GPU. To mend it: install a build of torch for "
+                f"torch {torch.__version__} sees no GPU. Fix: install a build of torch for "
                 "CUDA, pip install torch"
             )
         torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -210,7 +210,7 @@ def find(full_name: str, gpu: int) -> Library | str:
         return LIBRARIES[name](gpu)
     except ImportError as error:
         return (
-            f"its arrays are of {name}, which cannot be imported ({error}). To mend it: pip "
+            f"its arrays are of {name}, which cannot be imported ({error}). Fix: pip "
             f"install {_PACKAGES[name]}"
         )
     except _Unfit as unfit:

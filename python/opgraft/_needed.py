@@ -39,7 +39,7 @@ def find_dtype(name: str) -> np.dtype[Any]:
         dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     except (ImportError, AttributeError) as error:
         raise UnavailableError(
-            f"arrays of {name} need the Python package ml_dtypes ({error}). To mend it: "
+            f"arrays of {name} need the Python package ml_dtypes ({error}). Fix: "
             "pip install --upgrade ml_dtypes"
         ) from error
     return dtype

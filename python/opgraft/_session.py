@@ -379,7 +379,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def _gpu_arrays(self) -> Arrays:
         if self._arrays is None:
             raise Error(
-                "stream: this session has no GPU. To mend it: "
+                "stream: this session has no GPU. Fix: "
                 "providers=['OpgraftCUDA', 'CPUExecutionProvider']"
             )
         return self._arrays

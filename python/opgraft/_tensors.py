@@ -91,8 +91,8 @@ class Exchange:
         if not isinstance(array, (np.ndarray, np.generic)) or array.dtype != dtype:
             given = getattr(array, "dtype", type(array).__name__)
             raise Error(
-                f"input '{name}': expected an array of ml_dtypes.{dtype_name}, not of {given}. To "
-                f"mend it: numpy.asarray(value).astype(ml_dtypes.{dtype_name})"
+                f"input '{name}': expected an array of ml_dtypes.{dtype_name}, not of {given}. "
+                f"Fix: numpy.asarray(value).astype(ml_dtypes.{dtype_name})"
             )
         array = np.asarray(array, order="C")
         make = getattr(onnxruntime.OrtValue, "ortvalue_from_numpy_with_onnx_type", None)
@@ -139,8 +139,8 @@ def _from_torch(name: str, value: Any) -> Any:
     if value.device.type != "cpu":
         asks = ", or a session with providers=['OpgraftCUDA', 'CPUExecutionProvider']"
         raise Error(
-            f"input '{name}' is on the device {value.device}, which this session does not have. To "
-            f"mend it: value.cpu(){asks if value.device.type == 'cuda' else ''}"
+            f"input '{name}' is on the device {value.device}, which this session does not have. "
+            f"Fix: value.cpu(){asks if value.device.type == 'cuda' else ''}"
         )
     from opgraft._torch_arrays import to_numpy
 
@@ -178,7 +178,7 @@ def _from_runtime(name: str, value: Any) -> Any:
     if not value.is_tensor():
         raise UnavailableError(
             f"output '{name}' is no tensor, and another output is of a type that onnxruntime's "
-            "Python package does not know. To mend it: ask for them in two runs"
+            "Python package does not know. Fix: ask for them in two runs"
         )
     kind = value.data_type().removeprefix("tensor(").removesuffix(")")
     if kind not in TYPES:

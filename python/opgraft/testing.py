@@ -31,8 +31,7 @@ try:
     from opgraft._trial_devices import CUDA, devices_of, why_no_gpu
 except ImportError as _error:  # pragma: no cover
     raise UnavailableError(
-        f"opgraft.testing writes its models by the package onnx ({_error}). To mend it: "
-        "pip install onnx"
+        f"opgraft.testing writes its models by the package onnx ({_error}). Fix: pip install onnx"
     ) from _error
 
 __all__ = ["OpTester"]

@@ -13,7 +13,7 @@ namespace {
 constexpr char kLibrary[] = "libtorch_cuda.so";
 
 constexpr char kWhatToDo[] =
-    ". To mend it: install a torch that is built for this machine's CUDA, 2.10 or newer, or make "
+    ". Fix: install a torch that is built for this machine's CUDA, 2.10 or newer, or make "
     "the session without OpgraftCUDA, so that ATen nodes run on the CPU";
 
 }  // namespace

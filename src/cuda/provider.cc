@@ -89,7 +89,7 @@ Status Provider::EndRun(bool must_wait) {
   if (is_named) {
     return Status::Error(
         "OpgraftCUDA: ONNX Runtime has run nodes side by side, in threads that know nothing of the "
-        "stream that this run names. To mend it: ORT_SEQUENTIAL, or name no stream");
+        "stream that this run names. Fix: ORT_SEQUENTIAL, or name no stream");
   }
   return status.ok() ? waited : status;
 }

@@ -142,11 +142,11 @@ Status CheckReadable(const Schema& schema, const Input& input, std::size_t index
   const bool is_dense = layout == "torch.strided";
   if (input.type != kUnreadable || (is_dense && device == "cpu")) {
     return Status::Error(who + TextOf(tensor, "dtype") +
-                         ", which ONNX has no tensors of. To mend it: convert it, as in "
+                         ", which ONNX has no tensors of. Fix: convert it, as in "
                          "x.to(torch.float32)");
   }
   return Status::Error(who + "a tensor of layout " + layout + " on the device " + device +
-                       ", expected a dense one (torch.strided) in the CPU's memory. To mend it: " +
+                       ", expected a dense one (torch.strided) in the CPU's memory. Fix: " +
                        (is_dense ? "x.cpu()" : "x.to_dense()"));
 }
 

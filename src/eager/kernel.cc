@@ -211,7 +211,7 @@ Status Callee::Check(const std::vector<std::int64_t>& types) const {
     if (types[i] == 0 || (type != nullptr && type->is_carried)) continue;
     return Status::Error(who + ": input " + std::to_string(i) + ", '" + parameter.name + "', is " +
                          ElementTypeName(types[i]) +
-                         ", which operators of ONNX Runtime cannot take. To mend it: convert it, "
+                         ", which operators of ONNX Runtime cannot take. Fix: convert it, "
                          "as in torch.view_as_real(x)");
   }
   Status status = schema_->CheckTypes(who, types, {});
@@ -223,7 +223,7 @@ Status Callee::Check(const std::vector<std::int64_t>& types) const {
     if (types[i] == 0) continue;
     wanted = variable.Allows(types[i]) ? 0 : variable.allowed.front();
   }
-  return Status::Error(status.message() + ". To mend it: convert it, as in " +
+  return Status::Error(status.message() + ". Fix: convert it, as in " +
                        (wanted != 0 ? "x.to(torch." + ElementTypeName(wanted) + ")"
                                     : std::string("x.to(other.dtype)")));
 }

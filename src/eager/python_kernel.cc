@@ -251,7 +251,7 @@ Status PreparePython(const std::shared_ptr<const Schema>& schema,
                      std::size_t outputs, std::shared_ptr<Prepared>* made) {
   if (schema->on_gpu) {
     return Status::Error(schema->FullName() +
-                         " runs on GPUs alone, not on the host's memory. To mend it: x.cuda()");
+                         " runs on GPUs alone, not on the host's memory. Fix: x.cuda()");
   }
   pyop::Spec spec;
   spec.module = schema->module;

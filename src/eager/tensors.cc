@@ -61,7 +61,7 @@ Status FindExchange(nb::handle capsule, const dlpack::Exchange** exchange) {
       found->view_from_object == nullptr || found->managed_to_object == nullptr) {
     return Status::Unavailable(
         "this torch offers no DLPack functions of version 1 "
-        "(torch.Tensor.__dlpack_c_exchange_api__). To mend it: use torch 2.13, with which Opgraft "
+        "(torch.Tensor.__dlpack_c_exchange_api__). Fix: use torch 2.13, with which Opgraft "
         "is tested");
   }
   *exchange = found;

@@ -16,7 +16,7 @@ Status GpuMissing(const Runtime& runtime, const std::string& what) {
   const char* const newer =
       runtime.version < kOldestCudaRuntime ? "install ONNX Runtime 1.24 or newer, then " : "";
   return Status::Unavailable(
-      what + ", and this session has none. To mend it: " + newer +
+      what + ", and this session has none. Fix: " + newer +
       "opgraft.InferenceSession(..., providers=['OpgraftCUDA', 'CPUExecutionProvider']), in this "
       "order; in C++ opgraft::UseCuda, whose status says why where there is no GPU; for opgraft "
       "run, --gpu 0");

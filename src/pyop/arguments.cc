@@ -87,7 +87,7 @@ Status ReadMessage(const Message& message, std::string_view bytes, nb::object* v
       return Status::Model(std::string("it is no ") + message.class_name + ": " + error.what());
     }
     return Status::Unavailable(std::string("an onnx.") + message.class_name +
-                               " needs the Python package onnx. To mend it: pip install onnx");
+                               " needs the Python package onnx. Fix: pip install onnx");
   }
 }
 

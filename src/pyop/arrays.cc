@@ -107,7 +107,7 @@ Status FindArrays(std::int64_t element_type) {
       is_missing ? "is not installed" : "has no such type: it is too old or broken";
   PyErr_Clear();
   return Status::Unavailable("arrays of " + name + " need the Python package ml_dtypes, which " +
-                             reason + ". To mend it: pip install --upgrade ml_dtypes");
+                             reason + ". Fix: pip install --upgrade ml_dtypes");
 }
 
 std::string DtypeName(std::int64_t element_type) {

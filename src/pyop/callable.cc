@@ -190,7 +190,7 @@ Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallabl
       if (!made->takes_out || HasViews(type)) continue;
       return Status::PyOp(spec.Who() + ": it takes 'out', but an output is " +
                           ElementTypeName(type) +
-                          ", which cannot be written in place. To mend it: do without 'out'");
+                          ", which cannot be written in place. Fix: do without 'out'");
     }
   } catch (nb::python_error& error) {
     error.restore();

@@ -113,7 +113,7 @@ Status GpuLibrary::Find(const Spec& spec, const Gpu& gpu, GpuLibrary* library) {
       dlpack::DataType unused = {};
       if (type == 0 || eager::FindDataType(type, &unused)) continue;
       return Status::Model(spec.Who() + ": it has tensors of " + ElementTypeName(type) +
-                           ", which cannot be arrays on a GPU. To mend it: cast them, or declare "
+                           ", which cannot be arrays on a GPU. Fix: cast them, or declare "
                            "the operator without device=\"cuda\"");
     }
   }

@@ -18,7 +18,7 @@ std::string KeptText(const PythonCallable& callable) {
 }
 
 std::string HowToKeep(const Spec& spec, const std::string& how) {
-  return "To mend it: keep a copy (" + how + "), or let every input be one, with " +
+  return "Fix: keep a copy (" + how + "), or let every input be one, with " +
          (spec.IsDeclared() ? "@opgraft.op(..., copy_inputs=True)"
                             : "the line 'copy_inputs = True' in the class");
 }

@@ -50,7 +50,7 @@ Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) co
     if (IsIntact(out[i], out_[i])) continue;
     return Status::PyOp(spec_.Who() + ": the operator has changed 'out' of output " +
                         std::to_string(i) +
-                        " itself: its memory, type or shape. To mend it: write its elements, as in "
+                        " itself: its memory, type or shape. Fix: write its elements, as in "
                         "out[...] = value");
   }
   const auto store = [&](std::size_t index, PyObject* value, bool is_ours) {
@@ -64,15 +64,15 @@ Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) co
   if (expected == 0 && returned == Py_None) return Status();
   const bool is_sequence = is_tuple || PyList_Check(returned);
   if (!is_sequence || static_cast<std::size_t>(Py_SIZE(returned)) != expected) {
-    return Status::PyOp(
-        spec_.Who() + ": expected " + spec_.Callee() + " to return " +
-        (expected == 1 ? "one array"
-                       : "a tuple of " + std::to_string(expected) + " arrays, one for each " +
-                             (spec_.IsDeclared() ? "output" : "of 'output_types'")) +
-        ", but it returned " + Describe(returned) + ". To mend it: return as many as " +
-        (spec_.IsDeclared() ? "its signature has outputs"
-                            : "the node has outputs, or give the node as many "
-                              "outputs and 'output_types'"));
+    return Status::PyOp(spec_.Who() + ": expected " + spec_.Callee() + " to return " +
+                        (expected == 1
+                             ? "one array"
+                             : "a tuple of " + std::to_string(expected) + " arrays, one for each " +
+                                   (spec_.IsDeclared() ? "output" : "of 'output_types'")) +
+                        ", but it returned " + Describe(returned) + ". Fix: return as many as " +
+                        (spec_.IsDeclared() ? "its signature has outputs"
+                                            : "the node has outputs, or give the node as many "
+                                              "outputs and 'output_types'"));
   }
   const bool is_list_ours = Py_REFCNT(returned) == 1;
   std::vector<nb::object> values;
@@ -97,13 +97,13 @@ Status OutputStore::Store(PyObject* returned, std::span<PyObject* const> out) co
 Status OutputStore::CheckShape(std::size_t index, std::span<const std::int64_t> shape,
                                PyObject* value) const {
   const auto refuse = [&](const DeclaredShape& expected, const std::string& source,
-                          const std::string& mend) {
+                          const std::string& fix) {
     const std::string got = value != nullptr
                                 ? spec_.Callee() + " returned " + Describe(value)
                                 : "its shape rule gives (" + DimensionsText(shape) + ")";
     return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) +
                         ": expected an array of shape (" + DimensionsText(*expected) + "), as " +
-                        source + ", but " + got + ". To mend it: " + mend);
+                        source + ", but " + got + ". Fix: " + fix);
   };
   if (index < spec_.output_shapes.size()) {
     const DeclaredShape& declared = spec_.output_shapes[index];
@@ -115,14 +115,14 @@ Status OutputStore::CheckShape(std::size_t index, std::span<const std::int64_t> 
   if (value == nullptr || inferred_ == nullptr) return Status();
   const DeclaredShape& inferred = inferred_->outputs[index];
   if (!inferred || Fits(shape, *inferred)) return Status();
-  return refuse(inferred, "its shape rule says", "mend the rule or the operator");
+  return refuse(inferred, "its shape rule says", "fix the rule or the operator");
 }
 
 Status OutputStore::Unexpected(std::size_t index, PyObject* value, const std::string& expected,
-                               const std::string& mend, const std::string& problem) const {
+                               const std::string& fix, const std::string& problem) const {
   return Status::PyOp(spec_.Who() + ": output " + std::to_string(index) + ": expected " + expected +
                       ", but " + spec_.Callee() + " returned " + Describe(value) +
-                      (problem.empty() ? "" : ": " + problem) + ". To mend it: " + mend);
+                      (problem.empty() ? "" : ": " + problem) + ". Fix: " + fix);
 }
 
 Status OutputStore::Allocate(std::size_t index, std::span<const std::int64_t> shape,

@@ -60,7 +60,7 @@ class OutputStore {
   Status CheckShape(std::size_t index, std::span<const std::int64_t> shape, PyObject* value) const;
   /// The error of a value that is not what was expected.
   Status Unexpected(std::size_t index, PyObject* value, const std::string& expected,
-                    const std::string& mend, const std::string& problem = "") const;
+                    const std::string& fix, const std::string& problem = "") const;
   /// Memory for an output; an error names it and `value`.
   Status Allocate(std::size_t index, std::span<const std::int64_t> shape, PyObject* value,
                   void** memory) const;

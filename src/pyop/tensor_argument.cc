@@ -84,8 +84,8 @@ Status ReadTensor(std::string_view tensor_bytes, nb::object* array) {
   const Tensor tensor = Parse(tensor_bytes);
   if (tensor.is_external) {
     return Status::Model(
-        "its elements lie outside the model, and a Python operator's attributes must be in it. To "
-        "mend it: save the model with that tensor inside, or make it an input of the node");
+        "its elements lie outside the model, and a Python operator's attributes must be in it. "
+        "Fix: save the model with that tensor inside, or make it an input of the node");
   }
   const ElementType* const type = FindElementType(tensor.type);
   if (type == nullptr || tensor.type == 0) {

@@ -126,7 +126,7 @@ TEST(NpyTest, AFileOfAnotherKindIsRefused) {
   EXPECT_EQ(ReadNpy("/no/such/array.npy", &array).kind(), ErrorKind::kError);
 }
 
-TEST(NpyTest, FortranOrderIsRefusedWithTheLineThatMendsIt) {
+TEST(NpyTest, FortranOrderIsRefusedWithTheLineThatFixesIt) {
   ExpectRefused(File("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 1), }\n", "ab"),
                 "Fortran order; save numpy.ascontiguousarray(array)");
 }

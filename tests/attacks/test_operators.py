@@ -51,7 +51,7 @@ MISDEEDS = {
     ),
     "divides by zero": ("1 / 0", "ZeroDivisionError", ZeroDivisionError),
     "runs out of memory": ("np.empty(10**18, np.int8)", "MemoryError", MemoryError),
-    "returns None": ("return None", "returned None. To mend it: .*return statement", None),
+    "returns None": ("return None", "returned None. Fix: .*return statement", None),
     "returns nothing in a tuple": ("return ()", "returned a tuple of length 0", None),
     "returns too many outputs": ("return x, x", "returned a tuple of length 2", None),
     "returns None in a tuple": ("return (None,)", "returned None", None),
@@ -67,7 +67,7 @@ MISDEEDS = {
     "returns strings": ("return np.array(['a'])", r"returned a <U1 array of shape \(1,\)", None),
     "returns float64": (
         "return x.astype(np.float64)",
-        r"returned a float64 array of shape \(2, 2\)\. To mend it: return value\.astype\(nump",
+        r"returned a float64 array of shape \(2, 2\)\. Fix: return value\.astype\(nump",
         None,
     ),
     "returns integers": ("return x.astype(np.int32)", "returned an int32 array", None),

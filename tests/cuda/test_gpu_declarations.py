@@ -229,9 +229,7 @@ def test_torch_says_that_it_needs_a_gpu() -> None:
         half
     )
     x = torch.ones(2, dtype=torch.float16)
-    message = (
-        r"my::InTorch runs on GPUs alone .*input 0 is on the device cpu. To mend it: x.cuda\(\)"
-    )
+    message = r"my::InTorch runs on GPUs alone .*input 0 is on the device cpu. Fix: x.cuda\(\)"
     for given in (x, x.clone().requires_grad_()):
         with pytest.raises(opgraft.Error, match=message):
             torch.ops.my.InTorch(given)

@@ -55,12 +55,12 @@ HERE = r"expected a stand_in.Array of float32 on GPU 0, but the operator returne
 WRONG: list[tuple[Callable[[Any, Any], Any], str]] = [
     (
         lambda stand_in, x: elsewhere(stand_in, x, (1, 0)),
-        HERE + r"a float32 Array of shape \(2, 3\) on \(1, 0\). To mend it: move it",
+        HERE + r"a float32 Array of shape \(2, 3\) on \(1, 0\). Fix: move it",
     ),
     (lambda stand_in, x: elsewhere(stand_in, x, (2, 1)), HERE + ".*move it"),
     (
         lambda stand_in, x: stand_in.empty(x.shape, np.float64),
-        HERE + r"a float64 Array.*To mend it: return value.to\(float32\), or annotate the output",
+        HERE + r"a float64 Array.*Fix: return value.to\(float32\), or annotate the output",
     ),
     (
         lambda stand_in, x: stand_in.empty((4,), np.float32),
@@ -69,10 +69,10 @@ WRONG: list[tuple[Callable[[Any, Any], Any], str]] = [
     ),
     (
         lambda stand_in, x: np.zeros(x.shape, np.float32),
-        HERE + r"a float32 array of shape \(2, 3\) of NumPy's. To mend it: return a stand_in.Array",
+        HERE + r"a float32 array of shape \(2, 3\) of NumPy's. Fix: return a stand_in.Array",
     ),
-    (lambda stand_in, x: 1.5, HERE + "a float. To mend it: return a stand_in.Array of float32"),
-    (lambda stand_in, x: None, HERE + "None. To mend it: give every path"),
+    (lambda stand_in, x: 1.5, HERE + "a float. Fix: return a stand_in.Array of float32"),
+    (lambda stand_in, x: None, HERE + "None. Fix: give every path"),
     (lambda stand_in, x: (x, x), "expected the operator to return one array, .* a tuple of length"),
 ]
 
@@ -218,7 +218,7 @@ def test_a_session_without_the_provider(
     with pytest.raises(
         opgraft.UnavailableError,
         match=r"node 'Only_y', operator my::Only: it runs on GPUs alone, and this session has "
-        r"none. To mend it: .*providers=\['OpgraftCUDA', 'CPUExecutionProvider'\].*--gpu 0",
+        r"none. Fix: .*providers=\['OpgraftCUDA', 'CPUExecutionProvider'\].*--gpu 0",
     ):
         session("y = my.Only(x)", providers=providers)
 
@@ -317,7 +317,7 @@ def test_a_torch_that_sees_no_gpu(stand_in: Any) -> None:
 
     with pytest.raises(
         opgraft.UnavailableError,
-        match="operator my::Torch: its arrays are of torch, but torch .* sees no GPU. To mend it",
+        match="operator my::Torch: its arrays are of torch, but torch .* sees no GPU. Fix",
     ):
         session("y = my.Torch(x)")
 

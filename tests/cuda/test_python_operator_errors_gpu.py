@@ -43,9 +43,9 @@ HERE = "expected a torch.Tensor of float32 on GPU 0, but the operator returned "
 WRONG: dict[str, tuple[Any, str]] = {
     "cpu": (
         lambda x: x.cpu(),
-        HERE + r"a float32 tensor of shape \(2, 3\) on cpu. To mend it: make it on the device of",
+        HERE + r"a float32 tensor of shape \(2, 3\) on cpu. Fix: make it on the device of",
     ),
-    "type": (lambda x: x.half(), HERE + r".*To mend it: return value.to\(torch.float32\)"),
+    "type": (lambda x: x.half(), HERE + r".*Fix: return value.to\(torch.float32\)"),
     "shape": (lambda x: x[0], "expected an array of shape .* a float32 tensor of shape"),
     "sparse": (lambda x: x.to_sparse(), HERE + ".*of layout torch.sparse_coo.*to_dense"),
     "numpy": (lambda x: x.cpu().numpy(), HERE + "a float32 array .* of NumPy's"),

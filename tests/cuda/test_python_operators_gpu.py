@@ -217,7 +217,7 @@ def test_cupy_says_what_is_wrong() -> None:
     with pytest.raises(
         opgraft.PyOpError,
         match=r"expected a cupy.ndarray of float32 on GPU 0, but the operator returned a float64 "
-        r"cupy.ndarray of shape \(2, 3\) on GPU 0. To mend it: return value.astype\(cupy.float32\)",
+        r"cupy.ndarray of shape \(2, 3\) on GPU 0. Fix: return value.astype\(cupy.float32\)",
     ):
         session("y = my.Wide(x)").run(None, {"x": X})
 

@@ -24,27 +24,27 @@ X = torch.ones(2)
     [
         (
             lambda: python_operators.Affine(X.half()),
-            "eager.py::Affine: input 0, 'x', is float16, expected one of float32, float64. To mend "
-            "it: convert it, as in x.to(torch.float32)",
+            "eager.py::Affine: input 0, 'x', is float16, expected one of float32, float64. Fix: "
+            "convert it, as in x.to(torch.float32)",
         ),
         (
             lambda: pack_operators.Add(X.int(), X),
-            "eager.pack::Add: input 0, 'a', is int32, expected one of float32, float64. To mend it",
+            "eager.pack::Add: input 0, 'a', is int32, expected one of float32, float64. Fix",
         ),
         (
             lambda: pack_operators.Add(X, X.double()),
             "eager.pack::Add: input 1, 'b', is float64, expected float32, the type of input 0, 'a'."
-            " To mend it: convert it, as in x.to(other.dtype)",
+            " Fix: convert it, as in x.to(other.dtype)",
         ),
         (
             lambda: python_operators.Cube(X.to(torch.complex64)),
             "eager.py::Cube: input 0, 'x', is complex64, which operators of ONNX Runtime cannot "
-            "take. To mend it: convert it, as in torch.view_as_real(x)",
+            "take. Fix: convert it, as in torch.view_as_real(x)",
         ),
         (
             lambda: python_operators.Cube(X.to_sparse()),
             "eager.py::Cube: input 0, 'x', is a tensor of layout torch.sparse_coo on the device "
-            "cpu, expected a dense one (torch.strided) in the CPU's memory. To mend it: x.to_dense",
+            "cpu, expected a dense one (torch.strided) in the CPU's memory. Fix: x.to_dense",
         ),
         (
             lambda: pack_operators.Copy(torch.empty(2, dtype=torch.bits8)),

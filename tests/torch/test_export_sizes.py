@@ -55,7 +55,7 @@ def test_a_fixed_size_is_said(model: Any, asked: str) -> None:
     assert one.filename == __file__
     assert "input 'x', axis 0" in message and name in message and "is always 4" in message
     line = "x.reshape(4, 3)" if model is reshape else "x.shape[0] == 4"
-    assert f"{__file__}, line " in message and line in message and "To mend it" in message
+    assert f"{__file__}, line " in message and line in message and "Fix" in message
     (note,) = (one for one in program.report.specialised if "is always 4" in one)
     assert "input 'x', axis 0" in note and line in note and note in str(program.report)
     assert shape_of(program, "x") == [4, 3]

@@ -61,7 +61,7 @@ def test_it_is_named(name: str) -> None:
     start = line_of("__call__" if name == "object" else written)
     assert message.startswith(f"your translation of aten::relu, {__name__}.{written} ({__file__}, ")
     assert f"line {start})" in message and "raised in line " in message
-    assert "for node 'relu'" in message and "no such thing" in message and "To mend it" in message
+    assert "for node 'relu'" in message and "no such thing" in message and "Fix" in message
     cause = caught.value.__cause__
     assert isinstance(cause, (LookupError, opgraft.Error)) and "no such thing" in str(cause)
     assert cause.__traceback__ is not None

@@ -155,11 +155,11 @@ def test_meta_tensors() -> None:
 
 
 def test_a_shape_that_nobody_tells() -> None:
-    for operator, mend in (
+    for operator, fix in (
         (python_operators.NoRule, "@opgraft.op.*shape=lambda x: .*None"),
         (pack_operators.Unknown, r"\.Shape\(.*opgraft::Dim\(\)"),
     ):
-        with pytest.raises(opgraft.Error, match="output 0 is not known before it runs.*" + mend):
+        with pytest.raises(opgraft.Error, match="output 0 is not known before it runs.*" + fix):
             torch.export.export(Module(operator), (X,))
 
 

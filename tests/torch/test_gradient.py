@@ -99,7 +99,7 @@ def test_without_a_backward() -> None:
         y = operator(x, x)
         assert y.requires_grad
         text = (
-            f"{name}: a gradient is wanted, but it has no backward. To mend it: declare it with "
+            f"{name}: a gradient is wanted, but it has no backward. Fix: declare it with "
             f'@opgraft.op("{name}", ..., backward=lambda gradient, '
         )
         with pytest.raises(opgraft.Error, match=re.escape(text)) as caught:

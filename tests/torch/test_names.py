@@ -127,7 +127,7 @@ def test_a_name_that_torch_has() -> None:
     ):
         declare("aten::neg", 1)
     assert torch.ops.aten.neg(X).tolist() == [-1, -1]
-    with pytest.raises(opgraft.Error, match="To mend it: give the operator another domain or name"):
+    with pytest.raises(opgraft.Error, match="Fix: give the operator another domain or name"):
         opgraft.torch.operator("aten::neg")
 
 

@@ -82,7 +82,7 @@ class Unseen(UnavailableError):
     def __init__(self, step: Any, error: Exception) -> None:
         super().__init__(
             f"what {type(step).__name__} gives is not known, and it refuses data that is made up "
-            f"({type(error).__name__}: {error}). To mend it: give some rows, to_onnx(model, X)"
+            f"({type(error).__name__}: {error}). Fix: give some rows, to_onnx(model, X)"
         )
 
 

@@ -22,7 +22,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
         if info.batch_size == 0:
             raise Error(
                 f"{operator.schema.full_name}: torch.func.vmap over nothing, a dimension of size "
-                "0, of which nobody can say what the operator makes. To mend it: leave such "
+                "0, of which nobody can say what the operator makes. Fix: leave such "
                 "batches out"
             )
         results = []
@@ -37,7 +37,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
                 raise Error(
                     f"{operator.schema.full_name}: in torch.func.vmap, output {place} has several "
                     f"shapes, {', '.join(map(str, sorted(shapes)))}, which do not make one tensor. "
-                    "To mend it: call it in a loop instead"
+                    "Fix: call it in a loop instead"
                 )
             stacked.append(torch.stack(outputs))
         return _private.unflatten(stacked, tree), _private.unflatten([0] * len(stacked), tree)

@@ -167,7 +167,7 @@ class _Capture:
         raise ModelError(
             f"torch.export cannot capture {title(self._model)}: "
             f"{_first_line(errors[0][1])}\nWhat each way of it says:\n{tried}\n"
-            "To mend it: change the model so that torch.export.export takes it"
+            "Fix: change the model so that torch.export.export takes it"
         ) from errors[0][1]
 
     def _by(self, way: str, shapes: Any) -> tuple[Any, Any]:
@@ -210,7 +210,7 @@ def _raise_refused_size(errors: Sequence[tuple[str, Exception]]) -> None:
             said = "\n".join(one for one in lines if "draft_export()" not in one)
             raise ModelError(
                 f"dynamic_shapes: torch.export refuses what it says of the sizes: {said}\n"
-                "To mend it: give sizes that hold for the example's arguments and for the model, "
+                "Fix: give sizes that hold for the example's arguments and for the model, "
                 'or a name alone, such as "batch", where torch may find out the rest'
             ) from error
 

@@ -172,7 +172,7 @@ class Dispatcher:
         return UnavailableError(
             f"operator {operator_name(node.target)} (node '{node.name}'{_where(node)}) has no "
             f"translation to ONNX{f': {because}' if because else ''}, and no fallback of the kinds "
-            f"that are allowed ({allowed}) takes it. To mend it: give one, "
+            f"that are allowed ({allowed}) takes it. Fix: give one, "
             f"custom_translation_table={{torch.ops.{node.target}: function}}"
             + ("" if self._kinds.issuperset(_ladder.KINDS) else ', or allow more: fallback="auto"')
         )
@@ -371,7 +371,7 @@ class _Attempt:
         at = _user_code.line_raised(choice.translation, cause)
         raise UnavailableError(
             f"your translation of {operator_name(choice.node.target)}, {written}, {did}{at} for "
-            f"node '{choice.node.name}'{_where(choice.node)}: {_innermost(cause)}. To mend it: "
+            f"node '{choice.node.name}'{_where(choice.node)}: {_innermost(cause)}. Fix: "
             "change that function, or take it out of custom_translation_table (or unregister it)"
         ) from cause
 

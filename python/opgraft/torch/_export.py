@@ -318,7 +318,7 @@ class _Export:
             decomposition=dispatcher.decomposition,
             is_guarded=bool(captured.guards),
         )
-        while self._is_mended(
+        while self._is_fixed(
             verdict := verifier.verify(program, translated, bar.share),
             verifier,
             captured.program,
@@ -330,7 +330,7 @@ class _Export:
             except UnavailableError as error:  # what was tried in its place is no better
                 if verdict.guilt is None:
                     raise
-                raise _unmended(verdict.guilt.choice.node, verdict.guilt.reason) from error
+                raise _unfixed(verdict.guilt.choice.node, verdict.guilt.reason) from error
             program = self._finish(captured, translated)
         is_right = True
         if verdict.problem:
@@ -357,7 +357,7 @@ class _Export:
         program.report.notes += [*dispatcher.notes, *verifier.notes, *verifier.branch_notes()]
         return program
 
-    def _is_mended(
+    def _is_fixed(
         self,
         verdict: Verdict,
         verifier: Verifier,
@@ -369,7 +369,7 @@ class _Export:
         if verdict.guilt is not None:
             guilty, reason = verdict.guilt.choice, verdict.guilt.reason
             if not dispatcher.bar(guilty, reason):
-                raise _unmended(guilty.node, reason)
+                raise _unfixed(guilty.node, reason)
             for other in verdict.guilt.others:
                 dispatcher.bar(other, reason)
             return True
@@ -378,7 +378,7 @@ class _Export:
             if not dispatcher.keep_whole(target, reason):
                 raise Error(
                     f"operator {operator_name(target)}: taken apart by torch, {reason}; no "
-                    "fallback that is allowed takes it whole. To export it all the same: "
+                    "fallback that is allowed takes it whole. To export it anyway: "
                     "verify=False"
                 )
             return True
@@ -388,8 +388,8 @@ class _Export:
         # ONNX does what torch's graph does. Then either that does not what the model does...
         if not verifier.is_right(captured, example):
             raise Error(
-                f"torch.export captured something else than the model does: {verdict.problem}. To "
-                "export it all the same: verify=False"
+                f"torch.export captured something else than the model does: {verdict.problem}. "
+                "To export it anyway: verify=False"
             )
         # ... or torch took it apart wrongly; or rounding adds up.
         return not verifier.is_right(decomposed, example) and dispatcher.keep_misdecomposed(
@@ -414,10 +414,10 @@ def _why(translated: Translated) -> str:
     return "rounding adds up"
 
 
-def _unmended(node: torch.fx.Node, reason: str) -> Error:
+def _unfixed(node: torch.fx.Node, reason: str) -> Error:
     return Error(
         f"operator {operator_name(node.target)} (node '{node.name}'): {reason}; no fallback that "
-        "is allowed does better. To export it all the same: verify=False"
+        "is allowed does better. To export it anyway: verify=False"
     )
 
 

@@ -119,7 +119,7 @@ def _settled(operator: TorchOperator, place: int, shape: _sizes.Shape | None) ->
     if shape is None:
         raise Error(
             f"{name}: the shape of output {place} is not known before it runs, but torch.compile "
-            "and torch.export need at least its rank. To mend it: give the operator a shape rule, "
+            "and torch.export need at least its rank. Fix: give the operator a shape rule, "
             + ("@opgraft.op(..., shape=lambda x: ...)" if operator.schema.module else ".Shape(...)")
             + ", in which a size that depends on the values is left open ("
             + ("None" if operator.schema.module else "opgraft::Dim()")

@@ -60,7 +60,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
             if one is not None and _has_tangent(one):
                 raise Error(
                     f"{operator.schema.full_name}: a derivative is wanted in forward mode, which "
-                    "it has none for. To mend it: use reverse mode, with a backward"
+                    "it has none for. Fix: use reverse mode, with a backward"
                 )
         with _private.below_autograd():
             return operator.overload(*args, **kwargs)
@@ -137,7 +137,7 @@ class _Call:
         name = self.operator.schema.full_name
         if self.backward is None:
             raise Error(
-                f"{name}: a gradient is wanted, but it has no backward. To mend it: declare it "
+                f"{name}: a gradient is wanted, but it has no backward. Fix: declare it "
                 f'with @opgraft.op("{name}", ..., backward=lambda gradient, '
                 f"{self.operator.schema.inputs[0].declared}: ...), or give it one by "
                 f'opgraft.torch.register_backward("{name}", ...). If none is wanted: x.detach(), '

@@ -219,7 +219,7 @@ def refusal(name: str, guards: Sequence[Guard]) -> ModelError:
     return ModelError(
         f"{name} decides by data what it computes: a graph of it would be right where the data is "
         "as in the example, and silently wrong elsewhere.\n" + "\n".join(shown) + "\n"
-        "To export what the example does all the same: specialise=True"
+        "To export what the example does anyway: specialise=True"
     )
 
 

@@ -143,7 +143,7 @@ def _device(operator: TorchOperator, inputs: Sequence[torch.Tensor | None]) -> t
         if one.device.type != "cuda":
             raise Error(
                 f'{name} runs on GPUs alone (device="cuda"), but input {index} is on the device '
-                f"{one.device}. To mend it: x.cuda()"
+                f"{one.device}. Fix: x.cuda()"
             )
         if found is not None and one.device != found:
             raise Error(f"{name}: its inputs are on {found} and on {one.device}, expected one GPU")

@@ -62,7 +62,7 @@ def _title(size: Size, input: str) -> str:
 def warning(fixed: Sequence[Fixed]) -> str:
     return (
         "dynamic_shapes leaves sizes open that the model fixes; they are constants in the exported "
-        f"model: {'; '.join(map(str, fixed))}. To mend it: change the model so that it takes other "
+        f"model: {'; '.join(map(str, fixed))}. Fix: change the model so that it takes other "
         "sizes (view(x.shape[0], -1) for view(4, -1), say), or leave them out of dynamic_shapes"
     )
 
@@ -160,7 +160,7 @@ def _check_names(asked: Sequence[Size]) -> None:
             raise ModelError(
                 f"dynamic_shapes: '{size.name}' names sizes that differ: axis {other.axis} of "
                 f"input '{other.parameter}' is {other.example}, axis {size.axis} of input "
-                f"'{size.parameter}' is {size.example}. To mend it: give them two names"
+                f"'{size.parameter}' is {size.example}. Fix: give them two names"
             )
 
 

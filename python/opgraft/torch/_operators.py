@@ -135,12 +135,12 @@ def _define(schema: TorchSchema, source: Any) -> TorchOperator:
     if other is not None:
         raise Error(
             f"it would be torch.ops.{qualified.replace('::', '.')}, which "
-            f"{other.schema.full_name} is already. To mend it: give one of them another name"
+            f"{other.schema.full_name} is already. Fix: give one of them another name"
         )
     namespace, _, name = qualified.partition("::")
     if hasattr(getattr(torch.ops, namespace), name):
         raise Error(
-            f"torch has a torch.ops.{namespace}.{name} already, which is not ours. To mend it: "
+            f"torch has a torch.ops.{namespace}.{name} already, which is not ours. Fix: "
             "give the operator another domain or name"
         )
     library = torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]

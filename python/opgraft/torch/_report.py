@@ -70,7 +70,7 @@ class Report:
     #: Whether operators of the model are random. What these give is compared by type and shape.
     is_random: bool = False
     #: What was compared with torch, and agreed; empty where verification was not asked for, or
-    #: found a difference that it could not mend, of which a note tells.
+    #: found a difference that it could not fix, of which a note tells.
     verified: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: By operator, what NaN and infinities become, where torch makes something else of them.

@@ -123,7 +123,7 @@ class TorchSchema:
         if math.isfinite(value) and abs(value) > _LARGEST_FLOAT:
             raise Error(
                 f"{self.full_name}: attribute '{attribute.declared}' is {value!r}, expected a "
-                "number that a float32 can hold, as attributes of ONNX are. To mend it: make it "
+                "number that a float32 can hold, as attributes of ONNX are. Fix: make it "
                 "an input"
             )
         return float(np.float32(value))
@@ -205,7 +205,7 @@ def _make(
         if kind not in _KINDS:
             raise Unfit(
                 f"its attribute '{name}' is a tensor, which no argument of torch's can be that is "
-                "the same in every call. To mend it: make it an input"
+                "the same in every call. Fix: make it an input"
             )
         type_ = _KINDS[kind].replace("int", "bool") if is_bool else _KINDS[kind]
         text: str | None = None

@@ -88,8 +88,8 @@ class TracedExport:
         shown = "".join(f"\n  {one}" for one in refused)
         raise ModelError(
             f"a trace of {title(self._model)} is right for the example, but {seen}.{shown}\n"
-            "Fix: change these lines, or leave the sizes out of dynamic_shapes that differ. To "
-            "export what the example does all the same: specialise=True"
+            "Fix: change these lines, or leave the sizes out of dynamic_shapes that differ. "
+            "To export what the example does anyway: specialise=True"
         )
 
     def _finish(self, trace: Trace, *, is_plain: bool = False) -> Program:

@@ -80,7 +80,7 @@ def _append(
         if isinstance(given.get(one.name), ir.Value):
             raise Error(
                 f"{schema.full_name}: attribute '{one.declared}' is computed in the model, but "
-                "expected to be a constant, as attributes of ONNX are. To mend it: make it an input"
+                "expected to be a constant, as attributes of ONNX are. Fix: make it an input"
             )
     attributes = {
         one.declared: ir.Attr(one.declared, ir.AttributeType(one.kind), value)
@@ -153,6 +153,6 @@ def answer(schema: TorchSchema, overload: Any) -> Callable[..., Any]:
 def _mismatch(schema: TorchSchema, overload: Any, what: str) -> Error:
     return Error(
         f"{schema.full_name} says that it can stand for {overload}, but not here: {what}, which it "
-        "has nothing for. To mend it: opgraft.torch.translation_table(answering=False), or declare "
+        "has nothing for. Fix: opgraft.torch.translation_table(answering=False), or declare "
         "what is missing"
     )
