@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
-TEST_PACKAGES := onnx onnxruntime onnxruntime-extensions ml_dtypes pytest pytest-xdist
+RUN_PACKAGES := onnx onnxruntime ml_dtypes
+TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist
 # The build of torch that needs no CUDA.
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas
@@ -21,7 +22,7 @@ endif
 .PHONY: demo test test-matrix test-asan test-tsan fuzz bench lint format wheel clean
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.runs
 	@$(BIN)/python examples/pyop/demo.py
 
 test: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
@@ -50,7 +51,10 @@ lint: $(VENV)/.lint $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
-	$(BIN)/clang-tidy --quiet --extra-arg=-Wno-unknown-warning-option -p build \
+	@# Its own configuration: Clang cannot read the headers that GCC has compiled.
+	@PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/lint -G Ninja -DOPGRAFT_UNITY=OFF \
+		-DOPGRAFT_CUDA=OFF -DOPGRAFT_TESTS=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python > build/lint.log
+	$(BIN)/clang-tidy --quiet --extra-arg=-Wno-unknown-warning-option -p build/lint \
 		$$(git ls-files 'ops/*.cc' 'src/*.cc' | grep -v _test.cc)
 
 format: $(VENV)/.lint
@@ -89,14 +93,28 @@ $(VENV)/.system:
 $(VENV)/.packages: $(VENV)/.system Makefile
 	@echo "== Python environment in $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -q --upgrade pip
-	@$(BIN)/python -m pip install -q $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	@$(BIN)/python -m pip install -q $(BUILD_PACKAGES) $(RUN_PACKAGES)
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.packages $(SOURCES)
+$(VENV)/.test_packages: $(VENV)/.packages
+	@$(BIN)/python -m pip install -q $(TEST_PACKAGES)
+	@touch $@
+
+INSTALL := $(BIN)/python -m pip install -q --no-build-isolation --no-deps --force-reinstall \
+	--config-settings=build-dir=build
+
+$(VENV)/.installed: $(VENV)/.test_packages $(SOURCES)
 	@echo "== building and installing opgraft"
-	@$(BIN)/python -m pip install -q --no-build-isolation --no-deps --force-reinstall \
-		--config-settings=build-dir=build --config-settings=cmake.define.OPGRAFT_TESTS=ON .
+	@$(INSTALL) --config-settings=cmake.define.OPGRAFT_TESTS=ON \
+		--config-settings=cmake.define.OPGRAFT_PACKS=ON .
+	@touch $(VENV)/.runs $@
+
+# What the demo runs: no packs, nothing for GPUs, no tests. `make test` goes on from there.
+$(VENV)/.runs: $(VENV)/.packages $(SOURCES)
+	@echo "== building and installing what the demo runs"
+	@rm -f $(VENV)/.installed
+	@$(INSTALL) --config-settings=cmake.define.OPGRAFT_TESTS=OFF \
+		--config-settings=cmake.define.OPGRAFT_PACKS=OFF .
 	@touch $@
 
 # The fuzzer is part of Clang.

@@ -10,7 +10,7 @@
 namespace opgraft::aten {
 namespace {
 
-constexpr char kLibrary[] = "libtorch_cuda.so";
+constexpr char kCudaLibrary[] = "libtorch_cuda.so";
 
 constexpr char kWhatToDo[] =
     ". Fix: install a torch that is built for this machine's CUDA, 2.10 or newer, or make "
@@ -22,7 +22,7 @@ void* CudaPart::FindFunction(const char* name) const { return platform::FindSymb
 
 std::string FindCudaPart(const std::string& libtorch) {
   if (libtorch.empty()) return "";
-  const std::filesystem::path beside = std::filesystem::path(libtorch).parent_path() / kLibrary;
+  const std::filesystem::path beside = std::filesystem::path(libtorch).parent_path() / kCudaLibrary;
   std::error_code ignored;
   return std::filesystem::is_regular_file(beside, ignored) ? beside.string() : "";
 }
@@ -57,7 +57,7 @@ Status GetCudaPart(const Libtorch& libtorch, const CudaPart** part) {
   const std::string path = FindCudaPart(libtorch.path);
   if (path.empty()) {
     return Status::Unavailable(libtorch.path + " is of a torch for the CPU alone: there is no " +
-                               kLibrary + " beside it" + kWhatToDo);
+                               kCudaLibrary + " beside it" + kWhatToDo);
   }
   CudaPart loaded;
   Status status = LoadCudaPart(path, libtorch.FindNumber("device_type", "cuda"), &loaded);

@@ -19,9 +19,9 @@ bool IsDigit(char sign) { return sign >= '0' && sign <= '9'; }
 /// More inputs than any node has: places beyond it are no places.
 constexpr std::int64_t kMostInputs = 1 << 20;
 
-class Reader {
+class LiteralReader {
  public:
-  Reader(std::string_view text, std::string_view attribute, const std::string& who)
+  LiteralReader(std::string_view text, std::string_view attribute, const std::string& who)
       : text_(text), attribute_(attribute), who_(who) {}
 
   Status ReadArguments(std::vector<WrittenArgument>* arguments) {
@@ -344,16 +344,16 @@ class Reader {
 
 Status ReadArguments(std::string_view text, const std::string& who,
                      std::vector<WrittenArgument>* arguments) {
-  return Reader(text, "arguments", who).ReadArguments(arguments);
+  return LiteralReader(text, "arguments", who).ReadArguments(arguments);
 }
 
 Status ReadWritten(std::string_view text, const std::string& who, Written* value) {
-  return Reader(text, "arguments", who).ReadWhole(value);
+  return LiteralReader(text, "arguments", who).ReadWhole(value);
 }
 
 Status ReadResults(std::string_view text, const std::string& who,
                    std::vector<WrittenResult>* results) {
-  return Reader(text, "results", who).ReadResults(results);
+  return LiteralReader(text, "results", who).ReadResults(results);
 }
 
 std::vector<NodeOutput> OutputsOf(const std::vector<WrittenResult>& results) {

@@ -15,8 +15,6 @@ namespace opgraft::aten {
 
 constexpr int kFloat32 = 1;
 constexpr int kInt32 = 6;
-constexpr int kInt64 = 7;
-constexpr int kBool = 9;
 constexpr int kDouble = 11;
 
 /// Tensors and numbers by their names.

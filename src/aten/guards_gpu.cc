@@ -9,7 +9,6 @@ namespace opgraft::aten {
 namespace {
 
 constexpr int kUint8 = 2;
-constexpr int kBool = 9;
 
 /// The dimension that a number means, counted from the end where it is negative; nullopt where
 /// there is none: the operator refuses it.

@@ -8,8 +8,6 @@
 namespace opgraft::aten {
 namespace {
 
-constexpr int kBool = 9;
-constexpr int kInt64 = 7;
 constexpr int kUint64 = 13;
 
 /// Of integers; 0 for other types. One without a sign gets one where the other operand has it.

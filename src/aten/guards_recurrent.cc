@@ -34,7 +34,6 @@ std::string CheckLayers(const NamedArguments& arguments, Layers* layers) {
 
 /// How many sequences each step of packed data has: no more than the step before it.
 std::string CheckSteps(const TensorArgument& steps, const TensorArgument& data) {
-  constexpr int kInt64 = 7;
   bool is_good = steps.rank() == 1 && steps.shape[0] > 0 && steps.element_type == kInt64;
   std::int64_t left = data.shape[0];
   std::int64_t last = left;

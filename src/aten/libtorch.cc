@@ -11,7 +11,7 @@
 namespace opgraft::aten {
 namespace {
 
-constexpr char kLibrary[] = "libtorch_cpu.so";
+constexpr char kCpuLibrary[] = "libtorch_cpu.so";
 
 constexpr char kHowToGet[] =
     ", and ATen nodes run in libtorch. Fix: install torch 2.10 or newer (pip install torch), or "
@@ -25,8 +25,8 @@ Status FindNamed(const std::string& named, std::string* path) {
     std::error_code ignored;
     if (std::filesystem::is_regular_file(*path, ignored)) return Status();
   }
-  return Status::Unavailable("OPGRAFT_LIBTORCH is '" + named + "', where there is no " + kLibrary +
-                             kHowToGet);
+  return Status::Unavailable("OPGRAFT_LIBTORCH is '" + named + "', where there is no " +
+                             kCpuLibrary + kHowToGet);
 }
 
 std::string VersionText(std::uint64_t version) {
@@ -134,12 +134,13 @@ Status LoadLibtorch(const std::string& path, Libtorch* libtorch) {
 }
 
 Status FindLibtorch(const FindInstalled& find, std::string* path) {
-  *path = platform::PathOfLoaded(kLibrary);
+  *path = platform::PathOfLoaded(kCpuLibrary);
   if (!path->empty()) return Status();
   const char* const named = std::getenv("OPGRAFT_LIBTORCH");
   if (named != nullptr && *named != '\0') return FindNamed(named, path);
-  Status status =
-      find != nullptr ? find(path) : Status::Unavailable(std::string(kLibrary) + " is not loaded");
+  Status status = find != nullptr
+                      ? find(path)
+                      : Status::Unavailable(std::string(kCpuLibrary) + " is not loaded");
   return status.ok() ? status : Status::Unavailable(status.message() + kHowToGet);
 }
 

@@ -14,6 +14,10 @@
 
 namespace opgraft::aten {
 
+// ONNX's numbers of the element types that checks ask for.
+inline constexpr int kInt64 = 7;
+inline constexpr int kBool = 9;
+
 /// A tensor as libtorch will see it: the shape of a complex one is without the pairs.
 struct TensorArgument : InputTensor {
   bool is_complex = false;

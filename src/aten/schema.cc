@@ -17,9 +17,9 @@ constexpr std::pair<std::string_view, Kind> kKinds[] = {
 };
 
 /// Takes what is left of a text, piece by piece.
-class Reader {
+class SchemaReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit SchemaReader(std::string_view text) : text_(text) {}
 
   bool Take(std::string_view expected) {
     if (!text_.starts_with(expected)) return false;
@@ -70,13 +70,13 @@ class Reader {
 };
 
 /// What tells which results are views of which arguments: "(a)", "(a -> *)".
-bool SkipAlias(Reader* reader) {
+bool SkipAlias(SchemaReader* reader) {
   if (!reader->Take("(")) return true;
   reader->TakeUntil(")");
   return reader->Take(")");
 }
 
-bool ReadType(Reader* reader, Type* type) {
+bool ReadType(SchemaReader* reader, Type* type) {
   const std::string_view name = reader->TakeName();
   bool is_known = false;
   for (const auto& [known, kind] : kKinds) {
@@ -97,7 +97,7 @@ bool ReadType(Reader* reader, Type* type) {
   return true;
 }
 
-bool ReadParameters(Reader* reader, std::vector<Parameter>* parameters) {
+bool ReadParameters(SchemaReader* reader, std::vector<Parameter>* parameters) {
   bool is_keyword = false;
   if (reader->Take(")")) return true;
   while (true) {
@@ -116,7 +116,7 @@ bool ReadParameters(Reader* reader, std::vector<Parameter>* parameters) {
   }
 }
 
-bool ReadResults(Reader* reader, std::vector<Result>* results) {
+bool ReadResults(SchemaReader* reader, std::vector<Result>* results) {
   const bool is_tuple = reader->Take("(");
   if (is_tuple && reader->Take(")")) return true;
   do {
@@ -152,7 +152,7 @@ std::string Schema::FullName() const {
 
 bool ReadSchema(std::string_view text, Schema* schema) {
   *schema = Schema();
-  Reader reader(text);
+  SchemaReader reader(text);
   schema->name = reader.TakeName();
   if (reader.Take(".")) schema->overload = reader.TakeName();
   return !schema->name.empty() && reader.Take("(") &&

@@ -20,7 +20,6 @@
 namespace opgraft::model {
 namespace {
 
-using aten::Kind;
 using aten::Parameter;
 using aten::Type;
 
@@ -59,7 +58,7 @@ Status ReadNode(std::string_view node, const NodeHead& head, LegacyNode* taken) 
   return Status();
 }
 
-std::string Quoted(std::string_view text) {
+std::string TextLiteral(std::string_view text) {
   std::string quoted = "\"";
   for (const char sign : text) {
     if (sign == '"' || sign == '\\') quoted += '\\';
@@ -78,7 +77,7 @@ std::string RealText(double real) {
 }
 
 /// What torch's legacy exporter writes for a dtype, a layout or a memory format: c10's numbers.
-std::optional<std::string> NameText(Kind kind, std::int64_t number) {
+std::optional<std::string> NameText(aten::Kind kind, std::int64_t number) {
   constexpr std::string_view kTypes[] = {
       "uint8",     "int8",      "int16",      "int32", "int64", "float16", "float32", "float64",
       "complex32", "complex64", "complex128", "bool",  "",      "",        "",        "bfloat16"};
@@ -91,31 +90,32 @@ std::optional<std::string> NameText(Kind kind, std::int64_t number) {
     return "torch." + std::string(names[number]);
   };
   switch (kind) {
-    case Kind::kDtype: return find(kTypes);
-    case Kind::kLayout: return find(kLayouts);
-    case Kind::kMemoryFormat: return find(kFormats);
+    case aten::Kind::kDtype: return find(kTypes);
+    case aten::Kind::kLayout: return find(kLayouts);
+    case aten::Kind::kMemoryFormat: return find(kFormats);
     default: return std::nullopt;
   }
 }
 
 /// Number `index` of a constant as an argument of this kind; nullopt where it can be none.
-std::optional<std::string> NumberText(const Constant& constant, std::size_t index, Kind kind) {
+std::optional<std::string> NumberText(const Constant& constant, std::size_t index,
+                                      aten::Kind kind) {
   const bool is_real = constant.kind == Constant::Kind::kReals;
   const std::int64_t integer = is_real ? 0 : constant.integers[index];
   const bool is_bool = constant.kind == Constant::Kind::kBools;
   switch (kind) {
-    case Kind::kInt:
+    case aten::Kind::kInt:
       if (is_real || is_bool) return std::nullopt;
       return std::to_string(integer);
-    case Kind::kFloat:
+    case aten::Kind::kFloat:
       return RealText(is_real ? constant.reals[index] : static_cast<double>(integer));
-    case Kind::kBool:
+    case aten::Kind::kBool:
       if (is_real) return std::nullopt;
       return integer != 0 ? "true" : "false";
-    case Kind::kScalar:
+    case aten::Kind::kScalar:
       if (is_real) return RealText(constant.reals[index]);
       return is_bool ? (integer != 0 ? "true" : "false") : std::to_string(integer);
-    case Kind::kDevice: return "device(\"cpu\")";
+    case aten::Kind::kDevice: return "device(\"cpu\")";
     default: return is_real ? std::nullopt : NameText(kind, integer);
   }
 }
@@ -123,8 +123,8 @@ std::optional<std::string> NumberText(const Constant& constant, std::size_t inde
 /// A constant as an argument of this type.
 std::optional<std::string> ConstantText(const Constant& constant, const Type& type) {
   if (constant.kind == Constant::Kind::kText) {
-    if (type.kind == Kind::kText && !type.is_list) return Quoted(constant.text);
-    if (type.kind == Kind::kDevice) return "device(\"cpu\")";
+    if (type.kind == aten::Kind::kText && !type.is_list) return TextLiteral(constant.text);
+    if (type.kind == aten::Kind::kDevice) return "device(\"cpu\")";
     return std::nullopt;
   }
   const std::size_t count =
@@ -178,7 +178,7 @@ class Attempt {
   std::optional<std::string> FromInput(std::string_view input, const Type& type) {
     const Constant* const constant = constants_.Find(input);
     const std::vector<std::string_view>* const sequence = constants_.FindSequence(input);
-    if (type.kind == Kind::kTensor && type.is_list) {
+    if (type.kind == aten::Kind::kTensor && type.is_list) {
       if (sequence == nullptr) return std::nullopt;
       std::string list;
       for (const std::string_view member : *sequence) {
@@ -186,19 +186,20 @@ class Attempt {
       }
       return "[" + list + "]";
     }
-    if (sequence != nullptr || type.kind == Kind::kGenerator) return std::nullopt;
-    if (type.kind == Kind::kTensor) {
+    if (sequence != nullptr || type.kind == aten::Kind::kGenerator) return std::nullopt;
+    if (type.kind == aten::Kind::kTensor) {
       if (constant != nullptr && constant->kind == Constant::Kind::kText) return std::nullopt;
       if (constant != nullptr && constant->rank == 0) goodwill_ += 2;  // rather a number
       return Place(input);
     }
-    if (type.kind == Kind::kScalar) ++goodwill_;  // which libtorch's C interface does not take
+    if (type.kind == aten::Kind::kScalar)
+      ++goodwill_;  // which libtorch's C interface does not take
     if (constant != nullptr) return ConstantText(*constant, type);
     ++goodwill_;
-    const std::string_view kind = type.kind == Kind::kInt     ? "int"
-                                  : type.kind == Kind::kFloat ? "float"
-                                  : type.kind == Kind::kBool  ? "bool"
-                                                              : "";
+    const std::string_view kind = type.kind == aten::Kind::kInt     ? "int"
+                                  : type.kind == aten::Kind::kFloat ? "float"
+                                  : type.kind == aten::Kind::kBool  ? "bool"
+                                                                    : "";
     if (kind.empty()) return std::nullopt;
     return std::string(kind) + (type.is_list ? "s(" : "(") + Place(input) + ")";
   }
@@ -284,7 +285,7 @@ std::string ResultsText(const LegacyNode& node, const Attempt& attempt,
     if (result.type.is_list) {
       while (output < node.outputs.size()) one += (one.empty() ? "[" : ", ") + tensor("");
       one += one.empty() ? "[]" : "]";
-    } else if (result.type.kind != Kind::kTensor) {
+    } else if (result.type.kind != aten::Kind::kTensor) {
       one = aten::NameOf(result.type.kind);
       ++output;
     } else {

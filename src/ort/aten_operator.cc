@@ -18,7 +18,7 @@
 namespace opgraft::ort {
 namespace {
 
-const AtenOperator& Self(const OrtCustomOp* self) {
+const AtenOperator& AtenOperatorOf(const OrtCustomOp* self) {
   return *reinterpret_cast<const AtenOperator*>(self);
 }
 
@@ -29,7 +29,8 @@ void UseKernel(AtenOperator* self) {
                             void** kernel) {
     return Guarded(api, [&] {
       std::unique_ptr<Kernel> made;
-      Status status = Kernel::Create(Self(op).runtime, info, *Self(op).policy, &made);
+      Status status =
+          Kernel::Create(AtenOperatorOf(op).runtime, info, *AtenOperatorOf(op).policy, &made);
       *kernel = made.release();
       return status;
     });
@@ -83,7 +84,8 @@ AtenOperator::AtenOperator(const Runtime& host, std::shared_ptr<const Policy> al
   }
   if (runtime.InfersShapes()) {
     InferOutputShapeFn = [](const OrtCustomOp* self, OrtShapeInferContext* context) {
-      return Guarded(Self(self).runtime.api, [&] { return InferShapes(Self(self), context); });
+      return Guarded(AtenOperatorOf(self).runtime.api,
+                     [&] { return InferShapes(AtenOperatorOf(self), context); });
     };
   }
 }

@@ -9,11 +9,11 @@ namespace opgraft::ort {
 namespace {
 
 // Values of OrtOpAttrType.
-constexpr int kInteger = 1;
-constexpr int kIntegers = 2;
-constexpr int kFloat = 3;
-constexpr int kFloats = 4;
-constexpr int kString = 5;
+constexpr int kOpAttrInteger = 1;
+constexpr int kOpAttrIntegers = 2;
+constexpr int kOpAttrFloat = 3;
+constexpr int kOpAttrFloats = 4;
+constexpr int kOpAttrString = 5;
 
 bool Drop(const OrtApi* api, OrtStatus* status) { return FromRuntime(api, status).ok(); }
 
@@ -152,13 +152,13 @@ bool InferenceAttributes::ReadList(const char* name, int type, std::vector<T>* v
 }
 
 bool InferenceAttributes::Read(const char* name, std::int64_t* integer) const {
-  return ReadOne(name, kInteger, integer);
+  return ReadOne(name, kOpAttrInteger, integer);
 }
 
 bool InferenceAttributes::Read(const char* name, float* number) const {
   float read = 0;
   std::int64_t integer = 0;
-  if (!ReadOne(name, kFloat, &read)) return false;
+  if (!ReadOne(name, kOpAttrFloat, &read)) return false;
   // One that is whole reads as 0, for the runtime does not look at its kind.
   if (read == 0 && Read(name, &integer) && integer != 0) return false;
   *number = read;
@@ -169,9 +169,9 @@ bool InferenceAttributes::Read(const char* name, std::string* text) const {
   const OrtOpAttr* attribute = nullptr;
   if (!Drop(api_, ShapeInferContext_GetAttribute(api_, context_, name, &attribute))) return false;
   std::size_t size = 0;
-  Drop(api_, ReadOpAttr(api_, attribute, kString, nullptr, 0, &size));
+  Drop(api_, ReadOpAttr(api_, attribute, kOpAttrString, nullptr, 0, &size));
   std::string read(size, '\0');
-  if (!Drop(api_, ReadOpAttr(api_, attribute, kString, read.data(), read.size(), &size))) {
+  if (!Drop(api_, ReadOpAttr(api_, attribute, kOpAttrString, read.data(), read.size(), &size))) {
     return false;
   }
   if (runtime_.TerminatesTexts() && !read.empty()) read.pop_back();
@@ -180,11 +180,11 @@ bool InferenceAttributes::Read(const char* name, std::string* text) const {
 }
 
 bool InferenceAttributes::Read(const char* name, std::vector<std::int64_t>* integers) const {
-  return ReadList(name, kIntegers, integers);
+  return ReadList(name, kOpAttrIntegers, integers);
 }
 
 bool InferenceAttributes::Read(const char* name, std::vector<float>* numbers) const {
-  return ReadList(name, kFloats, numbers);
+  return ReadList(name, kOpAttrFloats, numbers);
 }
 
 bool InferenceAttributes::Read(const char*, std::vector<std::string>*) const { return false; }

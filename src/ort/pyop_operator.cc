@@ -17,34 +17,34 @@
 namespace opgraft::ort {
 namespace {
 
-const PyOp& Self(const OrtCustomOp* self) { return *reinterpret_cast<const PyOp*>(self); }
+const PyOp& PyOpOf(const OrtCustomOp* self) { return *reinterpret_cast<const PyOp*>(self); }
 
 /// Input 0 gives the type, the others are of any; so with the leading outputs.
-std::size_t InputCount(const OrtCustomOp* self) { return Self(self).type == 0 ? 1 : 2; }
+std::size_t InputCount(const OrtCustomOp* self) { return PyOpOf(self).type == 0 ? 1 : 2; }
 int InputType(const OrtCustomOp* self, std::size_t index) {
-  return index == 0 ? Self(self).type : 0;
+  return index == 0 ? PyOpOf(self).type : 0;
 }
 int InputCharacteristic(const OrtCustomOp* self, std::size_t index) {
   return index + 1 == InputCount(self) ? kVariadic : kRequired;
 }
-std::size_t OutputCount(const OrtCustomOp* self) { return Self(self).leading + 1; }
+std::size_t OutputCount(const OrtCustomOp* self) { return PyOpOf(self).leading + 1; }
 int OutputType(const OrtCustomOp* self, std::size_t index) {
-  const bool has_type = Self(self).leading == 0 || index < Self(self).leading;
-  return has_type ? Self(self).type : 0;
+  const bool has_type = PyOpOf(self).leading == 0 || index < PyOpOf(self).leading;
+  return has_type ? PyOpOf(self).type : 0;
 }
 int OutputCharacteristic(const OrtCustomOp* self, std::size_t index) {
   return index + 1 == OutputCount(self) ? kVariadic : kOptional;
 }
 int OutputHomogeneity(const OrtCustomOp* self) {
-  return Self(self).type != 0 && Self(self).leading == 0 ? 1 : 0;
+  return PyOpOf(self).type != 0 && PyOpOf(self).leading == 0 ? 1 : 0;
 }
 
 OrtStatus* MakeKernel(const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info,
                       void** kernel) {
   return Guarded(api, [&] {
     std::unique_ptr<PyOpKernel> made;
-    Status status =
-        PyOpKernel::Create(Self(self).runtime, info, *Self(self).policy, Self(self).device, &made);
+    Status status = PyOpKernel::Create(PyOpOf(self).runtime, info, *PyOpOf(self).policy,
+                                       PyOpOf(self).device, &made);
     *kernel = made.release();
     return status;
   });
@@ -121,9 +121,9 @@ PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed, std::stri
       type(of_type),
       leading(leads),
       device(on) {
-  GetName = [](const OrtCustomOp* self) { return Self(self).name.c_str(); };
+  GetName = [](const OrtCustomOp* self) { return PyOpOf(self).name.c_str(); };
   GetExecutionProviderType = [](const OrtCustomOp* self) {
-    return Self(self).device == PyOpDevice::kGpu ? kCudaProvider : nullptr;
+    return PyOpOf(self).device == PyOpDevice::kGpu ? kCudaProvider : nullptr;
   };
   GetInputType = InputType;
   GetInputTypeCount = InputCount;
@@ -145,7 +145,7 @@ PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed, std::stri
   KernelDestroy = [](void* kernel) { delete static_cast<PyOpKernel*>(kernel); };
   if (runtime.InfersShapes()) {
     InferOutputShapeFn = [](const OrtCustomOp* self, OrtShapeInferContext* context) {
-      return Guarded(Self(self).runtime.api, [&] { return InferShapes(Self(self), context); });
+      return Guarded(PyOpOf(self).runtime.api, [&] { return InferShapes(PyOpOf(self), context); });
     };
   }
 }

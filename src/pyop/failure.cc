@@ -12,7 +12,7 @@ namespace {
 
 /// Calls a function of opgraft._failure; invalid where it raises in its turn.
 template <class... Arguments>
-nb::object Call(const char* function, const Arguments&... arguments) {
+nb::object CallModule(const char* function, const Arguments&... arguments) {
   try {
     return nb::module_::import_("opgraft._failure").attr(function)(arguments...);
   } catch (nb::python_error&) {
@@ -38,7 +38,7 @@ void Raise(const Status& status, std::int64_t opset_limit) {
 }
 
 Failure::Failure(bool keep_frames) {
-  text_ = ToUtf8(Call("describe", error_.value(), nb::bool_(keep_frames)));
+  text_ = ToUtf8(CallModule("describe", error_.value(), nb::bool_(keep_frames)));
   const char* type = reinterpret_cast<PyTypeObject*>(error_.type().ptr())->tp_name;
   if (text_.empty()) text_ = std::string(type) + ", which cannot be described";
 }
@@ -52,10 +52,10 @@ Status Failure::ToStatus(const std::string& what, bool is_kept, const std::strin
 }
 
 Status Failure::ToStatus(const std::string& what, bool is_kept, const nb::object& subject) const {
-  const nb::object number = is_kept ? Call("keep", error_.value()) : nb::object();
+  const nb::object number = is_kept ? CallModule("keep", error_.value()) : nb::object();
   const std::string mark =
       number.is_valid() ? "[" + std::to_string(PyLong_AsLongLong(number.ptr())) + "] " : "";
-  const nb::object hint = Call("hint", error_.value(), subject);
+  const nb::object hint = CallModule("hint", error_.value(), subject);
   return Status::PyOp(mark + what + " raised " + text_ + ToUtf8(hint));
 }
 

@@ -14,7 +14,7 @@ enum class Special : std::uint8_t {
   kNone,
 };
 
-struct Format {
+struct FloatFormat {
   std::int64_t element_type;
   int exponent_bits;
   int fraction_bits;
@@ -22,7 +22,7 @@ struct Format {
   Special special;
 };
 
-constexpr Format kFormats[] = {
+constexpr FloatFormat kFormats[] = {
     {10, 5, 10, 15, Special::kIeee},        // float16
     {16, 8, 7, 127, Special::kIeee},        // bfloat16
     {17, 4, 3, 7, Special::kAllOnesIsNan},  // float8_e4m3fn
@@ -32,8 +32,8 @@ constexpr Format kFormats[] = {
     {23, 2, 1, 1, Special::kNone},          // float4_e2m1fn
 };
 
-const Format* FindFormat(std::int64_t element_type) {
-  for (const Format& format : kFormats) {
+const FloatFormat* FindFormat(std::int64_t element_type) {
+  for (const FloatFormat& format : kFormats) {
     if (format.element_type == element_type) return &format;
   }
   return nullptr;
@@ -44,7 +44,7 @@ const Format* FindFormat(std::int64_t element_type) {
 bool IsSmallFloat(std::int64_t element_type) { return FindFormat(element_type) != nullptr; }
 
 double SmallFloat(std::int64_t element_type, std::uint32_t bits) {
-  const Format& format = *FindFormat(element_type);
+  const FloatFormat& format = *FindFormat(element_type);
   const int highest = (1 << format.exponent_bits) - 1;
   const int exponent =
       static_cast<int>(bits >> static_cast<unsigned>(format.fraction_bits)) & highest;
