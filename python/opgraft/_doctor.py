@@ -63,7 +63,8 @@ def doctor(options: argparse.Namespace) -> int:
         print(json.dumps(as_json(diagnosis), indent=2))
     else:
         print(render(diagnosis))
-    if diagnosis.error and options.json:
+    # Who reads the report on a terminal has read it there; a program finds it on stderr.
+    if diagnosis.error and (options.json or not sys.stdout.isatty()):
         print(f"opgraft: ModelError: {diagnosis.error}", file=sys.stderr)
     return _STATUS[diagnosis.status]
 

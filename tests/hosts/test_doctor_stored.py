@@ -1,4 +1,4 @@
-"""`opgraft doctor` on models with stored estimators of scikit-learn: all that they need, at once."""
+"""`opgraft doctor` on stored estimators of scikit-learn: all that they need, at once."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def double(X):
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Of two Python steps; the second one holds a function of the user's."""
-    import opgraft.sklearn
     from sklearn.decomposition import NMF
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
+
+    import opgraft.sklearn
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import onnx
-from google.protobuf.message import DecodeError
 from onnx import AttributeProto, numpy_helper
 
 from opgraft import _pyop
@@ -38,7 +37,9 @@ def python_steps(model: onnx.ModelProto | str | os.PathLike[str]) -> list[Python
     if isinstance(model, (str, os.PathLike)):
         try:
             model = onnx.load(model, load_external_data=False)
-        except DecodeError as error:
+        except OSError:
+            raise
+        except Exception as error:  # of protobuf's own class
             raise ModelError(f"'{os.fspath(model)}' is no ONNX model: {error}") from error
     if not isinstance(model, onnx.ModelProto):
         raise TypeError(
