@@ -13,13 +13,14 @@ from opgraft._locate import locate
 from opgraft._permissions import (
     allowance_of,
     allowing,
+    held_for,
     is_of_standard_library,
     module_of,
     permissions_of,
 )
 from opgraft._stubs import Stub
 from opgraft._survey import Operator, Survey
-from opgraft._vouching import HELD, Doubt, doubt_of, is_installed
+from opgraft._vouching import Doubt, doubt_of, is_installed
 
 #: The domains of operators that ONNX Runtime may have, for one that cannot be asked.
 RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
@@ -47,12 +48,14 @@ class Judge:
         *,
         runtime: str,
         allows: Callable[[str], bool],
+        allows_type: Callable[[str], bool],
         libraries: Iterable[str],
     ) -> None:
         self.survey = survey
         self.found = found
         self.runtime = runtime
         self.allows = allows
+        self.allows_type = allows_type
         self.libraries = list(libraries)
         self.domains = RUNTIME_DOMAINS if found.domains is None else tuple(found.domains)
 
@@ -152,10 +155,8 @@ class Judge:
             doubt = doubt_of(module, operator.title, None if operator.torch_operator else operator)
             if doubt is not None and module not in self.found.imports:  # which the user vouches for
                 finding.doubt(doubt)
-            elif module in HELD:
-                finding.miss(
-                    f"it holds {HELD[module]}, and is not allowed", allowing(finding.permissions)
-                )
+            elif held := held_for(module):
+                self._refuse_held(f"it holds {held}, and is not allowed", finding)
             elif finding.file:
                 finding.miss("its module is not allowed", allowing([module]))
             elif stub is None:
@@ -182,6 +183,20 @@ class Judge:
         elif raised:
             finding.miss(f"the import of its module raised {raised}", f"correct {finding.file}")
         return not raised
+
+    def _refuse_held(self, problem: str, finding: Finding) -> None:
+        """Names at once all that must be allowed for what the operator's nodes hold."""
+        names = {
+            node: [name for name in wanted if not self.allows_type(name)]
+            for node, wanted in self.found.held.items()
+        }
+        holders = [node for node in names if names[node]]
+        for node in holders:
+            wanted = ", ".join(f"'{name}'" for name in names[node])
+            problem += f"\nnode '{node}' holds {wanted} too, which must be allowed by name"
+        finding.problem = problem
+        own = sorted({name for node in holders for name in names[node]})
+        self._refuse([*finding.permissions, *own], finding)
 
     def _stub(self, operator: Operator, module: str, file: str | None = None) -> Stub | None:
         if operator.torch_operator or not all(part.isidentifier() for part in module.split(".")):
@@ -375,6 +390,8 @@ class Judge:
             "\n".join([problem, *traceback]),
             remedy or (f"correct it in {own}" if own else "correct the node in the model"),
         )
+        if who["node"] in [node.name for node in operator.nodes]:
+            finding.problem_nodes = [one for one in finding.nodes if one["name"] == who["node"]]
         wanted = _refused_names(text[who.end() :]) if kind == "PolicyError" else []
         if wanted:
             finding.problem = problem.partition(" (allowed are: ")[0]  # without the lines to paste

@@ -21,21 +21,22 @@ from opgraft._doctor_report import (
     versions,
 )
 from opgraft._errors import Error, ModelError
-from opgraft._examination import Examination, Request, examine
+from opgraft._examination import NOT_FOUND, Examination, Request, examine
 from opgraft._modules import names
-from opgraft._permissions import allowing, permissions_of
+from opgraft._permissions import allowing, held_for, permissions_of
 from opgraft._prepare import installed_runtime
 
 _MEANING = (
     "What is allowed runs with all that you may do yourself, on what the model gives it: allow it "
     "only where you trust this file as you trust a program."
 )
-_REFUSED = "tried, and refused: the reason is in the report"
+_REFUSED = "tried, and refused: the reason is "
 #: In a ModelError for a graph that no operator is to blame for.
 _BROKEN = ("which nothing gives", "but after it or in another graph")
 #: In one for what is not there, though the model may be in order.
 _MISSING_PARTS = ("not a registered", "there is no such file")
 _MOST_NODES = 5  #: that are named, of those that lack the same
+_LONGEST_STATE = 60
 _STATUS = {OK: 0, MISSING: 1, BAD: 2}
 
 
@@ -62,7 +63,8 @@ def doctor(options: argparse.Namespace) -> int:
         print(json.dumps(as_json(diagnosis), indent=2))
     else:
         print(render(diagnosis))
-    if diagnosis.error:
+    # Who reads the report on a terminal has read it there; a program finds it on stderr.
+    if diagnosis.error and (options.json or not sys.stdout.isatty()):
         print(f"opgraft: ModelError: {diagnosis.error}", file=sys.stderr)
     return _STATUS[diagnosis.status]
 
@@ -97,6 +99,9 @@ def diagnose(
     def allows(name: str) -> bool:
         return _pyop.allows(name, entries, environment)
 
+    def allows_type(name: str) -> bool:
+        return _pyop.allows_type(name, entries, environment)
+
     allows("any")  # an error where the list is none
     survey = _survey.take(model, runtime)
     is_installed = _is_installed(runtime)
@@ -129,10 +134,13 @@ def diagnose(
             is_installed=is_installed,
             is_unknown=survey.ir_version > survey.ir_known
             or any(one.version > one.known > 0 for one in survey.imports),
+            has_held=any(map(held_for, modules)),
             has_aten=any(one.is_in_libtorch for one in survey.operators),
         )
     )
-    judge = _diagnosis.Judge(survey, found, runtime=runtime, allows=allows, libraries=libraries)
+    judge = _diagnosis.Judge(
+        survey, found, runtime=runtime, allows=allows, allows_type=allows_type, libraries=libraries
+    )
     findings = [one for one in map(judge.judge, judge.operators()) if one is not None]
     return _conclude(model, runtime, survey, found, judge, findings, is_installed)
 
@@ -146,15 +154,17 @@ def _conclude(
     findings: list[Finding],
     is_installed: bool,
 ) -> Diagnosis:
+    # A module that an operator lacks too is told there, once.
+    not_found = {one.module for one in findings if one.problem and one.file == ""}
     problems = [
         f"--import {name}: "
         + (
             "there is no such module on Python's path"
-            if raised == "not found"
+            if raised == NOT_FOUND
             else f"it raised {raised}"
         )
         for name, raised in found.imports.items()
-        if raised
+        if raised and (raised != NOT_FOUND or name not in not_found)
     ]
     problems += [f"--pack {pack}: {refused}" for pack, refused in found.packs.items() if refused]
     if found.end:
@@ -192,7 +202,11 @@ def _conclude(
         operators=findings,
         problems=problems,
         hints=judge.hints(),
-        trial=_trial(found, is_installed, is_told),
+        trial=_trial(
+            found,
+            is_installed,
+            "" if not is_told else "error" if error else "problems" if problems else "operators",
+        ),
         holds_where=list(survey.holds_where),
     )
 
@@ -205,12 +219,14 @@ def _as_loaded(findings: list[Finding]) -> list[Finding]:
     return [one for one in findings if one.run_by != "ONNX Runtime"]
 
 
-def _trial(found: Examination, is_installed: bool, is_told: bool) -> Trial:
-    """`is_told`: why no session could be made stands elsewhere in the report."""
+def _trial(found: Examination, is_installed: bool, told: str) -> Trial:
+    """`told`: the field of the report that has the reason of a refusal; "" where none has."""
     if found.is_loaded:
         return Trial(True, True, "ONNX Runtime makes a session of it")
     if found.failure is not None:
-        return Trial(True, False, _REFUSED if is_told else found.failure[1])
+        if told:
+            return Trial(True, False, f"{_REFUSED}under '{told}'", f"{_REFUSED}below")
+        return Trial(True, False, found.failure[1])
     if not is_installed:
         return Trial(False, None, "not tried: this ONNX Runtime is not the one installed")
     return Trial(False, None, "not tried, since something is missing")
@@ -236,7 +252,10 @@ def render(diagnosis: Diagnosis) -> str:
     lines = [f"{diagnosis.model}, for ONNX Runtime {diagnosis.runtime}: {_headline(diagnosis)}", ""]
     for version in diagnosis.versions:
         lines.append(_version_line(version))
-    lines.append(f"session: {diagnosis.trial.text.partition(chr(10))[0]}")
+    session = diagnosis.trial.shown or diagnosis.trial.text
+    lines.append(f"session: {session.partition(chr(10))[0]}")
+    if diagnosis.error:
+        lines += ["", f"ModelError: {diagnosis.error}"]
     if diagnosis.holds_where:
         lines += ["", "specialised: it was exported with an example, and is right for such data:"]
         lines += [f"  {one}" for one in diagnosis.holds_where]
@@ -246,10 +265,9 @@ def render(diagnosis: Diagnosis) -> str:
         lines += ["", problem]
     for findings in _alike(diagnosis.operators):
         lines += ["", *_details(findings)]
-    permissions = sorted(
-        {name for one in diagnosis.operators if not one.is_doubtful for name in one.permissions}
-    )
-    if len(permissions) > 1:
+    asking = [one for one in diagnosis.operators if one.permissions and not one.is_doubtful]
+    permissions = sorted({name for one in asking for name in one.permissions})
+    if len(permissions) > 1 and len(asking) > 1:
         lines += ["", f"in one line: {allowing(permissions)}"]
     if permissions:
         lines += ["", _MEANING]
@@ -258,19 +276,21 @@ def render(diagnosis: Diagnosis) -> str:
     return "\n".join(lines)
 
 
-def _permissions(diagnosis: Diagnosis) -> list[str]:
-    """The names that the host must allow, each once."""
-    return sorted({name for one in diagnosis.operators for name in one.permissions})
-
-
 def _headline(diagnosis: Diagnosis) -> str:
     if diagnosis.status == OK:
         return "all is there"
     if diagnosis.status == BAD:
         return "the model is bad"
-    others = [one for one in _alike(diagnosis.operators) if not one[0].permissions]
-    count = len(_permissions(diagnosis)) + len(others) + len(diagnosis.problems)
-    headline = f"{count} {'thing is' if count == 1 else 'things are'} missing"
+    missing = [one for one in diagnosis.operators if not one.is_refused]
+    refused = len(diagnosis.operators) - len(missing)
+    others = [one for one in _alike(missing) if not one[0].permissions]
+    permissions = {name for one in missing for name in one.permissions}
+    count = len(permissions) + len(others) + len(diagnosis.problems)
+    parts = [f"{count} {'thing is' if count == 1 else 'things are'} missing"] * (count > 0)
+    parts += [f"{refused} {'operator is' if refused == 1 else 'operators are'} refused"] * (
+        refused > 0
+    )
+    headline = ", ".join(parts)
     doubtful = [one.operator for one in diagnosis.operators if one.is_doubtful]
     more = f" and {len(doubtful) - 3} more" if len(doubtful) > 3 else ""
     warning = f". WARNING: it asks for {', '.join(doubtful[:3])}{more}"
@@ -299,14 +319,26 @@ def _table(diagnosis: Diagnosis) -> list[str]:
     # Of one that is there, only a session shows that it can be made.
     fine = "ok" if diagnosis.status == OK else "found"
     for one in diagnosis.operators:
-        state = fine if one.problem is None else one.problem.splitlines()[0]
-        state = state if len(state) <= 60 else state[:57] + "..."
-        rows.append((one.operator, str(one.count), one.run_by, one.module or "-", state))
+        rows.append(
+            (one.operator, str(one.count), one.run_by, one.module or "-", _state(one, fine))
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]])
         for row in rows
     ]
+
+
+def _state(finding: Finding, fine: str) -> str:
+    """In a few words. No sentence is cut: a long one stands below, whole."""
+    if finding.problem is None:
+        return fine
+    if finding.is_refused:
+        return "WARNING: refused, see below"
+    first = finding.problem.splitlines()[0]
+    if len(first) <= _LONGEST_STATE:
+        return first
+    return "not allowed, see below" if finding.permissions else "see below"
 
 
 def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -325,9 +357,9 @@ def _details(findings: Sequence[Finding]) -> list[str]:
     shown = [
         f"'{node['name']}'" + (f" ({node['place']})" if node["place"] else "")
         for one in findings
-        for node in one.nodes
+        for node in one.problem_nodes or one.nodes
     ][:_MOST_NODES]
-    count = sum(one.count for one in findings)
+    count = sum(len(one.problem_nodes) or one.count for one in findings)
     more = f" and {count - len(shown)} more" if count > len(shown) else ""
     problem = "\n  ".join((finding.problem or "").splitlines())
     lines = [

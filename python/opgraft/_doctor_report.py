@@ -30,6 +30,8 @@ class Finding:
     pack: str | None = None
     #: What is missing; None where all is there.
     problem: str | None = None
+    #: Those of `nodes` that it was found at, where that is known; empty: at all of them.
+    problem_nodes: list[dict[str, str]] = field(default_factory=list)
     #: What to do about it, in words or as the line to write.
     remedy: str | None = None
     stub: Stub | None = None
@@ -46,6 +48,11 @@ class Finding:
     def miss(self, problem: str, remedy: str, stub: Stub | None = None) -> Finding:
         self.problem, self.remedy, self.stub = problem, remedy, stub
         return self
+
+    @property
+    def is_refused(self) -> bool:
+        """It is there, and not to be allowed; unlike what is neither allowed nor found."""
+        return self.is_doubtful and (self.problem or "").startswith("WARNING")
 
     def doubt(self, doubt: Doubt) -> Finding:
         """It asks for what must not be allowed only because it asks."""
@@ -76,6 +83,8 @@ class Trial:
     is_done: bool
     is_loaded: bool | None
     text: str
+    #: The text for people, where it differs.
+    shown: str = ""
 
 
 @dataclass

@@ -44,6 +44,7 @@ class Request:
     may_prepare: bool
     may_try: bool
     is_installed: bool  # the runtime is that of this Python
+    has_held: bool  # nodes that run what the model holds
     has_aten: bool  # nodes that libtorch runs
     is_unknown: bool  # a version in the model is newer than those that Opgraft knows
 
@@ -78,6 +79,8 @@ class Examination:
     is_too_new: bool = False
     #: A survey of the prepared model, as plain values.
     prepared: dict[str, Any] | None = None
+    #: By node: the types and functions in the estimator that it holds that must be allowed by name.
+    held: dict[str, list[str]] = field(default_factory=dict)
     #: Why no ATen node can run, "" where they can or there is none.
     libtorch: str = ""
     #: Whether a session could be made; None where it was not tried.
@@ -183,6 +186,9 @@ def _examine(request: Request, say: Callable[[str, object], None]) -> None:
         domains, lacking = _ask_runtime(request.operators)
         say("domains", domains)
         say("lacking", lacking)
+    if request.has_held:
+        say("step", "looking into stored estimators")
+        say("held", _find_held(request.model))
     libtorch = ""
     if request.has_aten:
         say("step", "loading libtorch")
@@ -202,6 +208,25 @@ def _examine(request: Request, say: Callable[[str, object], None]) -> None:
     # At last: what comes with Opgraft is loaded only where it is preferred.
     say("step", "looking into packs")
     _list_packs(say)
+
+
+def _find_held(model: str) -> dict[str, list[str]]:
+    """What must be allowed for stored estimators, as their files say: nothing of them is loaded."""
+    import mmap
+
+    from opgraft import _pyop
+
+    try:
+        from opgraft.sklearn import _store
+    except ImportError:  # then none can be run either
+        return {}
+    found: dict[str, list[str]] = {}
+    with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        for node, _, arguments in _pyop.held(mapped):
+            with contextlib.suppress(Exception):  # one that is damaged: a session will say so
+                found.setdefault(node, [])
+                found[node] += _store.untrusted(arguments["estimator"].tobytes())
+    return {node: sorted(set(names)) for node, names in found.items()}
 
 
 def _find_libtorch_problem() -> str:

@@ -32,7 +32,7 @@ def describe(error: BaseException, keep_frames: bool) -> str:
     """
     try:
         text = traceback.format_exception_only(type(error), error)[-1]
-        if error.__traceback__ is not None:
+        if _has_news(error):
             text += "".join(traceback.format_exception(error))
     except BaseException:
         text = f"{type(error).__name__}, whose traceback cannot be formatted\n"
@@ -47,6 +47,14 @@ def describe(error: BaseException, keep_frames: bool) -> str:
         text = f"{text[:half]}\n[...]\n{text[-half:]}"
     # The runtime's texts end at a zero and must be UTF-8.
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
+def _has_news(error: BaseException) -> bool:
+    """Whether a traceback says more than the error: that of a module that is not found does not."""
+    frames = traceback.extract_tb(error.__traceback__)
+    is_alone = error.__cause__ is None and error.__context__ is None
+    is_import = all(one.filename.startswith("<frozen importlib") for one in frames)
+    return bool(frames) and not (is_import and is_alone)
 
 
 def hint(error: BaseException, subject: object) -> str:

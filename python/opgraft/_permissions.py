@@ -37,6 +37,13 @@ def allowance_of(module: str) -> str:
     return _pyop.allowance_of(module)
 
 
+def held_for(module: str) -> str:
+    """What a model itself holds for a module of ours, in words; "" for any other module."""
+    from opgraft import _pyop
+
+    return _pyop.held_for(module)
+
+
 def is_of_standard_library(name: str) -> bool:
     """Whether a module, or what is in it, is of Python's own library, where no operator is."""
     from opgraft import _pyop

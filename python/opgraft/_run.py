@@ -125,6 +125,11 @@ def _load(file: str, type_name: str) -> np.ndarray:
     try:
         array = np.load(file, allow_pickle=False)
     except (ValueError, EOFError) as error:
+        if "Object arrays" in str(error):
+            raise Error(
+                f"'{file}' holds Python objects, which are not read: they may be programs. Fix: "
+                "save an array of numbers, or of texts by array.astype(str)"
+            ) from error
         raise Error(f"'{file}' is no .npy file of numbers or str") from error
     if not isinstance(array, np.ndarray):
         raise Error(f"'{file}' holds several arrays; expected a .npy file, which holds one")
@@ -242,6 +247,8 @@ def _run_in_cpp(options: argparse.Namespace) -> int:
             command += [f"--{option}", entry]
     environment = dict(os.environ)
     environment.setdefault("OPGRAFT_PYTHON", sys.executable)
+    # An operator that is ended by a signal: Python prints the line that it was at.
+    environment.setdefault("PYTHONFAULTHANDLER", "1")
     paths = [environment["OPGRAFT_PATH"]] if environment.get("OPGRAFT_PATH") else []
     environment["OPGRAFT_PATH"] = os.pathsep.join([*paths, os.getcwd()])
     with tempfile.TemporaryFile() as record:

@@ -17,16 +17,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from opgraft._locate import locate
-from opgraft._permissions import allowance_of, is_of_standard_library
+from opgraft._permissions import allowance_of, held_for, is_of_standard_library
 from opgraft._survey import Operator
 
 #: The modules of Opgraft's own that run what models hold, and the class of each that does.
 OURS = {"opgraft.torch.operators": "TorchOperator", "opgraft.sklearn.operators": "Estimator"}
-#: What the model itself holds for one of them, which may be allowed by the module's short name.
-HELD = {
-    "opgraft.sklearn.operators": "a stored scikit-learn estimator, which can do all that a program "
-    "can: call functions that the model names, write files, start processes"
-}
 
 
 class Doubt(NamedTuple):
@@ -58,7 +53,7 @@ def doubt_of(name: str, wanted: str, operator: Operator | None = None) -> Doubt 
             "do not allow it: no operator is there. Ask whoever made the model what it is for, or "
             "take another model",
         )
-    if name in map(allowance_of, HELD):
+    if any(held_for(one) and name == allowance_of(one) for one in OURS):
         return None
     if name in OURS and (operator is None or operator.class_name == OURS[name]):
         return None

@@ -110,6 +110,11 @@ std::string_view Policy::AllowanceOf(std::string_view module) {
 
 bool Policy::RunsWhatModelsHold(std::string_view module) { return FindHolder(module) != nullptr; }
 
+std::string_view Policy::HeldFor(std::string_view module) {
+  const Holder* const holder = FindHolder(module);
+  return holder != nullptr ? holder->held : std::string_view();
+}
+
 bool Policy::Allows(std::string_view module) const {
   const std::string_view allowance = AllowanceOf(module);
   // "package.*" is for modules, not for the command that a package may have.
@@ -130,7 +135,13 @@ Status Policy::Refusal(std::string_view who, std::string_view module) const {
                                                    "allowed that "
                                              : " is of the Python module '" + name +
                                                    "', which this host has not allowed ";
-  return Status::Policy(std::string(who) + what + Advice({name}));
+  // "sklearn.*", say, allows types of that package alone.
+  const auto near = std::ranges::find_if(entries_, [&](std::string_view entry) {
+    return holder != nullptr && entry.starts_with(std::string(holder->short_name) + ".");
+  });
+  const std::string hint =
+      near == entries_.end() ? "" : "; '" + *near + "' does not allow it: write '" + name + "'";
+  return Status::Policy(std::string(who) + what + Advice({name}) + hint);
 }
 
 bool Policy::AllowsType(std::string_view name) const {

@@ -40,6 +40,8 @@ class Policy {
   /// Whether `module` runs what the model itself holds. The process that has written such a model
   /// may run it without an allowance, which the bridge to Python finds out.
   static bool RunsWhatModelsHold(std::string_view module);
+  /// What a model holds for such a module, in words; "" for any other module.
+  static std::string_view HeldFor(std::string_view module);
 
   /// The refusal of `module`, which `who` would have run, with the lines that would allow it.
   Status Refusal(std::string_view who, std::string_view module) const;

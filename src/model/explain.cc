@@ -19,26 +19,6 @@ namespace {
 
 using Visit = std::function<void(std::string_view)>;
 
-/// Calls `visit` with each node, in the graph, the graphs inside it, and functions.
-void VisitNodes(std::string_view model, const Visit& visit) {
-  const auto visit_graph = [&](std::string_view graph) {
-    for (FieldReader reader(graph); reader.Next();) {
-      if (reader.field().tag() == tag::kGraphNode) visit(reader.field().Bytes());
-    }
-  };
-  for (FieldReader reader(model); reader.Next();) {
-    if (reader.field().tag() == tag::kGraph) VisitGraphs(reader.field().Bytes(), visit_graph);
-    if (reader.field().tag() != tag::kFunctions) continue;
-    for (FieldReader function(reader.field().Bytes()); function.Next();) {
-      if (function.field().tag() != tag::kFunctionNode) continue;
-      visit(function.field().Bytes());
-      VisitGraphsOf(function.field().Bytes(), [&](std::string_view graph, std::string_view) {
-        VisitGraphs(graph, visit_graph);
-      });
-    }
-  }
-}
-
 /// Calls `visit` with each tensor: weights, and those in attributes.
 void VisitTensors(std::string_view model, const Visit& visit) {
   for (FieldReader reader(model); reader.Next();) {
@@ -144,6 +124,15 @@ std::optional<Place> PlaceOf(std::string_view tensor) {
   return is_external && !place.file.empty() ? std::optional(place) : std::nullopt;
 }
 
+/// Whether a link on the way leads out of the folder.
+bool LeadsOutside(const std::filesystem::path& folder, const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path within =
+      std::filesystem::weakly_canonical(path, error)
+          .lexically_relative(std::filesystem::weakly_canonical(folder, error));
+  return !error && (within.empty() || *within.begin() == "..");
+}
+
 std::string ExplainFile(std::string_view model, std::string_view origin, const std::string& folder,
                         std::string_view text) {
   std::string found;
@@ -158,11 +147,19 @@ std::string ExplainFile(std::string_view model, std::string_view origin, const s
     std::error_code error;
     const std::filesystem::path base =
         folder.empty() ? std::filesystem::current_path(error) : std::filesystem::path(folder);
-    // What lies outside of the folder is no matter of ours: the runtime refuses it.
     const std::filesystem::path location = std::filesystem::path(place->file).lexically_normal();
-    if (location.is_absolute() || *location.begin() == "..") return;
     const std::filesystem::path path = base / location;
     const std::string weight = std::string(origin) + ": its weight '" + place->name + "' lies in '";
+    if (location.is_absolute() || *location.begin() == ".." ||
+        (is_in_text("escapes") && LeadsOutside(base, path))) {
+      // Of a file out there, nothing is told, not even whether it exists.
+      if (!is_in_text("xternal data path")) return;
+      found = weight + place->file + "', outside of the model's folder " + base.string() +
+              ", where ONNX Runtime reads no weights. Fix: copy the file into that folder and save "
+              "the model with its name alone (onnx.save(model, ..., save_as_external_data=True, "
+              "location=\"weights.bin\")), or with its weights inside";
+      return;
+    }
     if (!std::filesystem::exists(path, error)) {
       found = weight + place->file + "', and there is no such file in the folder " + base.string() +
               ". Fix: put '" + place->file +

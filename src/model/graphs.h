@@ -42,4 +42,25 @@ void VisitGraphs(std::string_view graph, const Visit& visit) {
   }
 }
 
+/// Calls `visit` with each node of a model: in the graph, the graphs inside it, and functions.
+template <class Visit>
+void VisitNodes(std::string_view model, const Visit& visit) {
+  const auto visit_graph = [&](std::string_view graph) {
+    for (FieldReader reader(graph); reader.Next();) {
+      if (reader.field().tag() == tag::kGraphNode) visit(reader.field().Bytes());
+    }
+  };
+  for (FieldReader reader(model); reader.Next();) {
+    if (reader.field().tag() == tag::kGraph) VisitGraphs(reader.field().Bytes(), visit_graph);
+    if (reader.field().tag() != tag::kFunctions) continue;
+    for (FieldReader function(reader.field().Bytes()); function.Next();) {
+      if (function.field().tag() != tag::kFunctionNode) continue;
+      visit(function.field().Bytes());
+      VisitGraphsOf(function.field().Bytes(), [&](std::string_view graph, std::string_view) {
+        VisitGraphs(graph, visit_graph);
+      });
+    }
+  }
+}
+
 }  // namespace opgraft::model

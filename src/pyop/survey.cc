@@ -10,7 +10,10 @@
 #include "core/policy.h"
 #include "core/text.h"
 #include "model/explain.h"
+#include "model/graphs.h"
+#include "model/pyop_node.h"
 #include "model/survey.h"
+#include "pyop/arguments.h"
 #include "pyop/exit_gate.h"
 #include "pyop/failure.h"
 
@@ -123,6 +126,28 @@ bool Allows(const std::string& name, const std::string& allow, const std::string
   return IsOperatorName(name) ? policy.AllowsOperator(name) : policy.Allows(name);
 }
 
+bool AllowsType(const std::string& name, const std::string& allow, const std::string& environment) {
+  Policy policy;
+  if (Status status = Policy::Parse(allow, environment, &policy); !status.ok()) Raise(status);
+  return policy.AllowsType(name);
+}
+
+nb::list Held(const nb::object& model) {
+  const Buffer buffer(model);
+  nb::list held;
+  model::VisitNodes(buffer.bytes(), [&](std::string_view node) {
+    const model::NodeHead head = model::ReadHead(node);
+    model::PyOpNode read;
+    nb::dict arguments;
+    if (!head.IsPyOp() || !model::ReadPyOp(node, &read).ok()) return;
+    if (!Policy::RunsWhatModelsHold(read.spec.module)) return;
+    if (!ReadArguments(read.spec, &arguments).ok()) return;
+    held.append(
+        nb::make_tuple(ReadableName(model::NodeName(node, head)), read.spec.module, arguments));
+  });
+  return held;
+}
+
 void CheckIsFile(const nb::bytes& path) {
   const Status status = platform::CheckIsFile(std::string(path.c_str(), path.size()));
   if (!status.ok()) Raise(Status::Model(status.message()));
@@ -140,6 +165,13 @@ void DefineSurvey(nb::module_& module) {
              "Why ONNX Runtime, which said `text`, cannot load the model, or \"\"");
   module.def("allows", &Allows, nb::arg("name"), nb::arg("allow"), nb::arg("environment"),
              "Whether lists separated by commas allow a Python module, or an operator of torch");
+  module.def("allows_type", &AllowsType, nb::arg("name"), nb::arg("allow"), nb::arg("environment"),
+             "Whether such lists allow a type or function that a model holds, by \"module.Name\"");
+  module.def("held", &Held, nb::arg("model"),
+             "The nodes of modules that run what the model holds: name, module, and arguments");
+  module.def(
+      "held_for", [](const std::string& name) { return std::string(Policy::HeldFor(name)); },
+      nb::arg("module"), "What models hold for such a module, in words; \"\" for any other");
   module.def(
       "allowance_of",
       [](const std::string& name) { return std::string(Policy::AllowanceOf(name)); },

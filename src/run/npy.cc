@@ -68,6 +68,10 @@ Status ParseHeader(std::string_view header, Array* array, std::size_t* element_s
   } else if (known != std::end(kDescriptions)) {
     array->element_type = known->element_type;
     *element_size = FindElementType(array->element_type)->size;
+  } else if (description == "|O") {
+    return Status::Error(
+        "it holds Python objects, which are not read: they may be programs. Fix: save an array of "
+        "numbers, or of texts by array.astype(str)");
   } else {
     return Status::Error("its elements are of type '" + std::string(description) +
                          "', expected bool, integers, floats or str, little-endian");

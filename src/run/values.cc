@@ -178,7 +178,6 @@ Status ReadValue(const OrtApi* api, OrtValue* value, Array* array) {
 }
 
 Status AdoptType(const OrtApi* api, const OrtSession* session, std::size_t index, Array* array) {
-  if (array->element_type != 0) return Status();
   OrtTypeInfo* info = nullptr;
   const OrtTensorTypeAndShapeInfo* tensor = nullptr;
   int element_type = 0;
@@ -189,6 +188,16 @@ Status AdoptType(const OrtApi* api, const OrtSession* session, std::size_t index
   }
   if (info != nullptr) ort::ReleaseTypeInfo(api, info);
   if (status != nullptr) return ort::FromRuntime(api, status);
+  if (array->element_type != 0) {
+    if (element_type == 0 || element_type == array->element_type) return Status();
+    const std::string expected = ElementTypeName(element_type);
+    const bool is_convertible = element_type != kString && array->element_type != kString;
+    return Status::Error("it is " + ElementTypeName(array->element_type) +
+                         ", but the model takes " + expected +
+                         (is_convertible && !IsUntypedInNpy(element_type)
+                              ? ". Fix: save array.astype(\"" + expected + "\")"
+                              : ""));
+  }
   const ElementType* const type = FindElementType(element_type);
   if (type == nullptr || !type->is_carried || !IsUntypedInNpy(element_type) ||
       type->size != array->untyped_size) {

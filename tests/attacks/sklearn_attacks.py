@@ -95,6 +95,7 @@ def write(folder: Path) -> None:
     import warnings
 
     import onnx
+    import sklearn_compiled  # noqa: F401  (registers the attacks)
     import sklearn_tampered  # noqa: F401  (registers the attacks)
 
     warnings.simplefilter("ignore")
@@ -104,6 +105,7 @@ def write(folder: Path) -> None:
 
 def run(folder: Path, host: str) -> None:
     import onnxruntime
+    import sklearn_compiled  # noqa: F401
     import sklearn_tampered  # noqa: F401
     from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install opgraft[sklearn]")
 pytest.importorskip("skops", reason="skops is not installed: pip install opgraft[sklearn]")
 
+import sklearn_compiled  # noqa: F401  (registers the attacks)
 import sklearn_tampered  # noqa: F401  (registers the attacks)
 from sklearn_attacks import ATTACKS, ROWS, TELLTALE
 

@@ -23,6 +23,7 @@ from conftest import FLOAT, HOST_PYTHON, pyop_model, tells_the_folder
 from opgraft import _command, _doctor, _doctor_report, _pyop
 
 VERSION = onnxruntime.__version__
+VERSION_PARTS = tuple(int(part) for part in VERSION.split(".")[:2])
 CLASS = "class Op:\n    def compute(self, x, y=None): return x\n"
 
 
@@ -44,7 +45,7 @@ def examine(model: onnx.ModelProto) -> tuple[str, dict[str, Any]]:
     """All that is said to people, and the report for programs."""
     onnx.save(model, "model.onnx")
     diagnosis = _doctor.diagnose("model.onnx", VERSION, allow=["message_operators"])
-    said = _doctor.render(diagnosis) + (diagnosis.error or "")
+    said = _doctor.render(diagnosis)
     return said, _doctor_report.as_json(diagnosis)
 
 
@@ -164,6 +165,8 @@ def test_an_input_that_nothing_gives(nodes: str) -> None:
     assert "ONNXRuntimeError" not in said
     assert "name a value that is there, or make it an input of the graph or a weight" in said
     assert report["status"] == "bad"
+    assert "session: tried, and refused: the reason is below\n" in said
+    assert report["trial"]["text"] == "tried, and refused: the reason is under 'error'"
     ways = runs("model.onnx") if "Add" in nodes else {"session": runs("model.onnx")["session"]}
     for way in ways.values():
         assert expected in way()
@@ -200,7 +203,6 @@ def test_weights_that_are_not_there(folder: Path, nodes: str, size: int | None) 
     diagnosis = _doctor.diagnose("model.onnx", VERSION, allow=["message_operators"])
     said = _doctor.render(diagnosis)
     assert diagnosis.status == ("missing" if size is None else "bad")
-    said += diagnosis.error or ""
     assert "ONNXRuntimeError" not in said
     assert said.count(str(folder)) <= 2  # the model's path, and the folder
     what = (
@@ -214,6 +216,52 @@ def test_weights_that_are_not_there(folder: Path, nodes: str, size: int | None) 
     for way in ways.values():
         assert "'model.onnx': its weight 'w' lies in 'weights.bin'" in way()
         assert what in way()
+
+
+@pytest.mark.skipif(VERSION_PARTS < (1, 26), reason="older runtimes look less")
+@pytest.mark.parametrize("location", ["../secret.bin", "/nowhere/secret.bin", "link.bin"])
+def test_weights_outside_of_the_folder(folder: Path, location: str) -> None:
+    Path("inner").mkdir()
+    Path("secret.bin").write_bytes(bytes(12))
+    Path("inner/link.bin").symlink_to(folder / "secret.bin")
+    model = parse("(float[3] x) => (float[3] y) { y = Add(x, w) }")
+    weight = model.graph.initializer.add(name="w", data_type=FLOAT, dims=[3], data_location=1)
+    weight.external_data.add(key="location", value=location)
+    Path("inner/model.onnx").write_bytes(model.SerializeToString())
+    diagnosis = _doctor.diagnose("inner/model.onnx", VERSION)
+    assert diagnosis.status == "bad"
+    ways = runs("inner/model.onnx")
+    for said in (_doctor.render(diagnosis), ways["session"](), ways["program"]()):
+        assert f"its weight 'w' lies in '{location}', outside of the model's folder" in said
+        assert "Fix: copy the file into that folder" in said
+        assert "xternal data path" not in said
+
+
+# Operators that must not be allowed.
+
+
+def test_what_must_not_be_allowed_is_not_missing() -> None:
+    said, report = examine(pyop_model("os", "system"))
+    headline = said.splitlines()[0]
+    assert headline.endswith(": 1 operator is refused. WARNING: it asks for os.system")
+    (row,) = [line for line in said.splitlines() if line.startswith("os.system  ")]
+    assert row.endswith("  WARNING: refused, see below")
+    assert report["operators"][0]["is_doubtful"]
+
+
+def test_no_state_is_cut() -> None:
+    for module in ("os", "numpy", "message_operators", "not_there"):
+        said, _ = examine(pyop_model(module, "a_class_of_a_name_that_is_long"))
+        assert "..." not in said.partition("\n\n")[2].partition("\n\n")[0]
+
+
+def test_an_import_that_an_operator_lacks_too_is_told_once() -> None:
+    onnx.save(pyop_model("not_there"), "model.onnx")
+    given = ["not_there"]
+    diagnosis = _doctor.diagnose("model.onnx", VERSION, allow=given, imports=given)
+    assert "1 thing is missing" in _doctor.render(diagnosis).splitlines()[0]
+    assert diagnosis.problems == []
+    assert "there is no module 'not_there'" in (diagnosis.operators[0].problem or "")
 
 
 def test_what_cannot_be_explained_is_left_as_it_is() -> None:

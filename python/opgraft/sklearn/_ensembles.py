@@ -126,29 +126,24 @@ class Real:
 
 
 @dataclass(frozen=True)
-class Mean:
-    """The mean of matrices, by weights."""
+class Weighted:
+    """A matrix that is made of several, each of a weight."""
 
     real: Any
     weights: tuple[float, ...] | None
-    width: int | None
+    width: int
     name: str = "probabilities"
 
     def output(self) -> Any:
         return self.real([None, self.width])
 
 
-@dataclass(frozen=True)
-class Ballots:
-    """How much weight each of `count` labels has, where each input is a column of labels."""
+class Mean(Weighted):
+    """The mean of matrices, by weights."""
 
-    real: Any
-    weights: tuple[float, ...] | None
-    count: int
-    name: str = "ballots"
 
-    def output(self) -> Any:
-        return self.real([None, self.count])
+class Ballots(Weighted):
+    """How much weight each of `width` labels has, where each input is a column of labels."""
 
 
 @dataclass(frozen=True)
@@ -186,9 +181,9 @@ def _parse_stack(parts: _Parts, model: Any) -> list[Any]:
             raise NotImplementedError("a stack that hands texts through")
         columns += [parts.add(Real(parts.real), [one]) for one in parts.inputs]
     joined = _chains.add_concat(parts.scope, columns, parts.real)
-    if not is_classifier(model):
-        return parts.outputs(model.final_estimator_, [joined])
     results = parts.outputs(model.final_estimator_, [joined])
+    if not is_classifier(model):
+        return results
     return parts.results(results[0], results[1:2], _classes(model), is_scores=False)
 
 
@@ -201,7 +196,7 @@ def _parse_vote(parts: _Parts, model: Any) -> list[Any]:
     classes = _classes(model)
     if model.voting == "hard":
         labels = [parts.matrix(one, "predict") for one in model.estimators_]
-        ballots = parts.add(Ballots(parts.real, weights, len(classes)), labels)
+        ballots = parts.add(Ballots(parts.real, weights, len(classes), "ballots"), labels)
         return [parts.add(Labels(classes, is_scores=True), [ballots])]
     found = [parts.matrix(one, "predict_proba") for one in model.estimators_]
     mean = parts.add(Mean(parts.real, weights, len(classes)), found)
@@ -228,7 +223,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         return
     if isinstance(what, Ballots):
         # A row of equal numbers beside the numbers of all labels: where they agree is a ballot.
-        numbers = nodes.numbers([range(what.count)])
+        numbers = nodes.numbers([range(what.width)])
         inputs = [nodes.real(nodes.node("Equal", one, numbers)) for one in inputs]
     weights = what.weights or (1.0,) * len(inputs)
     weighted = [

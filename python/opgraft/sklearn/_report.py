@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,13 +27,24 @@ class PythonStep:
     size: int  #: of what is stored, in bytes
 
 
-def python_steps(model: onnx.ModelProto) -> list[PythonStep]:
+def python_steps(model: onnx.ModelProto | str | os.PathLike[str]) -> list[PythonStep]:
     """The steps of a model that are Python nodes, and why; empty where plain ONNX Runtime runs it.
 
     >>> model = opgraft.sklearn.to_onnx(NMF(2).fit(X), X)
     >>> [(step.estimator, step.methods) for step in opgraft.sklearn.python_steps(model)]
     [('sklearn.decomposition._nmf.NMF', ('transform',))]
     """
+    if isinstance(model, (str, os.PathLike)):
+        try:
+            model = onnx.load(model, load_external_data=False)
+        except OSError:
+            raise
+        except Exception as error:  # of protobuf's own class
+            raise ModelError(f"'{os.fspath(model)}' is no ONNX model: {error}") from error
+    if not isinstance(model, onnx.ModelProto):
+        raise TypeError(
+            f"python_steps: expected a model, or the path of one, not {type(model).__name__}"
+        )
     steps = []
     for node in model.graph.node:
         if (node.domain, node.op_type) != (operators.DOMAIN, "PyOp"):
