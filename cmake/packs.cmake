@@ -1,4 +1,5 @@
 # The packs that we ship, with their CUDA kernels, and the execution provider for GPUs.
+
 # The execution provider for GPUs. CUDA's driver is found at run time, its toolkit is not needed.
 add_library(opgraft_cuda MODULE
   src/core/platform.cc
