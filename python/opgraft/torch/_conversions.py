@@ -115,6 +115,8 @@ class Watch(TorchFunctionMode):
     def _watched(self, name: str, count: int, function: Any, args: Any, kwargs: Any) -> Any:
         """Calls a function, and notes what torch warns of from the first `count` warnings on."""
         result = function(*args, **kwargs)
+        if name == "_pack_padded_sequence" and _private.is_tracing():
+            self._packed(args[1])
         told = [
             str(one.message)
             for one in self._warned[count:]
@@ -130,6 +132,16 @@ class Watch(TorchFunctionMode):
                 if not issubclass(one.category, _private.TracerWarning)
             ]
         return result
+
+    def _packed(self, lengths: Any) -> None:
+        """`pack_padded_sequence` raises where lengths are not sorted, the longest first; what it
+        becomes in ONNX takes them in any order."""
+        value = _private.traced_value(lengths)
+        graph = _Graph(self._arguments)
+        if graph.source(value) == "data" and not _is_sorted(value):
+            line, *_ = _lines()
+            condition = "the lengths are sorted, the longest first"
+            self._note(Conversion(Guard(line, condition, is_asserted=True), "data"))
 
     def _converted(self, name: str, given: Any, result: Any, *, is_copied: bool) -> None:
         tensors = [one for one in _private.tree_leaves(given) if isinstance(one, torch.Tensor)]
@@ -270,6 +282,14 @@ def _is_count_of_sequences(inputs: list[Any]) -> bool:
         return False
     is_sizes = list(node.outputs())[1].debugName() == inputs[0].debugName()
     return is_sizes and all(one.toIValue() == 0 for one in inputs[1:])
+
+
+def _is_sorted(value: Any) -> bool:
+    """Whether the model has sorted it, as `enforce_sorted=False` does."""
+    node = value.node()
+    while str(node.kind()) in ("aten::to", "aten::cpu", "aten::detach"):
+        node = next(node.inputs()).node()
+    return str(node.kind()) == "aten::sort"
 
 
 def _lines() -> tuple[Line, Line, list[str]]:

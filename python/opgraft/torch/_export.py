@@ -30,7 +30,7 @@ from opgraft.torch._traced_export import TracedExport
 from opgraft.torch._translation import own_translations
 from opgraft.torch._verify import Verdict, Verifier
 from opgraft.torch._watch import Watch
-from opgraft.torch._ways import Way, by_others
+from opgraft.torch._ways import Way, by_others, check_runs
 
 
 def export(
@@ -168,12 +168,16 @@ class _Export:
     def _by_any_way(
         self, bar: Progress, watch: Watch, *, verify: bool, by_tracing: bool
     ) -> Program:
-        if by_tracing:
-            return self._traced(bar, verify=verify)
         try:
+            if by_tracing:
+                return self._traced(bar, verify=verify)
             return self._captured(bar, watch, verify=verify)
         except Error as error:
             if not self._may_go_on(error):
+                raise
+            assert isinstance(self._model, torch.nn.Module)
+            check_runs(title(self._model), self._model, self._args, self._kwargs)
+            if by_tracing:
                 raise
             return by_others(error, self._ways(bar, error, verify=verify))
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from opgraft._errors import Error
+import torch
+
+from opgraft._errors import Error, ModelError
+from opgraft.torch import _private
+from opgraft.torch._examples import results_of
 from opgraft.torch._program import Program
 
 
@@ -36,6 +41,21 @@ def by_others(error: Error, ways: Sequence[Way]) -> Program:
     if len(told) == 1:
         raise error from error.__cause__
     raise type(error)("\n".join(told)) from error.__cause__
+
+
+def check_runs(
+    name: str, model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    """A ModelError where the model itself fails with the arguments: no way of export helps then."""
+    leaves, tree = _private.flatten((args, dict(kwargs)))
+    try:
+        results_of(model, leaves, tree)
+    except Exception as error:
+        text = f"{name} itself fails with the arguments that are given: {type(error).__name__}: "
+        text += f"{short(error)}\nFix: give arguments that the model takes"
+        if "enforce_sorted" in text:
+            text += ", here sorted lengths; or pass enforce_sorted=False, which Opgraft exports too"
+        raise ModelError(text) from error
 
 
 def short(error: BaseException) -> str:
