@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence  # noqa
 
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _traced_corrections  # noqa: E402
+from opgraft.torch import _ties, _traced_corrections  # noqa: E402
 
 
 class Packed(torch.nn.Module):
@@ -210,6 +210,14 @@ class Unseen(torch.nn.Module):
 def test_other_data_shows_what_nobody_warned_of():
     with pytest.raises(opgraft.ModelError, match="right for the example, but with other data"):
         export(Unseen(), torch.rand(4, 3))
+
+
+def test_results_that_ties_decide_cannot_be_compared(monkeypatch):
+    """No operator is to blame, so none is looked for."""
+    undecided = "output 0: 4 of 4 elements differ", _ties.UNDECIDED
+    monkeypatch.setattr(_ties, "difference", lambda *_, **__: undecided)
+    with pytest.raises(opgraft.Error, match="cannot be compared.*Fix: give an example, or weights"):
+        export(OfSizes(), torch.rand(4, 3))
 
 
 @torch.library.custom_op("opgraft_test_traced::twice", mutates_args=())
