@@ -73,6 +73,8 @@ class PlainExport:
             with (
                 quiet(),
                 contextlib.redirect_stdout(io.StringIO()),  # torch counts its steps
+                _private.fresh_dispatch(),
+                _private.undoing_transforms(),  # which torch leaves on where it fails
                 torch.no_grad(),
             ):
                 warnings.simplefilter("ignore", UserWarning)  # Opgraft has said it
