@@ -142,7 +142,7 @@ class _Export:
         self._optimize = optimize
         self._kinds = kinds
         self._specialise = specialise
-        self._is_captured = False
+        self._step = "capture"  # or "translate", or "verify": where it fails
         self._is_final = False  # an operator is wrong, which a run of a whole program need not show
         self._sizes: dict[str, str] = {}  # names of dimensions, by torch's own
 
@@ -189,11 +189,13 @@ class _Export:
             lambda: self._plain(bar, verify=verify),
         )
         traced = Way("Torch's tracing exporter", "traced", lambda: self._traced(bar, verify=verify))
-        if self._is_captured:
+        if self._step == "verify":
             return [plain, traced]
-        # torch.onnx.export captures as we have just done, and a graph that holds for some data
-        # alone holds for no more in its hands.
-        return [traced] if _guards.is_refusal(error) else [traced, plain]
+        # torch.onnx.export captures as we have just done, so it comes last. A graph that holds for
+        # some data alone holds for no more in its hands; and what is not translated, it has no
+        # translation for, or one that is known to be wrong.
+        is_hopeless = self._step == "translate" or _guards.is_refusal(error)
+        return [traced] if is_hopeless else [traced, plain]
 
     def _may_go_on(self, error: Error) -> bool:
         """Whether torch's other ways may do better: not where an operator alone is found to be
@@ -248,13 +250,13 @@ class _Export:
         return registry
 
     def _captured(self, bar: Progress, watch: Watch, *, verify: bool) -> Program:
-        self._is_captured = self._is_final = False
+        self._step, self._is_final = "capture", False
         bar.step("capture")
         _, self._is_named = _private.nameless_dimensions(self._shapes)
         captured = capture(
             self._model, self._args, self._kwargs, self._shapes, specialise=self._specialise
         )
-        self._is_captured = True
+        self._step = "translate"
         _arguments.check_outputs(captured.program)
         for note in watch.notes():
             warnings.warn(note, stacklevel=5)
@@ -273,6 +275,7 @@ class _Export:
         program = self._finish(captured, translated, is_last=not verify)
         if verify:
             bar.step("verify")
+            self._step = "verify"
             program = self._verified(captured, dispatcher, translated, program, bar)
         program.report.notes += watch.notes()
         return program
