@@ -1,7 +1,9 @@
-"""Exports torchvision's detection models by a trace, with an image of open size, and compares each
-with torch on three images of three sizes.
+"""Exports torchvision's detection models by a trace, with an image of open size, compares each with
+torch on three images of three sizes, and prints a table.
 
-Weights are random. Those of the heads are stretched, so that scores are far apart.
+Weights are random. Norms and heads are settled on all images that are used, so that scores stay
+clear of 0 and 1: a sigmoid of 20 is 1.0 in single precision, and where many scores are 1.0 nothing
+says which rows come first.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,14 +21,26 @@ import opgraft
 import opgraft.torch
 from opgraft.torch import _compare, _ties
 
-#: Those that decide by data, and why: `specialise` is wanted.
-DECIDING = "rcnn"  # if box_sum > 0, in the decoding of boxes
 SIZES = ((48, 64), (56, 80), (40, 88))
+_RCNN = "rcnn"
 _HEADS = ("cls_score", "cls_logits", "bbox_ctrness")
+#: How far scores may be from their mean, before the sigmoid.
+_MOST = 4.0
 
 
 def image(seed: int, height: int = 48, width: int = 64) -> torch.Tensor:
-    return torch.rand(3, height, width, generator=torch.Generator().manual_seed(seed))
+    """A smooth image: in noise each rounding of a coordinate counts."""
+    random = torch.Generator().manual_seed(seed)
+    coarse = torch.rand(1, 3, 4, 5, generator=random)
+    return torch.nn.functional.interpolate(coarse, (height, width), mode="bicubic")[0].clamp(0, 1)
+
+
+def images() -> list[torch.Tensor]:
+    """All that a model is run with: the example, what verification makes of it, and those that are
+    compared in the end."""
+    example = image(2)
+    others = [image(seed, *size) for seed, size in enumerate(SIZES, start=3)]
+    return [example, example.flip((0, 1, 2)), -example, *others]
 
 
 def build(name: str) -> torch.nn.Module:
@@ -33,7 +48,7 @@ def build(name: str) -> torch.nn.Module:
     options: dict[str, Any] = {"weights": None, "weights_backbone": None, "num_classes": 4}
     if not name.startswith("ssd"):
         options |= {"min_size": 64, "max_size": 96}
-    if DECIDING in name:
+    if _RCNN in name:
         options |= {"rpn_pre_nms_top_n_test": 40, "rpn_post_nms_top_n_test": 20}
         options |= {"box_detections_per_img": 10}
     else:
@@ -47,13 +62,13 @@ def build(name: str) -> torch.nn.Module:
 
 @torch.no_grad()
 def _settle(model: torch.nn.Module) -> None:
-    """Gives the norms the statistics of an image: random weights let numbers grow otherwise."""
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module.momentum = None
-            module.reset_running_stats()
-            module.train()
-    model([image(2), image(2).flip(2)])
+    """Gives the norms the statistics of the images: random weights let numbers grow otherwise."""
+    norms = [one for one in model.modules() if isinstance(one, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = None
+        norm.reset_running_stats()
+        norm.train()
+    model(images())
     model.eval()
 
 
@@ -71,14 +86,20 @@ def _heads(model: Any) -> list[Any]:
 
 @torch.no_grad()
 def _stretch(model: torch.nn.Module, head: Any) -> None:
-    """Has a head give scores with a deviation of 2, before the sigmoid."""
+    """Has a head give scores with a deviation of 1, before the sigmoid, and none that saturates."""
     torch.nn.init.normal_(head.weight)
-    torch.nn.init.normal_(head.bias, std=0.3)
+    torch.nn.init.zeros_(head.bias)
     seen: list[torch.Tensor] = []
     hook = head.register_forward_hook(lambda _, __, given: seen.append(given.flatten()))
-    model([image(2)])
+    for one in images():
+        model([one])
     hook.remove()
-    head.weight.mul_(2 / torch.cat(seen).std().clamp(min=1e-6))
+    scores = torch.cat(seen)
+    far = (scores - scores.mean()).abs().max().clamp(min=1e-6)
+    scale = min(float(1 / scores.std().clamp(min=1e-6)), float(_MOST / far))
+    head.weight.mul_(scale)
+    head.bias.fill_(-scale * float(scores.mean()))
+    head.bias.add_(torch.randn(head.bias.shape) * 0.3)
 
 
 def results(model: torch.nn.Module, one: torch.Tensor) -> list[torch.Tensor]:
@@ -96,32 +117,46 @@ def compare(model: torch.nn.Module, program: Any, one: torch.Tensor) -> tuple[st
     )
 
 
+def measure(name: str) -> Sequence[str]:
+    """A row of the table: the model, how many images are right, what it needs `specialise` for."""
+    model = build(name)
+    begin = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = opgraft.torch.export(
+                model,
+                ([image(2)],),
+                dynamic_shapes=([{1: "height", 2: "width"}],),
+                dynamo=False,
+                specialise=True,  # which is not used where it need not be
+            )
+    except opgraft.Error as error:
+        print(f"{name}: refused: {error}", flush=True)
+        return name, "refused", "", ""
+    print(f"{name}: exported in {time.perf_counter() - begin:.0f} s")
+    print(f"  verified: {'; '.join(program.report.verified)}")
+    for line in [*program.report.specialised, *program.report.notes]:
+        print(f"  {line}")
+    right = 0
+    for seed, size in enumerate(SIZES, start=3):
+        one = image(seed, *size)
+        wrong, how = compare(model, program, one)
+        right += not wrong
+        rows = len(results(model, one)[0])
+        print(f"  image {size}, {rows} rows: {wrong or 'right'} {how}".rstrip(), flush=True)
+    where = [line.partition("holds where ")[2] for line in program.report.specialised]
+    differs = [one for one in program.report.notes if "differs" in one]
+    return name, f"{right} of {len(SIZES)}", "; ".join(where), "; ".join(differs)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list_models(detection))
-    for name in parser.parse_args().names:
-        model = build(name)
-        begin = time.perf_counter()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                program = opgraft.torch.export(
-                    model,
-                    ([image(2)],),
-                    dynamic_shapes=([{1: "height", 2: "width"}],),
-                    dynamo=False,
-                    specialise=DECIDING in name,
-                )
-        except opgraft.Error as error:
-            print(f"{name}: refused: {error}", flush=True)
-            continue
-        print(f"{name}: exported in {time.perf_counter() - begin:.0f} s")
-        print(f"  verified: {'; '.join(program.report.verified)}")
-        for line in [*program.report.specialised, *program.report.notes]:
-            print(f"  {line}")
-        for seed, size in enumerate(SIZES, start=3):
-            wrong, how = compare(model, program, image(seed, *size))
-            print(f"  image {size}: {wrong or 'right'} {how}".rstrip(), flush=True)
+    rows = [measure(name) for name in parser.parse_args().names]
+    print("\n| model | images right | holds where | differs |\n|---|---|---|---|")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence  # noqa
 
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _traced_corrections  # noqa: E402
+from opgraft.torch import _ties, _traced_corrections  # noqa: E402
 
 
 class Packed(torch.nn.Module):
@@ -50,7 +50,10 @@ def test_a_packed_sequence_is_traced_where_torch_export_fails():
     program = opgraft.torch.export(model, args, dynamic_shapes=shapes)
     report = program.report
     assert report.captured == "traced"
-    assert report.is_portable and not report.specialised
+    assert report.is_portable
+    assert [one.partition("holds where ")[2] for one in report.specialised] == [
+        "the lengths are sorted, the longest first"  # else the model raises
+    ]
     assert any("traced, since torch.export's way failed" in note for note in report.notes)
     assert [one for one in report.verified if one.startswith("other sizes")]
     assert [one for one in report.verified if one.startswith("other data")]
@@ -209,6 +212,14 @@ def test_other_data_shows_what_nobody_warned_of():
         export(Unseen(), torch.rand(4, 3))
 
 
+def test_results_that_ties_decide_cannot_be_compared(monkeypatch):
+    """No operator is to blame, so none is looked for."""
+    undecided = "output 0: 4 of 4 elements differ", _ties.UNDECIDED
+    monkeypatch.setattr(_ties, "difference", lambda *_, **__: undecided)
+    with pytest.raises(opgraft.Error, match="cannot be compared.*Fix: give an example, or weights"):
+        export(OfSizes(), torch.rand(4, 3))
+
+
 @torch.library.custom_op("opgraft_test_traced::twice", mutates_args=())
 def twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
@@ -317,7 +328,9 @@ def test_where_both_ways_fail_both_are_told():
 
     both = "(?s)cannot capture.*tracing exporter was tried too.*in pairs"
     with pytest.raises(opgraft.Error, match=both):
-        opgraft.torch.export(Neither().eval(), (torch.rand(2, 2, 3), torch.tensor([2, 1])))
+        opgraft.torch.export(
+            Neither().eval(), (torch.rand(2, 2, 3), torch.tensor([2, 1])), fallback="none"
+        )
     # A model that decides by data does so either way.
     with pytest.raises(opgraft.ModelError) as caught:
         opgraft.torch.export(Branch(), (torch.rand(3),))

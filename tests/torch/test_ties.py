@@ -30,6 +30,24 @@ def test_rows_of_other_scores_in_another_order():
     assert compare([BOXES, SCORES], [BOXES[order], SCORES])[0]
 
 
+def test_scores_that_are_near_one_another_are_no_tie():
+    """Where many are nearly 1, as after a sigmoid, their order is still known."""
+    scores = torch.tensor([0.9990, 0.9989, 0.9988, 0.9987])
+    order = torch.tensor([0, 2, 1, 3])
+    wrong, how = compare([BOXES, scores], [BOXES[order], scores.clone()])
+    assert wrong and not how
+    # Unless the scores themselves agree no better.
+    wrong, how = compare([BOXES, scores], [BOXES[order], scores - 5e-5])
+    assert not wrong and "order of 2 rows" in how
+
+
+def test_scores_that_are_all_the_same():
+    """The first rows of many: nothing says which they are."""
+    scores = torch.ones(4)
+    wrong, how = compare([BOXES, scores], [BOXES + 20, scores])
+    assert wrong and how == _ties.UNDECIDED
+
+
 def test_a_row_that_is_another():
     other = BOXES.clone()
     other[1] += 1

@@ -238,7 +238,10 @@ def _without_gradients() -> Iterator[None]:
 
 
 #: Loggers that print in full what the report has in short.
-_LOGGERS = ("torch.export", "torch.fx.experimental.symbolic_shapes", "torch._guards")
+_LOGGERS = (
+    *("torch.export", "torch.fx.experimental.symbolic_shapes", "torch._guards"),
+    "torch.onnx",  # that torchvision is not installed
+)
 
 
 @contextmanager

@@ -38,10 +38,18 @@ _METHODS = (
 #: Those that tell sizes, whatever the data.
 _OF_SIZES = frozenset({"__len__", "__iter__", "__reversed__"})
 
-#: Functions that decide by data between ways to compute the same, by review:
-#: - torchvision's batched_nms does with many boxes one class after the other, and with few moves
-#:   the boxes of each class apart and does all at once; while it is traced, always the latter.
-#: - its _multiscale_roi_align counts the regions for a tensor that it does not use in a trace.
+#: Functions that decide by data between ways to compute the same, by review of torchvision 0.28;
+#: what is asked in the function itself counts, not what it calls:
+#: - batched_nms does beyond 1000 boxes one class after the other, and else moves the boxes of
+#:   each class apart and does all at once; while it is traced always the latter. Both keep the
+#:   same boxes for any number of them, under the contract of batched_nms that no coordinate is
+#:   negative, which detectors see to by clipping to the image. Moving rounds coordinates: with 90
+#:   classes and 1000 pixels to 1/128 of one, so that boxes that overlap by the threshold but for
+#:   rounding may fare otherwise, as they do in torchvision itself below 1000 boxes. That there may
+#:   be no box at all is asked in TorchScript, which stays in the graph.
+#: - _multiscale_roi_align counts the regions for a tensor of zeros that it fills in eager mode; in
+#:   a trace that tensor goes unused, and what is merged has a size that the graph knows. Levels
+#:   without a region are fine. Its scales come from sizes, in another function, and are watched.
 _AGREEING = frozenset(
     {"torchvision.ops.boxes.batched_nms", "torchvision.ops.poolers._multiscale_roi_align"}
 )
@@ -115,6 +123,8 @@ class Watch(TorchFunctionMode):
     def _watched(self, name: str, count: int, function: Any, args: Any, kwargs: Any) -> Any:
         """Calls a function, and notes what torch warns of from the first `count` warnings on."""
         result = function(*args, **kwargs)
+        if name == "_pack_padded_sequence" and _private.is_tracing():
+            self._packed(args[1])
         told = [
             str(one.message)
             for one in self._warned[count:]
@@ -130,6 +140,16 @@ class Watch(TorchFunctionMode):
                 if not issubclass(one.category, _private.TracerWarning)
             ]
         return result
+
+    def _packed(self, lengths: Any) -> None:
+        """`pack_padded_sequence` raises where lengths are not sorted, the longest first; what it
+        becomes in ONNX takes them in any order."""
+        value = _private.traced_value(lengths)
+        graph = _Graph(self._arguments)
+        if graph.source(value) == "data" and not _is_sorted(value):
+            line, *_ = _lines()
+            condition = "the lengths are sorted, the longest first"
+            self._note(Conversion(Guard(line, condition, is_asserted=True), "data"))
 
     def _converted(self, name: str, given: Any, result: Any, *, is_copied: bool) -> None:
         tensors = [one for one in _private.tree_leaves(given) if isinstance(one, torch.Tensor)]
@@ -270,6 +290,14 @@ def _is_count_of_sequences(inputs: list[Any]) -> bool:
         return False
     is_sizes = list(node.outputs())[1].debugName() == inputs[0].debugName()
     return is_sizes and all(one.toIValue() == 0 for one in inputs[1:])
+
+
+def _is_sorted(value: Any) -> bool:
+    """Whether the model has sorted it, as `enforce_sorted=False` does."""
+    node = value.node()
+    while str(node.kind()) in ("aten::to", "aten::cpu", "aten::detach"):
+        node = next(node.inputs()).node()
+    return str(node.kind()) == "aten::sort"
 
 
 def _lines() -> tuple[Line, Line, list[str]]:

@@ -20,6 +20,7 @@ from opgraft.torch._graph import (
     is_uninitialised,
     operator_name,
 )
+from opgraft.torch._plain_export import PlainExport
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, all_nodes, rows_of
@@ -29,6 +30,7 @@ from opgraft.torch._traced_export import TracedExport
 from opgraft.torch._translation import own_translations
 from opgraft.torch._verify import Verdict, Verifier
 from opgraft.torch._watch import Watch
+from opgraft.torch._ways import Way, by_others, check_runs
 
 
 def export(
@@ -140,14 +142,15 @@ class _Export:
         self._optimize = optimize
         self._kinds = kinds
         self._specialise = specialise
-        self._is_captured = False  # and translated, so that it can be verified
+        self._step = "capture"  # or "translate", or "verify": where it fails
+        self._is_final = False  # an operator is wrong, which a run of a whole program need not show
         self._sizes: dict[str, str] = {}  # names of dimensions, by torch's own
 
     def run(
         self, bar: Progress, watch: Watch, *, verify: bool, by_tracing: bool = False
     ) -> Program:
-        """By torch.export, or else by a trace; with `specialise` by the first of them that is right
-        for other data too, or else by the first that is right for the example."""
+        """By torch.export, or else by torch's own exporters; with `specialise` by the first of them
+        that is right for other data too, or else by the first that is right for the example."""
         if isinstance(self._model, torch.nn.Module):
             forward = self._model.forward
             _arguments.check_call(
@@ -165,27 +168,40 @@ class _Export:
     def _by_any_way(
         self, bar: Progress, watch: Watch, *, verify: bool, by_tracing: bool
     ) -> Program:
-        if by_tracing:
-            return self._traced(bar, verify=verify)
         try:
+            if by_tracing:
+                return self._traced(bar, verify=verify)
             return self._captured(bar, watch, verify=verify)
         except Error as error:
-            if not self._may_trace(error):
+            if not self._may_go_on(error):
                 raise
-            try:
-                program = self._traced(bar, verify=verify)
-            except Exception as second:
-                if _short(second) == _short(error):  # the model decides by data, either way
-                    raise error from None
-                raise _with_second(error, second) from error.__cause__
-            program.report.notes.append(f"traced, since torch.export's way failed: {_short(error)}")
-            return program
+            assert isinstance(self._model, torch.nn.Module)
+            check_runs(title(self._model), self._model, self._args, self._kwargs)
+            if by_tracing:
+                raise
+            return by_others(error, self._ways(bar, error, verify=verify))
 
-    def _may_trace(self, error: Error) -> bool:
-        """Whether torch's other exporter may do better: where the capture or the translation fails,
-        but not where an operator is found to be wrong, or the user has to change what was asked
-        for."""
-        if self._is_captured:
+    def _ways(self, bar: Progress, error: Error, *, verify: bool) -> list[Way]:
+        """torch's own, in the order in which they may help."""
+        plain = Way(
+            "torch.onnx.export",
+            "exported by torch.onnx.export alone",
+            lambda: self._plain(bar, verify=verify),
+        )
+        traced = Way("Torch's tracing exporter", "traced", lambda: self._traced(bar, verify=verify))
+        if self._step == "verify":
+            return [plain, traced]
+        # torch.onnx.export captures as we have just done, so it comes last. A graph that holds for
+        # some data alone holds for no more in its hands; and what is not translated, it has no
+        # translation for, or one that is known to be wrong.
+        is_hopeless = self._step == "translate" or _guards.is_refusal(error)
+        return [traced] if is_hopeless else [traced, plain]
+
+    def _may_go_on(self, error: Error) -> bool:
+        """Whether torch's other ways may do better: not where an operator alone is found to be
+        wrong, since they write the same and are looked at as a whole, nor where the user has to
+        change what was asked for."""
+        if self._is_final:
             return False
         if not isinstance(self._model, torch.nn.Module) or isinstance(error, _private.Moved):
             return False
@@ -195,6 +211,20 @@ class _Export:
         return not isinstance(error.__cause__, Exception) or not _private.is_refused_size(
             error.__cause__
         )
+
+    def _plain(self, bar: Progress, *, verify: bool) -> Program:
+        assert isinstance(self._model, torch.nn.Module)
+        return PlainExport(
+            self._model,
+            self._args,
+            self._kwargs,
+            dynamic_shapes=self._shapes,
+            opset=self._opset,
+            names=self._names,
+            table=_translations(self._table, self._opset),
+            optimize=self._optimize,
+            specialise=self._specialise,
+        ).run(bar, verify=verify)
 
     def _traced(self, bar: Progress, *, verify: bool) -> Program:
         if not isinstance(self._model, torch.nn.Module):
@@ -220,11 +250,13 @@ class _Export:
         return registry
 
     def _captured(self, bar: Progress, watch: Watch, *, verify: bool) -> Program:
+        self._step, self._is_final = "capture", False
         bar.step("capture")
         _, self._is_named = _private.nameless_dimensions(self._shapes)
         captured = capture(
             self._model, self._args, self._kwargs, self._shapes, specialise=self._specialise
         )
+        self._step = "translate"
         _arguments.check_outputs(captured.program)
         for note in watch.notes():
             warnings.warn(note, stacklevel=5)
@@ -243,7 +275,7 @@ class _Export:
         program = self._finish(captured, translated, is_last=not verify)
         if verify:
             bar.step("verify")
-            self._is_captured = True
+            self._step = "verify"
             program = self._verified(captured, dispatcher, translated, program, bar)
         program.report.notes += watch.notes()
         return program
@@ -366,6 +398,7 @@ class _Export:
         dispatcher: Dispatcher,
     ) -> bool:
         """Whether something was found to blame, and will be done otherwise."""
+        self._is_final = verdict.guilt is not None or verdict.misdecomposed is not None
         if verdict.guilt is not None:
             guilty, reason = verdict.guilt.choice, verdict.guilt.reason
             if not dispatcher.bar(guilty, reason):
@@ -395,17 +428,6 @@ class _Export:
         return not verifier.is_right(decomposed, example) and dispatcher.keep_misdecomposed(
             lambda program: verifier.is_right(program, example)
         )
-
-
-def _short(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
-def _with_second(error: Error, second: Exception) -> Error:
-    """The error of torch.export's way, which tells also why a trace did no better."""
-    text = f"{error}\nTorch's tracing exporter was tried too: {_short(second)}"
-    return type(error)(text)
 
 
 def _why(translated: Translated) -> str:

@@ -208,6 +208,14 @@ def refused(guards: Iterable[Guard]) -> list[Guard]:
 _MOST_SHOWN = 8
 
 
+_DECIDES = "decides by data what it computes"
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether it is the error below."""
+    return isinstance(error, ModelError) and _DECIDES in str(error)
+
+
 def refusal(name: str, guards: Sequence[Guard]) -> ModelError:
     """The error for a graph that holds for the example's data alone."""
     shown = [
@@ -217,7 +225,7 @@ def refusal(name: str, guards: Sequence[Guard]) -> ModelError:
     if len(guards) > _MOST_SHOWN:
         shown.append(f"  and {len(guards) - _MOST_SHOWN} more")
     return ModelError(
-        f"{name} decides by data what it computes: a graph of it would be right where the data is "
+        f"{name} {_DECIDES}: a graph of it would be right where the data is "
         "as in the example, and silently wrong elsewhere.\n" + "\n".join(shown) + "\n"
         "To export what the example does anyway: specialise=True"
     )

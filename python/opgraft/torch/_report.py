@@ -63,7 +63,8 @@ class Report:
     """
 
     rows: list[Row] = field(default_factory=list)
-    #: How the model was captured: "non-strict", "strict", "draft", "traced", or "given".
+    #: How the model was captured: "non-strict", "strict", "draft", "traced",
+    #: "torch.onnx.export" (by torch alone), or "given".
     captured: str = ""
     #: What sizes and what data the capture holds for.
     specialised: list[str] = field(default_factory=list)

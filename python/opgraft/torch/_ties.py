@@ -26,10 +26,12 @@ def difference(
     are the same in their order.
 
     Results that have as many rows as a sorted one, the score, are a table. The scores must be the
-    same in their order; of rows with the same score each must be there, in whatever order. Where
-    rounding decides in torch as well which rows there are, as in the suppression of boxes that
-    overlap, the rows must be there that do not depend on it. `disturbed` says what the model gives
-    for inputs that are so many roundings off.
+    same in their order; of rows with the same score each must be there, in whatever order. Scores
+    are the same that are as near to one another as those of the two results are: where these agree
+    to the last digit, scores of 0.9990 and 0.9991 are no tie. Where rounding decides in torch as
+    well which rows there are, as in the suppression of boxes that overlap, the rows must be there
+    that do not depend on it. `disturbed` says what the model gives for inputs that are so many
+    roundings off.
     """
     plainly = _compare.difference(expected, got, lambda: disturbed(1), roundings=roundings)
     if not plainly:
@@ -53,11 +55,13 @@ def _moved(
     for key in _scores(wanted):
         if key not in left or _compare.difference([wanted[key]], [found[key]], roundings=roundings):
             continue
+        if not _is_score(found[key]):
+            continue
         count = len(wanted[key])
         table = [index for index in left if wanted[index].dim() and len(wanted[index]) == count]
-        order = _order(
-            [wanted[i] for i in table], [found[i] for i in table], wanted[key], roundings
-        )
+        off = float((wanted[key].double() - found[key].double()).abs().max())
+        runs = _runs(wanted[key], _tie(wanted[key], off))
+        order = _order([wanted[i] for i in table], [found[i] for i in table], runs, roundings)
         if order is None:
             continue
         moved += int((order != torch.arange(count)).sum())
@@ -94,15 +98,18 @@ def _by_rows(
             return ""
     count = len(wanted[0])
     stable = torch.ones(count, dtype=torch.bool)
-    # Of rows with the same score nobody says which are cut off.
-    first, last = _runs(next(one for one in wanted if _is_score(one)), roundings)[-1]
-    stable[first:last] = last - first == 1
+    key = _scores(wanted)[0]
+    off = 0.0
     for _ in range(_DRAWS):
         try:
             others = [plain(one) for one in disturbed(_TIMES)]
         except Exception:  # the disturbed inputs may be none that it takes
             return ""
         stable &= _are_there(wanted, others, roundings)
+        off = max(off, _typical_gap(wanted[key], others[key]))
+    # Of rows with the same score nobody says which are cut off.
+    first, last = _runs(wanted[key], _tie(wanted[key], off))[-1]
+    stable[first:last] &= last - first == 1
     there = _are_there(wanted, found, roundings)
     kept = int(stable.sum())
     is_extra = len(found[0]) - int(there.sum()) > max(count - kept, 1)
@@ -146,12 +153,12 @@ def _is_score(tensor: torch.Tensor) -> bool:
 def _order(
     wanted: Sequence[torch.Tensor],
     found: Sequence[torch.Tensor],
-    scores: torch.Tensor,
+    runs: Sequence[tuple[int, int]],
     roundings: int,
 ) -> torch.Tensor | None:
-    """For each wanted row the place of the row that was found, if that can be."""
-    order = torch.full((len(scores),), -1)
-    for first, last in _runs(scores, roundings):
+    """For each wanted row the place of the row that was found, if that can be, in the same run."""
+    order = torch.full((runs[-1][1],), -1)
+    for first, last in runs:
         free = torch.arange(first, last)
         for row in range(first, last):
             places = free[_fitting(wanted, found, row, free, roundings)]
@@ -179,9 +186,26 @@ def _fitting(
     return fits
 
 
-def _runs(scores: torch.Tensor, roundings: int) -> list[tuple[int, int]]:
-    """Where scores begin and end that are the same but for rounding."""
-    near = _compare.are_near(scores[1:], scores[:-1], roundings=roundings).tolist()
+def _tie(scores: torch.Tensor, off: float) -> float:
+    """How near scores are whose order nobody knows, where each is this much off: two of them may
+    change places, and what is seen is not the most that one may be off."""
+    return max(4 * off, 8 * torch.finfo(scores.dtype).eps * float(scores.abs().max()))
+
+
+def _typical_gap(scores: torch.Tensor, others: torch.Tensor) -> float:
+    """How far it is from a score to the nearest of the others, but for rows that are not there."""
+    if not len(others):
+        return 0.0
+    own, upwards = scores.double(), others.double().sort()[0]
+    above = torch.searchsorted(upwards, own).clamp(max=len(upwards) - 1)
+    below = (above - 1).clamp(min=0)
+    gaps = torch.minimum((own - upwards[above]).abs(), (own - upwards[below]).abs())
+    return float(gaps.median())
+
+
+def _runs(scores: torch.Tensor, tie: float) -> list[tuple[int, int]]:
+    """Where scores begin and end each of which is so near to the next."""
+    near = ((scores[:-1].double() - scores[1:].double()) <= tie).tolist()
     runs, first = [], 0
     for place, is_near in enumerate(near, start=1):
         if not is_near:

@@ -95,6 +95,25 @@ class Tracer:
         barred: Mapping[str, str],
     ) -> Trace:
         """Operators that are `barred`, with the reason, do without symbolic functions."""
+        try:
+            return self._trace(registry, kinds, opset, barred)
+        except UnavailableError as error:
+            if _IN_PAIRS not in str(error) or _PACKING.intersection(barred):
+                raise
+            # libtorch packs and runs over what is packed, where ONNX has no such thing.
+            packing = dict.fromkeys(_PACKING, f"torch: {_IN_PAIRS}")
+            try:
+                return self._trace(registry, kinds, opset, {**barred, **packing})
+            except Error:
+                raise error from None
+
+    def _trace(
+        self,
+        registry: Callable[[int], Any],
+        kinds: Collection[str],
+        opset: int,
+        barred: Mapping[str, str],
+    ) -> Trace:
         lowest = _private.lowest_opset()  # of the translations that grafts are made of
         used = registry(lowest)
         for number in dict.fromkeys((min(opset, _private.default_opsets()[1]), lowest)):
@@ -160,6 +179,12 @@ class Tracer:
 
 
 _PREFIX = "model."
+#: What torch says of packed sequences that it cannot write.
+_IN_PAIRS = "must occur in pairs"
+#: What makes a packed sequence, and what takes one.
+_PACKING = frozenset(
+    f"aten::{name}" for name in ("_pack_padded_sequence", "gru", "lstm", "rnn_relu", "rnn_tanh")
+)
 
 
 class _Flat(torch.nn.Module):

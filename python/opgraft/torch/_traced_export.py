@@ -129,6 +129,12 @@ class TracedExport:
             if not again:
                 program = plain
                 program.report.notes.append(f"not optimised: optimised, {problem}")
+            elif how == _ties.UNDECIDED:  # no operator is to blame
+                raise Error(
+                    f"the traced program cannot be compared with the model: {again}, and nothing "
+                    f"can be said of it: {how.partition(': ')[2]}. Fix: give an example, or "
+                    "weights, whose scores differ. To export it anyway: verify=False"
+                )
             else:
                 trace, program, how = self._healed(trace, example, problem, blind=is_random)
             program.report.is_random = is_random

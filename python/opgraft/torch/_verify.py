@@ -102,6 +102,15 @@ class Verifier:
             return Verdict(guilt=probed.guilt)
         return Verdict(misdecomposed=probe_decompositions(self.captured, self.decomposition))
 
+    def difference(self, program: Program, *, blind: bool = False) -> str:
+        """What is wrong with a program that nobody can look into, in words. `blind`: by types and
+        shapes alone."""
+        for example in self.examples:
+            problem, _ = self._problem(program, example, blind=blind, roundings=_ROUNDINGS)
+            if problem:
+                return f"with {example.what}, {problem}"
+        return ""
+
     def branch_notes(self) -> list[str]:
         """Which branches the examples do not take, and how far these were compared."""
         return [note for one in self._branches.values() if (note := one.note())]

@@ -1,0 +1,63 @@
+"""Tries one way of exporting a model after the other, until one gives a program that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from opgraft._errors import Error, ModelError
+from opgraft.torch import _private
+from opgraft.torch._examples import results_of
+from opgraft.torch._program import Program
+
+
+@dataclass(frozen=True)
+class Way:
+    """Another way than Opgraft's own."""
+
+    #: Who is at work, as in "Torch's tracing exporter was tried too".
+    name: str
+    #: What the model then is, as in "traced, since ...".
+    done: str
+    export: Callable[[], Program]
+
+
+def by_others(error: Error, ways: Sequence[Way]) -> Program:
+    """The program of the first way that gives one, which notes why: `error` is what came of
+    Opgraft's own. That is raised where none does, and says what each of them said."""
+    told = [str(error)]
+    for way in ways:
+        try:
+            program = way.export()
+        except Exception as other:
+            if short(other) != short(error):  # as where the model decides by data, either way
+                told.append(f"{way.name} was tried too: {short(other)}")
+            continue
+        program.report.notes.append(f"{way.done}, since torch.export's way failed: {short(error)}")
+        return program
+    if len(told) == 1:
+        raise error from error.__cause__
+    raise type(error)("\n".join(told)) from error.__cause__
+
+
+def check_runs(
+    name: str, model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    """A ModelError where the model itself fails with the arguments: no way of export helps then."""
+    leaves, tree = _private.flatten((args, dict(kwargs)))
+    try:
+        results_of(model, leaves, tree)
+    except Exception as error:
+        text = f"{name} itself fails with the arguments that are given: {type(error).__name__}: "
+        text += f"{short(error)}\nFix: give arguments that the model takes"
+        if "enforce_sorted" in text:
+            text += ", here sorted lengths; or pass enforce_sorted=False, which Opgraft exports too"
+        raise ModelError(text) from error
+
+
+def short(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
