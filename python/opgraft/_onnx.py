@@ -20,7 +20,7 @@ from onnx.defs import OpSchema
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from opgraft import _declare, _packs, _signature
+from opgraft import _declare, _packs, _pyop, _signature
 from opgraft._declare import Operator
 
 _registered: dict[str, Operator] = {}
@@ -81,9 +81,7 @@ def all_types() -> Sequence[int]:
 
 
 def type_name(number: int) -> str:
-    names = {"FLOAT": "float", "DOUBLE": "double"}
-    name = helper.tensor_dtype_to_string(number).removeprefix("TensorProto.")
-    return f"tensor({names.get(name, name.lower())})"
+    return f"tensor({_pyop.ELEMENT_TYPES[number].onnx_name})"
 
 
 def _parameter(operator: Operator, parameter: _signature.Parameter) -> OpSchema.FormalParameter:

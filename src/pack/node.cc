@@ -16,26 +16,14 @@ TensorValue ToValue(const OpgraftTensor& tensor) {
   if (tensor.element_type == kElementType<std::string>) {
     return {tensor.element_type, std::move(shape), {}, ToStrings(tensor, 0)};
   }
-  std::size_t size = 0;
-  switch (tensor.element_type) {
-    case kElementType<std::uint8_t>:
-    case kElementType<std::int8_t>:
-    case kElementType<bool>: size = 1; break;
-    case kElementType<std::uint16_t>:
-    case kElementType<std::int16_t>:
-    case kElementType<Float16>:
-    case kElementType<BFloat16>: size = 2; break;
-    case kElementType<float>:
-    case kElementType<std::int32_t>:
-    case kElementType<std::uint32_t>: size = 4; break;
-    case kElementType<double>:
-    case kElementType<std::int64_t>:
-    case kElementType<std::uint64_t>: size = 8; break;
-    default:
-      throw std::invalid_argument("a tensor of ONNX's type number " +
-                                  std::to_string(tensor.element_type) +
-                                  " cannot be the value of an attribute");
+  // Those that C++ has a type for.
+  const ElementType* const type = FindElementType(tensor.element_type);
+  if (type == nullptr || !type->is_carried || type->number > kElementType<BFloat16>) {
+    throw std::invalid_argument("a tensor of ONNX's type number " +
+                                std::to_string(tensor.element_type) +
+                                " cannot be the value of an attribute");
   }
+  std::size_t size = type->size;
   for (const std::int64_t one : shape) size *= static_cast<std::size_t>(one);
   const auto* const first = static_cast<const std::byte*>(tensor.data);
   return {tensor.element_type, std::move(shape), std::vector<std::byte>(first, first + size), {}};
