@@ -201,7 +201,10 @@ class InferredShapes final : public ShapeContext {
     const std::optional<std::size_t> count = output_count();
     if (count && index >= *count) return;
     std::vector<std::string> symbols;
-    for (const Dim& dim : shape) symbols.emplace_back(dim.symbol());
+    for (const Dim& dim : shape) {
+      // A sum whose text is a name of the model's own would be taken for that.
+      symbols.emplace_back(dim.IsComputed() && IsNameOfModel(dim.symbol()) ? "" : dim.symbol());
+    }
     std::vector<OpgraftDimension> dimensions;
     for (std::size_t i = 0; i < shape.size(); ++i) {
       dimensions.push_back({shape[i].size(), symbols[i].c_str()});
@@ -211,6 +214,16 @@ class InferredShapes final : public ShapeContext {
   }
 
  private:
+  bool IsNameOfModel(std::string_view text) const {
+    for (std::size_t i = 0; i < input_count(); ++i) {
+      const OpgraftShape known = Read(i);
+      for (std::size_t axis = 0; known.has_rank != 0 && axis < known.rank; ++axis) {
+        const OpgraftDimension& one = known.dimensions[axis];
+        if (one.size < 0 && one.symbol != nullptr && one.symbol == text) return true;
+      }
+    }
+    return false;
+  }
   OpgraftShape Read(std::size_t index) const {
     OpgraftShape known = {};
     Check(host_->table->input(host_, index, &known));
