@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "opgraft/attribute.h"
+#include "opgraft/size_expression.h"
 
 #pragma GCC visibility push(hidden)  // each pack has its own
 namespace opgraft {
@@ -37,9 +38,10 @@ class Dim {
   Dim(std::int64_t size) : size_(size) {
     if (size < 0) throw ShapeError("a size would be " + std::to_string(size));
   }
+  /// One that a model calls so, whatever the text.
   static Dim Symbol(std::string symbol) {
     Dim made;
-    if (!symbol.empty()) made.symbol_ = std::make_shared<const std::string>(std::move(symbol));
+    if (!symbol.empty()) made.Name(internal::SizeExpression::Named(std::move(symbol)));
     return made;
   }
 
@@ -47,14 +49,18 @@ class Dim {
   /// -1 where it is not known.
   std::int64_t size() const { return size_; }
   /// Empty where there is none.
-  std::string_view symbol() const { return symbol_ != nullptr ? *symbol_ : std::string_view(); }
+  std::string_view symbol() const {
+    if (symbol_ == nullptr) return {};
+    return symbol_->text;
+  }
+  /// Whether the symbol is no name, but made of some.
+  bool IsComputed() const { return symbol_ != nullptr && !symbol_->expression.IsName(); }
 
   /// Whether two sizes are the same; nullopt where that cannot be told yet.
   friend std::optional<bool> Equal(const Dim& a, const Dim& b) {
     if (a.IsKnown() && b.IsKnown()) return a.size_ == b.size_;
-    if (!a.IsKnown() && !b.IsKnown() && !a.symbol().empty() && a.symbol() == b.symbol())
-      return true;
-    return std::nullopt;
+    if (a.symbol_ == nullptr || b.symbol_ == nullptr) return std::nullopt;
+    return a.symbol_->expression == b.symbol_->expression ? std::optional(true) : std::nullopt;
   }
 
   friend Dim operator+(const Dim& a, const Dim& b) {
@@ -62,45 +68,66 @@ class Dim {
     if (b.size_ == 0) return a;
     std::int64_t sum = 0;
     const bool is_too_large = __builtin_add_overflow(a.size_, b.size_, &sum);
-    return Combine(a, b, '+', is_too_large, sum);
+    return Combine(a, b, '+', is_too_large, sum, [](auto& x, auto& y) { return x + y; });
   }
   friend Dim operator-(const Dim& a, const Dim& b) {
     if (b.size_ == 0) return a;
-    if (Equal(a, b) == true) return 0;
-    return Combine(a, b, '-', false, a.size_ - b.size_);
+    return Combine(a, b, '-', false, a.size_ - b.size_, [](auto& x, auto& y) { return x - y; });
   }
   friend Dim operator*(const Dim& a, const Dim& b) {
     if (a.size_ == 1 || b.size_ == 0) return b;
     if (b.size_ == 1 || a.size_ == 0) return a;
     std::int64_t product = 0;
     const bool is_too_large = __builtin_mul_overflow(a.size_, b.size_, &product);
-    return Combine(a, b, '*', is_too_large, product);
+    return Combine(a, b, '*', is_too_large, product, [](auto& x, auto& y) { return x * y; });
   }
   /// Rounds down. Throws where `b` is 0.
   friend Dim operator/(const Dim& a, const Dim& b) {
     if (b.size_ == 0) throw ShapeError("a size is divided by 0");
     if (b.size_ == 1) return a;
-    return Combine(a, b, '/', false, b.IsKnown() ? a.size_ / b.size_ : 0);
+    const std::int64_t quotient = b.IsKnown() ? a.size_ / b.size_ : 0;
+    return Combine(a, b, '/', false, quotient, [](auto& x, auto& y) { return x / y; });
   }
 
  private:
+  struct Symbolic {
+    internal::SizeExpression expression;
+    std::string text;
+  };
+
   /// Longer symbols are forgotten: in a long chain of operators they would grow without end.
   static constexpr std::size_t kLongestSymbol = 100;
 
-  std::string Text() const { return IsKnown() ? std::to_string(size_) : std::string(symbol()); }
-  static Dim Combine(const Dim& a, const Dim& b, char sign, bool is_too_large, std::int64_t value) {
+  bool IsOpen() const { return !IsKnown() && symbol_ == nullptr; }
+  internal::SizeExpression Expression() const { return IsKnown() ? size_ : symbol_->expression; }
+  void Name(internal::SizeExpression expression) {
+    std::string text = expression.Text();
+    symbol_ = std::make_shared<const Symbolic>(std::move(expression), std::move(text));
+  }
+  template <class Operation>
+  static Dim Combine(const Dim& a, const Dim& b, char sign, bool is_too_large, std::int64_t value,
+                     Operation operation) {
     if (a.IsKnown() && b.IsKnown()) {
-      if (is_too_large) throw ShapeError("a size would be " + a.Text() + sign + b.Text());
-      return value;
+      if (!is_too_large) return value;
+      throw ShapeError("a size would be " + std::to_string(a.size_) + sign +
+                       std::to_string(b.size_));
     }
-    const std::string left = a.Text();
-    const std::string right = b.Text();
-    if (left.empty() || right.empty() || left.size() + right.size() > kLongestSymbol) return Dim();
-    return Symbol("(" + left + sign + right + ")");
+    Dim made;
+    if (a.IsOpen() || b.IsOpen()) return made;
+    try {
+      const internal::SizeExpression left = a.Expression();
+      const internal::SizeExpression right = b.Expression();
+      internal::SizeExpression result = operation(left, right);
+      if (const std::optional<std::int64_t> number = result.number()) return *number;
+      made.Name(std::move(result));
+    } catch (const std::overflow_error&) {
+      return {};
+    }
+    return made.IsComputed() && made.symbol().size() > kLongestSymbol ? Dim() : made;
   }
 
   std::int64_t size_ = -1;
-  std::shared_ptr<const std::string> symbol_;
+  std::shared_ptr<const Symbolic> symbol_;
 };
 
 using Shape = std::vector<Dim>;

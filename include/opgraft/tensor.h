@@ -13,21 +13,19 @@
 #include <vector>
 
 #include "opgraft/element.h"
+#include "opgraft/element_table.h"
 
 #pragma GCC visibility push(hidden)  // each pack has its own
 namespace opgraft {
 
 namespace internal {
 
-/// "float32" for 1; for the types that have one in C++. Programs of tests have this header without
-/// the adapter.
+/// "float32" for 1.
 inline std::string ElementName(std::int32_t number) {
-  constexpr const char* kNames[] = {"none",       "float32", "uint8",  "int8",   "uint16",
-                                    "int16",      "int32",   "int64",  "string", "bool",
-                                    "float16",    "float64", "uint32", "uint64", "complex64",
-                                    "complex128", "bfloat16"};
-  if (number >= 0 && number < static_cast<std::int32_t>(std::size(kNames))) return kNames[number];
-  return "type number " + std::to_string(number);
+  const ElementType* const type = FindElementType(number);
+  return type != nullptr && number != 0 ? std::string(type->name)
+         : number == 0                  ? "none"
+                                        : "type number " + std::to_string(number);
 }
 
 /// Throws: a tensor is of another element type than the kernel asks for.

@@ -5,12 +5,12 @@ As in C++ (src/testing/comparison.cc): the same tolerances, the same words.
 
 from __future__ import annotations
 
-import ast
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from opgraft import _pyop
 
 Shape = tuple[int | str | None, ...] | None
 Tolerance = tuple[float, float]
@@ -21,14 +21,6 @@ TOLERANCES: Mapping[str, Tolerance] = {
     "float64": (1e-9, 1e-9),
     "float16": (2e-3, 2e-3),
     "bfloat16": (2e-2, 2e-2),
-}
-
-_OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.FloorDiv: operator.floordiv,
 }
 
 
@@ -86,22 +78,8 @@ def evaluate(expression: str, symbols: Mapping[str, int]) -> int | None:
 
     None where it has a symbol that is not there, or makes no sense.
     """
-    if expression in symbols:
-        return symbols[expression]
-
-    def value(node: ast.AST) -> int:
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-            return _OPERATIONS[type(node.op)](value(node.left), value(node.right))
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        if isinstance(node, ast.Name):
-            return symbols[node.id]
-        raise ValueError(expression)
-
-    try:
-        return value(ast.parse(expression, mode="eval").body)
-    except (ArithmeticError, KeyError, RecursionError, SyntaxError, ValueError):
-        return None
+    size: int | None = _pyop.evaluate_size(expression, dict(symbols))
+    return size
 
 
 def contains(said: Shape, shape: Sequence[int], symbols: Mapping[str, int]) -> bool:

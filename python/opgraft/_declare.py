@@ -311,7 +311,7 @@ def _register(operator: Operator) -> None:
 def _tell_onnx() -> None:
     from opgraft import _onnx
 
-    _onnx.register_schemas()
+    _onnx.register_declared()
 
 
 def read_backward(

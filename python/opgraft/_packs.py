@@ -167,6 +167,6 @@ def _operator(values: dict[str, Any]) -> NativeOperator:
 
 
 def _tell_onnx() -> None:
-    from opgraft import _onnx_packs
+    from opgraft import _onnx
 
-    _onnx_packs.register_schemas()
+    _onnx.register_native()

@@ -7,6 +7,40 @@ _Prepared = tuple[
     bytes | None, bool, bool, list[tuple[str, str, str, str]], dict[str, str], dict[str, bool]
 ]
 
+class ElementType:
+    """One of ONNX's types of elements, or torch's complex32, whose number is 0."""
+
+    number: int
+    name: str  #: in NumPy, ml_dtypes and torch
+    onnx_name: str
+    bits: int
+    parts: int  #: of complex numbers: the number of the type of their two parts
+    torch_number: int  #: c10::ScalarType; -1 where torch has no tensors of it
+    is_carried: bool  #: ONNX Runtime has tensors of it
+    is_packed: bool  #: several to a byte
+    is_numpys: bool  #: NumPy has it without ml_dtypes
+    has_dlpack: bool
+
+ELEMENT_TYPES: tuple[ElementType, ...]
+
+class SizeExpression:
+    """A sum of products of names, such as `2*n + 1`; what does not fit 64 bits overflows."""
+
+    text: str
+    number: int | None  #: where it has no names
+    names: list[str]
+    is_name: bool
+    def __init__(self, number: int) -> None: ...
+    @staticmethod
+    def named(name: str) -> SizeExpression: ...
+    def add(self, other: SizeExpression, /) -> SizeExpression: ...
+    def subtract(self, other: SizeExpression, /) -> SizeExpression: ...
+    def multiply(self, other: SizeExpression, /) -> SizeExpression: ...
+    def divide(self, other: SizeExpression, /) -> SizeExpression: ...
+    def remainder(self, other: SizeExpression, /) -> SizeExpression: ...
+    def evaluate(self, sizes: dict[str, Any], /) -> Any: ...
+
+def evaluate_size(text: str, sizes: dict[str, Any]) -> Any: ...
 def prepare(
     model: bytes, origin: str, runtime: str, allow: str, environment: str, prefer: str
 ) -> _Prepared: ...

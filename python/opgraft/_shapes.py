@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from math import prod
 from operator import index
 from types import EllipsisType
 from typing import Any, Union
 
 from opgraft._errors import Error
+from opgraft._pyop import SizeExpression
 
 #: What a shape rule computes with: a size, or a symbol standing for one.
 Size = Union[int, "Symbol"]
@@ -39,34 +39,17 @@ class Symbol:
     their hash: they would not be found in a dict or set that has their size.
     """
 
-    __slots__ = ("_terms",)
+    __slots__ = ("_expression",)
 
-    # From sorted names of factors to the integer before them: {("n",): 2, (): 1} is 2*n + 1.
-    _terms: dict[tuple[str, ...], int]
-
-    def __init__(self, terms: Mapping[tuple[str, ...], int]) -> None:
-        self._terms = {names: factor for names, factor in terms.items() if factor != 0}
+    def __init__(self, expression: SizeExpression) -> None:
+        self._expression = expression
 
     @classmethod
     def named(cls, name: str) -> Symbol:
-        return cls({(name,): 1})
+        return cls(SizeExpression.named(name))
 
     def __repr__(self) -> str:
-        text = ""
-        for names, factor in sorted(self._terms.items(), key=lambda term: (not term[0], term[0])):
-            sign = (" - " if text else "-") if factor < 0 else (" + " if text else "")
-            parts = [str(abs(factor))] if abs(factor) != 1 or not names else []
-            text += sign + "*".join([*parts, *names])
-        return text or "0"
-
-    def value(self, sizes: Mapping[str, int]) -> int | None:
-        """Its size where its names have these; None where it has names that are not among them."""
-        total = 0
-        for names, factor in self._terms.items():
-            if not all(name in sizes for name in names):
-                return None
-            total += factor * prod(sizes[name] for name in names)
-        return total
+        return self._expression.text
 
     def __hash__(self) -> int:
         raise Undecided(f"{self} is no number yet")
@@ -99,11 +82,7 @@ class Symbol:
         return self._compare(other) >= 0
 
     def __add__(self, other: Size) -> Size:
-        other = _size(other)
-        terms = dict(self._terms)
-        for names, factor in _terms(other).items():
-            terms[names] = terms.get(names, 0) + factor
-        return _simplest(terms)
+        return _joined(SizeExpression.add, self, other)
 
     __radd__ = __add__
 
@@ -111,39 +90,27 @@ class Symbol:
         return self * -1
 
     def __sub__(self, other: Size) -> Size:
-        return self + _size(other) * -1
+        return _joined(SizeExpression.subtract, self, other)
 
     def __rsub__(self, other: Size) -> Size:
-        return -self + other
+        return _joined(SizeExpression.subtract, other, self)
 
     def __mul__(self, other: Size) -> Size:
-        other = _size(other)
-        terms: dict[tuple[str, ...], int] = {}
-        for left, left_factor in self._terms.items():
-            for right, right_factor in _terms(other).items():
-                names = tuple(sorted(left + right))
-                terms[names] = terms.get(names, 0) + left_factor * right_factor
-        return _simplest(terms)
+        return _joined(SizeExpression.multiply, self, other)
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Size) -> Size:
-        other = _size(other)
-        if isinstance(other, int) and other and not any(f % other for f in self._terms.values()):
-            return _simplest({names: factor // other for names, factor in self._terms.items()})
-        return Symbol.named(f"({self})//({other})")
+        return _joined(SizeExpression.divide, self, other)
 
     def __rfloordiv__(self, other: Size) -> Size:
-        return Symbol.named(f"({_size(other)})//({self})")
+        return _joined(SizeExpression.divide, other, self)
 
     def __mod__(self, other: Size) -> Size:
-        other = _size(other)
-        if isinstance(other, int) and other and not any(f % other for f in self._terms.values()):
-            return 0
-        return Symbol.named(f"({self})%({other})")
+        return _joined(SizeExpression.remainder, self, other)
 
     def __rmod__(self, other: Size) -> Size:
-        return Symbol.named(f"({_size(other)})%({self})")
+        return _joined(SizeExpression.remainder, other, self)
 
     def _refuse(self, *arguments: object) -> Any:
         raise Undecided(f"{self} is no number yet")
@@ -161,25 +128,25 @@ class Symbol:
     __int__ = __index__
 
 
-def _size(value: Any) -> Size:
-    """A number or a symbol; Undecided for what is no whole number."""
+def _expression(value: Any) -> SizeExpression:
+    """Of a number or a symbol; Undecided for what is no whole number."""
     if isinstance(value, Symbol):
-        return value
+        return value._expression
     try:
-        return index(value)
-    except TypeError:
+        return SizeExpression(index(value))
+    except TypeError:  # also of a number that does not fit into 64 bits
         raise Undecided(f"{value!r} is no size") from None
 
 
-def _terms(size: Size) -> Mapping[tuple[str, ...], int]:
-    return size._terms if isinstance(size, Symbol) else {(): size}
-
-
-def _simplest(terms: Mapping[tuple[str, ...], int]) -> Size:
-    symbol = Symbol(terms)
-    if not symbol._terms:
-        return 0
-    return symbol._terms[()] if set(symbol._terms) == {()} else symbol
+def _joined(
+    operation: Callable[[SizeExpression, SizeExpression], SizeExpression], left: Size, right: Size
+) -> Size:
+    try:
+        result = operation(_expression(left), _expression(right))
+    except OverflowError:
+        raise Undecided(f"what is made of {left} and {right} is too large") from None
+    number = result.number
+    return Symbol(result) if number is None else number
 
 
 class _UnknownShape:
@@ -389,11 +356,12 @@ def _integer(size: Any) -> int:
 
 def _names(shape: Sequence[Size]) -> set[str]:
     symbols = [size for size in shape if isinstance(size, Symbol)]
-    return {name for symbol in symbols for names in symbol._terms for name in names}
+    return {name for symbol in symbols for name in symbol._expression.names}
 
 
-def _number(size: Size, sizes: Mapping[str, int]) -> int | None:
-    return size.value(sizes) if isinstance(size, Symbol) else size
+def _number(size: Size, sizes: dict[str, int]) -> int | None:
+    """None where it has names that are not among these."""
+    return size._expression.evaluate(sizes) if isinstance(size, Symbol) else size
 
 
 def _known(size: Size | None, taken: Collection[str]) -> int | str | None:
@@ -401,5 +369,5 @@ def _known(size: Size | None, taken: Collection[str]) -> int | str | None:
     if size is None or isinstance(size, int):
         return size
     text = repr(size)
-    is_name = set(size._terms) == {(text,)}
+    is_name = size._expression.is_name
     return None if _UNNAMED in text or (text in taken and not is_name) else text

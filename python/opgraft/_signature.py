@@ -12,42 +12,17 @@ from typing import Any, TypeVar, Union
 
 import numpy as np
 
+from opgraft import _pyop
 from opgraft._errors import Error
 
 REQUIRED, OPTIONAL, VARIADIC = range(3)  # opgraft::Occurrence
 
 #: ONNX's numbers of the element types that ONNX Runtime carries, by their names in NumPy and
 #: ml_dtypes.
-ELEMENT_TYPES = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "string": 8,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-    "bfloat16": 16,
-    "float8_e4m3fn": 17,
-    "float8_e4m3fnuz": 18,
-    "float8_e5m2": 19,
-    "float8_e5m2fnuz": 20,
-    "uint4": 21,
-    "int4": 22,
-    "float4_e2m1fn": 23,
-}
+ELEMENT_TYPES = {one.name: one.number for one in _pyop.ELEMENT_TYPES if one.is_carried}
 
 #: Those that arrays on a GPU can have.
-GPU_TYPES = [
-    number
-    for name, number in ELEMENT_TYPES.items()
-    if name not in ("string", "uint4", "int4", "float4_e2m1fn")
-]
+GPU_TYPES = [one.number for one in _pyop.ELEMENT_TYPES if one.is_carried and one.has_dlpack]
 #: The classes of such arrays, by the module, which is imported where one is in an annotation.
 _Alias: Any = getattr(typing, "TypeAliasType", None)  # from Python 3.12 on
 _GPU_ARRAYS = {"torch": "Tensor", "cupy": "ndarray"}

@@ -9,22 +9,18 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from opgraft import _pyop
 from opgraft._errors import Error, UnavailableError
 from opgraft._frames import as_feed, has_frames
 from opgraft._needed import find_dtype
 
 # By onnxruntime's name: ONNX's number, and the type of ml_dtypes.
 TYPES = {
-    "bfloat16": (16, "bfloat16"),
-    "float8e4m3fn": (17, "float8_e4m3fn"),
-    "float8e4m3fnuz": (18, "float8_e4m3fnuz"),
-    "float8e5m2": (19, "float8_e5m2"),
-    "float8e5m2fnuz": (20, "float8_e5m2fnuz"),
-    "uint4": (21, "uint4"),
-    "int4": (22, "int4"),
-    "float4e2m1": (23, "float4_e2m1fn"),
+    one.onnx_name: (one.number, one.name)
+    for one in _pyop.ELEMENT_TYPES
+    if one.is_carried and not one.is_numpys
 }
-_PACKED = {"uint4", "int4", "float4e2m1"}
+_PACKED = {one.onnx_name for one in _pyop.ELEMENT_TYPES if one.is_packed}
 _STRING = 8
 
 Run = Callable[..., Any]

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from opgraft import _pyop
 from opgraft._needed import find_dtype
 
 #: Types that NumPy lacks, which ml_dtypes has under the same names; as integers of their size.
 _BY_BITS = {
-    "bfloat16": (torch.bfloat16, torch.uint16),
-    "float8_e4m3fn": (torch.float8_e4m3fn, torch.uint8),
-    "float8_e4m3fnuz": (torch.float8_e4m3fnuz, torch.uint8),
-    "float8_e5m2": (torch.float8_e5m2, torch.uint8),
-    "float8_e5m2fnuz": (torch.float8_e5m2fnuz, torch.uint8),
+    one.name: (getattr(torch, one.name), getattr(torch, f"uint{one.bits}"))
+    for one in _pyop.ELEMENT_TYPES
+    if one.is_carried and one.torch_number >= 0 and not one.is_numpys
 }
 _NAMES = {dtype: name for name, (dtype, _) in _BY_BITS.items()}
 

@@ -13,7 +13,7 @@ import onnxruntime
 from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 import opgraft
-from opgraft import _declare
+from opgraft import _declare, _pyop
 from opgraft._comparison import Shape
 from opgraft._cuda import Chosen
 from opgraft._signature import ELEMENT_TYPES
@@ -24,7 +24,7 @@ _IR_VERSION = 10
 _STANDARD_VERSION = 21  # of the operators that stand around the one under test
 _STRING = 8
 _LAST_COMMON_TYPE = 16  # bfloat16; operators around take all up to it, and not all beyond
-_PACKED_TYPES = (21, 22, 23)
+_PACKED_TYPES = [one.number for one in _pyop.ELEMENT_TYPES if one.is_packed]
 _MOST_SINGLE_INITIALIZERS = 4
 _WIDEST_ALIGNMENT = 64
 

@@ -1,34 +1,26 @@
-// The table of types.
+// The types that torch has, from the table of element types.
 #include "aten/dtype.h"
 
-#include <iterator>
+#include <array>
+
+#include "core/element_type.h"
 
 namespace opgraft::aten {
 namespace {
 
-constexpr Dtype kTable[] = {
-    {"float32", 1, false, 4},
-    {"uint8", 2, false, 1},
-    {"int8", 3, false, 1},
-    {"uint16", 4, false, 2},
-    {"int16", 5, false, 2},
-    {"int32", 6, false, 4},
-    {"int64", 7, false, 8},
-    {"bool", 9, false, 1},
-    {"float16", 10, false, 2},
-    {"float64", 11, false, 8},
-    {"uint32", 12, false, 4},
-    {"uint64", 13, false, 8},
-    {"bfloat16", 16, false, 2},
-    {"float8_e4m3fn", 17, false, 1},
-    {"float8_e4m3fnuz", 18, false, 1},
-    {"float8_e5m2", 19, false, 1},
-    {"float8_e5m2fnuz", 20, false, 1},
-    {"complex32", 10, true, 4},
-    {"complex64", 1, true, 8},
-    {"complex128", 11, true, 16},
-};
-static_assert(std::size(kTable) == kDtypes);
+/// What torch has and a model can hold: complex numbers as pairs of what the runtime carries.
+constexpr std::array<Dtype, kDtypes> kTable = [] {
+  std::array<Dtype, kDtypes> table;
+  std::size_t filled = 0;
+  for (const ElementType& type : kElementTypes) {
+    const bool is_complex = type.parts != 0;
+    if (type.torch_number < 0 || !(type.is_carried || is_complex)) continue;
+    table.at(filled++) = {type.name, is_complex ? type.parts : type.number, is_complex,
+                          static_cast<int>(type.size)};
+  }
+  if (filled != table.size()) throw "kDtypes is not their number";  // where this is compiled
+  return table;
+}();
 
 }  // namespace
 
@@ -46,6 +38,6 @@ const Dtype* FindDtype(int element_type, bool is_complex) {
   return nullptr;
 }
 
-const Dtype& DtypeAt(int index) { return kTable[index]; }
+const Dtype& DtypeAt(int index) { return kTable[static_cast<std::size_t>(index)]; }
 
 }  // namespace opgraft::aten

@@ -1,34 +1,20 @@
-// The element types of tensors: ONNX's numbers, with the names that NumPy gives them.
+// What the core does with element types; the table of them is opgraft/element_table.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
+
+#include "opgraft/element_table.h"
 
 namespace opgraft {
 
-/// One of ONNX's TensorProto.DataType.
-struct ElementType {
-  std::int32_t number;
-  std::string_view name;    ///< as in NumPy and ml_dtypes, such as "float32"
-  std::size_t size;         ///< bytes of one element in NumPy; 0 for strings
-  int bits;                 ///< of one element in ONNX; below 8 they share bytes, lowest bit first
-  bool is_carried = false;  ///< ONNX Runtime has tensors of it, and so may a Python operator
-
-  /// Elements of ONNX's lie otherwise than NumPy's, several to a byte.
-  bool IsPacked() const { return bits > 0 && bits < 8; }
-  /// The bytes of so many elements in ONNX.
-  std::size_t PackedSize(std::size_t elements) const {
-    return IsPacked() ? (elements * static_cast<std::size_t>(bits) + 7) / 8 : elements * size;
-  }
-};
+using internal::ElementType;
+using internal::FindElementType;
+using internal::kElementTypes;
 
 /// The number of the type whose elements are texts of any length.
 inline constexpr std::int64_t kString = 8;
-
-/// The type that ONNX calls `number`, or nullptr.
-const ElementType* FindElementType(std::int64_t number);
 
 /// "float32", or "type number 77" where ONNX has no such type.
 std::string ElementTypeName(std::int64_t number);

@@ -241,7 +241,11 @@ TEST_F(MemoryHostTest, ShapesAreInferred) {
   EXPECT_EQ((*inferred[0].shape)[0].symbol, "");
   times.constant = {const_cast<std::int64_t*>(&three), one.data(), 1, 7};
   ASSERT_TRUE(InferNative(Find("test::Repeat"), {x, times}, 1, attributes_, &inferred).ok());
-  EXPECT_EQ((*inferred[0].shape)[0].symbol, "(n*3)");
+  EXPECT_EQ((*inferred[0].shape)[0].symbol, "3*n");
+  // A size is not taken for one that the model gives the same text.
+  times.shape = std::vector<Dimension>{{-1, "3*n"}};
+  ASSERT_TRUE(InferNative(Find("test::Repeat"), {x, times}, 1, attributes_, &inferred).ok());
+  EXPECT_EQ((*inferred[0].shape)[0].symbol, "");
   x.shape->push_back({2, ""});
   const Status status = InferNative(Find("test::Repeat"), {x, times}, 1, attributes_, &inferred);
   EXPECT_EQ(status.message(), "test::Repeat: x is no vector");

@@ -22,21 +22,8 @@ struct Device {
   std::int32_t index;
 };
 
-enum TypeCode : std::uint8_t {
-  kInt = 0,
-  kUInt = 1,
-  kFloat = 2,
-  kBfloat = 4,
-  kComplex = 5,
-  kBool = 6,
-  kFloat8E4M3Fn = 10,
-  kFloat8E4M3FnUz = 11,
-  kFloat8E5M2 = 12,
-  kFloat8E5M2FnUz = 13,
-};
-
 struct DataType {
-  std::uint8_t code;
+  std::uint8_t code;  ///< internal::DlpackCode
   std::uint8_t bits;
   std::uint16_t lanes;
 };

@@ -1,4 +1,4 @@
-// The tables of types, and blocks of memory with a DLPack header.
+// Types by DLPack, and blocks of memory with a DLPack header.
 #include "eager/tensors.h"
 
 #include <new>
@@ -15,33 +15,6 @@ namespace opgraft::eager {
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // for any instruction, as torch's own
-
-struct KnownType {
-  std::int32_t element_type;
-  dlpack::DataType type;
-};
-
-constexpr KnownType kTypes[] = {
-    {1, {dlpack::kFloat, 32, 1}},
-    {2, {dlpack::kUInt, 8, 1}},
-    {3, {dlpack::kInt, 8, 1}},
-    {4, {dlpack::kUInt, 16, 1}},
-    {5, {dlpack::kInt, 16, 1}},
-    {6, {dlpack::kInt, 32, 1}},
-    {7, {dlpack::kInt, 64, 1}},
-    {9, {dlpack::kBool, 8, 1}},
-    {10, {dlpack::kFloat, 16, 1}},
-    {11, {dlpack::kFloat, 64, 1}},
-    {12, {dlpack::kUInt, 32, 1}},
-    {13, {dlpack::kUInt, 64, 1}},
-    {14, {dlpack::kComplex, 64, 1}},
-    {15, {dlpack::kComplex, 128, 1}},
-    {16, {dlpack::kBfloat, 16, 1}},
-    {17, {dlpack::kFloat8E4M3Fn, 8, 1}},
-    {18, {dlpack::kFloat8E4M3FnUz, 8, 1}},
-    {19, {dlpack::kFloat8E5M2, 8, 1}},
-    {20, {dlpack::kFloat8E5M2FnUz, 8, 1}},
-};
 
 constexpr std::size_t Aligned(std::size_t size) {
   return (size + kAlignment - 1) / kAlignment * kAlignment;
@@ -69,22 +42,21 @@ Status FindExchange(nb::handle capsule, const dlpack::Exchange** exchange) {
 }
 
 std::int32_t ElementTypeOf(dlpack::DataType type) {
-  for (const KnownType& known : kTypes) {
-    if (known.type.code == type.code && known.type.bits == type.bits &&
-        known.type.lanes == type.lanes) {
-      return known.element_type;
+  if (type.lanes != 1) return 0;
+  const auto code = static_cast<internal::DlpackCode>(type.code);
+  for (const ElementType& known : kElementTypes) {
+    if (known.dlpack == code && known.bits == type.bits && code != internal::DlpackCode::kNone) {
+      return known.number;
     }
   }
   return 0;
 }
 
 bool FindDataType(std::int64_t element_type, dlpack::DataType* type) {
-  for (const KnownType& known : kTypes) {
-    if (known.element_type != element_type) continue;
-    *type = known.type;
-    return true;
-  }
-  return false;
+  const ElementType* const known = FindElementType(element_type);
+  if (known == nullptr || known->dlpack == internal::DlpackCode::kNone) return false;
+  *type = {static_cast<std::uint8_t>(known->dlpack), static_cast<std::uint8_t>(known->bits), 1};
+  return true;
 }
 
 bool IsContiguous(const dlpack::Tensor& tensor) {

@@ -12,6 +12,7 @@
 
 #include "aten/dtype.h"
 #include "aten/operators.h"
+#include "core/element_type.h"
 #include "core/text.h"
 #include "model/aten_node.h"
 #include "model/fields.h"
@@ -78,9 +79,6 @@ std::string RealText(double real) {
 
 /// What torch's legacy exporter writes for a dtype, a layout or a memory format: c10's numbers.
 std::optional<std::string> NameText(aten::Kind kind, std::int64_t number) {
-  constexpr std::string_view kTypes[] = {
-      "uint8",     "int8",      "int16",      "int32", "int64", "float16", "float32", "float64",
-      "complex32", "complex64", "complex128", "bool",  "",      "",        "",        "bfloat16"};
   constexpr std::string_view kLayouts[] = {"strided", "sparse_coo"};
   constexpr std::string_view kFormats[] = {"contiguous_format", "preserve_format", "channels_last",
                                            "channels_last_3d"};
@@ -90,7 +88,11 @@ std::optional<std::string> NameText(aten::Kind kind, std::int64_t number) {
     return "torch." + std::string(names[number]);
   };
   switch (kind) {
-    case aten::Kind::kDtype: return find(kTypes);
+    case aten::Kind::kDtype:
+      for (const ElementType& type : kElementTypes) {
+        if (number >= 0 && type.torch_number == number) return "torch." + std::string(type.name);
+      }
+      return std::nullopt;
     case aten::Kind::kLayout: return find(kLayouts);
     case aten::Kind::kMemoryFormat: return find(kFormats);
     default: return std::nullopt;

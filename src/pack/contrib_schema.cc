@@ -4,6 +4,7 @@
 
 #include "opgraft/c_api.h"
 #include "opgraft/contrib/schema.h"
+#include "opgraft/element_table.h"
 
 namespace ONNX_NAMESPACE {
 namespace {
@@ -12,24 +13,12 @@ using opgraft::internal::OperatorDefinition;
 using opgraft::internal::ParameterDefinition;
 using opgraft::internal::TypeDefinition;
 
-/// ONNX's numbers of the types of tensors, by ONNX's names; those too that C++ has no type for.
-const std::map<std::string, std::int32_t>& TensorTypes() {
-  static const auto* const types = new std::map<std::string, std::int32_t>{
-      {"tensor(float)", 1},       {"tensor(uint8)", 2},           {"tensor(int8)", 3},
-      {"tensor(uint16)", 4},      {"tensor(int16)", 5},           {"tensor(int32)", 6},
-      {"tensor(int64)", 7},       {"tensor(string)", 8},          {"tensor(bool)", 9},
-      {"tensor(float16)", 10},    {"tensor(double)", 11},         {"tensor(uint32)", 12},
-      {"tensor(uint64)", 13},     {"tensor(complex64)", 14},      {"tensor(complex128)", 15},
-      {"tensor(bfloat16)", 16},   {"tensor(float8e4m3fn)", 17},   {"tensor(float8e4m3fnuz)", 18},
-      {"tensor(float8e5m2)", 19}, {"tensor(float8e5m2fnuz)", 20}, {"tensor(uint4)", 21},
-      {"tensor(int4)", 22},       {"tensor(float4e2m1)", 23}};
-  return *types;
-}
-
-/// 0 where it is no tensor's.
+/// ONNX's number of a type by ONNX's name, such as "tensor(float)"; 0 where it is no tensor's.
 std::int32_t FindTensorType(const std::string& name) {
-  const auto found = TensorTypes().find(name);
-  return found != TensorTypes().end() ? found->second : 0;
+  for (const opgraft::internal::ElementType& type : opgraft::internal::kElementTypes) {
+    if (type.number != 0 && name == MakeString("tensor(", type.onnx_name, ")")) return type.number;
+  }
+  return 0;
 }
 
 }  // namespace

@@ -16,26 +16,14 @@ TensorValue ToValue(const OpgraftTensor& tensor) {
   if (tensor.element_type == kElementType<std::string>) {
     return {tensor.element_type, std::move(shape), {}, ToStrings(tensor, 0)};
   }
-  std::size_t size = 0;
-  switch (tensor.element_type) {
-    case kElementType<std::uint8_t>:
-    case kElementType<std::int8_t>:
-    case kElementType<bool>: size = 1; break;
-    case kElementType<std::uint16_t>:
-    case kElementType<std::int16_t>:
-    case kElementType<Float16>:
-    case kElementType<BFloat16>: size = 2; break;
-    case kElementType<float>:
-    case kElementType<std::int32_t>:
-    case kElementType<std::uint32_t>: size = 4; break;
-    case kElementType<double>:
-    case kElementType<std::int64_t>:
-    case kElementType<std::uint64_t>: size = 8; break;
-    default:
-      throw std::invalid_argument("a tensor of ONNX's type number " +
-                                  std::to_string(tensor.element_type) +
-                                  " cannot be the value of an attribute");
+  // Those that C++ has a type for.
+  const ElementType* const type = FindElementType(tensor.element_type);
+  if (type == nullptr || !type->is_carried || type->number > kElementType<BFloat16>) {
+    throw std::invalid_argument("a tensor of ONNX's type number " +
+                                std::to_string(tensor.element_type) +
+                                " cannot be the value of an attribute");
   }
+  std::size_t size = type->size;
   for (const std::int64_t one : shape) size *= static_cast<std::size_t>(one);
   const auto* const first = static_cast<const std::byte*>(tensor.data);
   return {tensor.element_type, std::move(shape), std::vector<std::byte>(first, first + size), {}};
@@ -213,7 +201,10 @@ class InferredShapes final : public ShapeContext {
     const std::optional<std::size_t> count = output_count();
     if (count && index >= *count) return;
     std::vector<std::string> symbols;
-    for (const Dim& dim : shape) symbols.emplace_back(dim.symbol());
+    for (const Dim& dim : shape) {
+      // A sum whose text is a name of the model's own would be taken for that.
+      symbols.emplace_back(dim.IsComputed() && IsNameOfModel(dim.symbol()) ? "" : dim.symbol());
+    }
     std::vector<OpgraftDimension> dimensions;
     for (std::size_t i = 0; i < shape.size(); ++i) {
       dimensions.push_back({shape[i].size(), symbols[i].c_str()});
@@ -223,6 +214,16 @@ class InferredShapes final : public ShapeContext {
   }
 
  private:
+  bool IsNameOfModel(std::string_view text) const {
+    for (std::size_t i = 0; i < input_count(); ++i) {
+      const OpgraftShape known = Read(i);
+      for (std::size_t axis = 0; known.has_rank != 0 && axis < known.rank; ++axis) {
+        const OpgraftDimension& one = known.dimensions[axis];
+        if (one.size < 0 && one.symbol != nullptr && one.symbol == text) return true;
+      }
+    }
+    return false;
+  }
   OpgraftShape Read(std::size_t index) const {
     OpgraftShape known = {};
     Check(host_->table->input(host_, index, &known));

@@ -74,10 +74,10 @@ TEST(Dim, KnownOnes) {
 }
 
 TEST(Dim, NamedOnes) {
-  EXPECT_EQ(Text(n + Dim(3)), "(n+3)");
-  EXPECT_EQ(Text(n - m), "(n-m)");
+  EXPECT_EQ(Text(n + Dim(3)), "n + 3");
+  EXPECT_EQ(Text(n - m), "-m + n");
   EXPECT_EQ(Text(n - n), "0");
-  EXPECT_EQ(Text(Dim(2) * n / Dim(4)), "((2*n)/4)");
+  EXPECT_EQ(Text(Dim(2) * n / Dim(4)), "(2*n)//(4)");
   EXPECT_EQ(Text(n + Dim(0)), "n");
   EXPECT_EQ(Text(Dim(0) + n), "n");
   EXPECT_EQ(Text(n - Dim(0)), "n");
@@ -87,6 +87,13 @@ TEST(Dim, NamedOnes) {
   EXPECT_EQ(Text(Dim(0) * n), "0");
   EXPECT_EQ(Text(n / Dim(1)), "n");
   EXPECT_EQ(Text(Dim::Symbol("")), "?");
+  // Equal sizes have one text, however they were computed.
+  EXPECT_EQ(Text(n * Dim(2)), "2*n");
+  EXPECT_EQ(Text(n + n), "2*n");
+  EXPECT_EQ(Text((n + Dim(1)) * Dim(2) - m), "-m + 2*n + 2");
+  EXPECT_EQ(Text(Dim(4) * n / Dim(2)), "2*n");
+  EXPECT_EQ(Text(n * Dim(2) - n), "n");
+  EXPECT_EQ(Text(n + Dim(1) - n), "1");
 }
 
 TEST(Dim, OpenOnes) {
@@ -119,6 +126,8 @@ TEST(Dim, Equality) {
   EXPECT_EQ(Equal(n, n), true);
   EXPECT_EQ(Equal(n, m), std::nullopt);
   EXPECT_EQ(Equal(n, 2), std::nullopt);
+  EXPECT_EQ(Equal(n + n, Dim(2) * n), true);
+  EXPECT_EQ(Equal(Dim::Symbol("2*n"), Dim(2) * n), std::nullopt);  // a name may be any text
   EXPECT_EQ(Equal(open, open), std::nullopt);
 }
 
@@ -198,7 +207,7 @@ TEST(Rule, Combinations) {
   EXPECT_EQ(Text(a.Without(-1)(given)), "[n,2]");
   EXPECT_EQ(Text(a.Without(0)(given)), "[2,3]");
   EXPECT_EQ(Text(a.With(1, SizeFrom("k"))(given)), "[n,7,3]");
-  EXPECT_EQ(Text(a.With(-1, SizeOf("b", 0) * 2 + 1)(given)), "[n,2,((m*2)+1)]");
+  EXPECT_EQ(Text(a.With(-1, SizeOf("b", 0) * 2 + 1)(given)), "[n,2,2*m + 1]");
   EXPECT_EQ(Text(a.WithoutLast(2)(given)), "[n]");
   EXPECT_EQ(Text(a.WithoutLast(3)(given)), "[]");
   EXPECT_EQ(Text(a.Last(1)(given)), "[3]");

@@ -19,12 +19,6 @@ namespace {
 
 static_assert(sizeof(npy_intp) == sizeof(std::int64_t), "NumPy's shapes are read in place");
 
-/// NumPy's own types by ONNX's number; -1 where it has none.
-constexpr int kTypeNumbers[] = {-1,         NPY_FLOAT32, NPY_UINT8,     NPY_INT8,
-                                NPY_UINT16, NPY_INT16,   NPY_INT32,     NPY_INT64,
-                                NPY_OBJECT, NPY_BOOL,    NPY_HALF,      NPY_FLOAT64,
-                                NPY_UINT32, NPY_UINT64,  NPY_COMPLEX64, NPY_COMPLEX128};
-
 /// By ONNX's number, for good; nullptr for a type of ml_dtypes that nobody has asked for yet.
 /// Guarded by the GIL.
 std::array<PyArray_Descr*, 32> descriptors = {};
@@ -36,8 +30,8 @@ PyArray_Descr* FindDescriptor(std::int64_t element_type) {
 }
 
 bool IsNumPysOwn(std::int64_t element_type) {
-  return element_type >= 0 && element_type < static_cast<std::int64_t>(std::size(kTypeNumbers)) &&
-         kTypeNumbers[element_type] >= 0;
+  const ElementType* const type = FindElementType(element_type);
+  return type != nullptr && type->numpy_kind != 0;
 }
 
 /// NumPy 2's StringDType; NumPy's headers name it only for programs that need that version.
@@ -68,8 +62,12 @@ PyObject* ViewOwner() {
 
 PyObject* ImportNumPyApi() {
   import_array();
-  for (std::size_t i = 0; i < std::size(kTypeNumbers); ++i) {
-    if (kTypeNumbers[i] >= 0) descriptors[i] = PyArray_DescrFromType(kTypeNumbers[i]);
+  for (const ElementType& type : kElementTypes) {
+    if (type.numpy_kind == 0) continue;
+    const std::string size = type.size > 0 ? std::to_string(type.size) : "";
+    const nb::str kind((type.numpy_kind + size).c_str());
+    PyArray_Descr*& descriptor = descriptors[static_cast<std::size_t>(type.number)];
+    if (PyArray_DescrConverter(kind.ptr(), &descriptor) != NPY_SUCCEED) return nullptr;
   }
   return Py_None;
 }
@@ -216,7 +214,7 @@ PyObject* MakeCopy(const TensorView& tensor) {
   const ElementType& type = *FindElementType(tensor.element_type);
   void* const data = PyArray_DATA(AsArray(copy));
   if (type.IsPacked()) {
-    Unpack(type, tensor.data, static_cast<std::size_t>(PyArray_SIZE(AsArray(copy))), data);
+    opgraft::Unpack(type, tensor.data, static_cast<std::size_t>(PyArray_SIZE(AsArray(copy))), data);
   } else {
     std::memcpy(data, tensor.data, static_cast<std::size_t>(PyArray_NBYTES(AsArray(copy))));
   }
@@ -334,7 +332,7 @@ bool ReturnedArray::CopyTo(std::int64_t element_type, void* memory) const {
         nb::steal(PyArray_FromArray(AsArray(array_.ptr()), nullptr, NPY_ARRAY_CARRAY_RO));
     if (!whole.is_valid()) return false;
     PyArrayObject* const array = AsArray(whole.ptr());
-    Pack(type, PyArray_DATA(array), static_cast<std::size_t>(PyArray_SIZE(array)), memory);
+    opgraft::Pack(type, PyArray_DATA(array), static_cast<std::size_t>(PyArray_SIZE(array)), memory);
     return true;
   }
   const nb::object target =

@@ -28,6 +28,7 @@
 #include "pyop/failure.h"
 #include "pyop/packs.h"
 #include "pyop/python_operator.h"
+#include "pyop/schemas.h"
 #include "pyop/session_number.h"
 #include "pyop/survey.h"
 
@@ -197,6 +198,7 @@ NB_MODULE(_pyop, module) {
       "can");
   module.def("libtorch_problem", &LibtorchProblem, nb::arg("installed"),
              "Why ATen nodes cannot run here, or \"\"; loads libtorch");
+  DefineSchemas(module);
   DefineSurvey(module);
   DefinePacks(module);
   opgraft::eager::DefineKernel(module);

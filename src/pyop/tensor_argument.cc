@@ -74,7 +74,7 @@ std::string GatherBytes(const Tensor& tensor, const ElementType& type) {
   constexpr int kAcrossBytes = 6;  // of bits; such elements share no integer
   if (type.bits != kAcrossBytes) return bytes;
   std::string packed(type.PackedSize(bytes.size()), '\0');
-  Pack(type, bytes.data(), bytes.size(), packed.data());
+  opgraft::Pack(type, bytes.data(), bytes.size(), packed.data());
   return packed;
 }
 

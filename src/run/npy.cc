@@ -24,14 +24,11 @@ constexpr std::size_t kMagicSize = 6;
 constexpr std::size_t kLetterSize = sizeof(char32_t);
 constexpr std::size_t kMostEmptyTexts = 100'000'000;
 
-struct Description {
-  std::string_view text;
-  std::int32_t element_type;
-};
-constexpr Description kDescriptions[] = {
-    {"<f4", 1}, {"|u1", 2}, {"|i1", 3},  {"<u2", 4},  {"<i2", 5},  {"<i4", 6},
-    {"<i8", 7}, {"|b1", 9}, {"<f2", 10}, {"<f8", 11}, {"<u4", 12}, {"<u8", 13},
-};
+/// As in a file, such as "<f4"; empty where NumPy has no numbers of this type.
+std::string DescriptionOf(const ElementType& type) {
+  if (!type.is_carried || type.numpy_kind == 0 || type.size == 0) return {};
+  return std::string(type.size == 1 ? "|" : "<") + type.numpy_kind + std::to_string(type.size);
+}
 
 /// What stands behind `'key':` in the header, up to `end`; empty where the key is not there.
 std::string_view Value(std::string_view header, std::string_view key, std::string_view end) {
@@ -56,8 +53,8 @@ std::size_t SizeIn(std::string_view description, std::string_view kinds) {
 Status ParseHeader(std::string_view header, Array* array, std::size_t* element_size) {
   const std::string_view description = Value(header, "'descr': '", "'");
   const auto known =
-      std::find_if(std::begin(kDescriptions), std::end(kDescriptions),
-                   [&](const Description& entry) { return entry.text == description; });
+      std::find_if(std::begin(kElementTypes), std::end(kElementTypes),
+                   [&](const ElementType& type) { return DescriptionOf(type) == description; });
   const std::size_t text_size = SizeIn(description, "U");
   array->untyped_size = SizeIn(description, "V");
   if (text_size > 0 || description == "<U0") {
@@ -65,9 +62,9 @@ Status ParseHeader(std::string_view header, Array* array, std::size_t* element_s
     *element_size = text_size * kLetterSize;
   } else if (array->untyped_size > 0) {
     *element_size = array->untyped_size;
-  } else if (known != std::end(kDescriptions)) {
-    array->element_type = known->element_type;
-    *element_size = FindElementType(array->element_type)->size;
+  } else if (!description.empty() && known != std::end(kElementTypes)) {
+    array->element_type = known->number;
+    *element_size = known->size;
   } else if (description == "|O") {
     return Status::Error(
         "it holds Python objects, which are not read: they may be programs. Fix: save an array of "
@@ -194,9 +191,8 @@ std::string FormatElement(std::int32_t element_type, const char* at) {
 }  // namespace
 
 bool IsUntypedInNpy(std::int64_t element_type) {
-  constexpr std::int64_t kBfloat16 = 16;  // the first of those that came after NumPy's own
   const ElementType* const type = FindElementType(element_type);
-  return type != nullptr && type->is_carried && element_type >= kBfloat16;
+  return type != nullptr && type->is_carried && type->numpy_kind == 0;
 }
 
 std::size_t Array::Elements() const {
@@ -213,10 +209,8 @@ Status ReadNpy(const std::string& path, Array* array) {
 }
 
 Status WriteNpy(const std::string& path, const Array& array) {
-  const auto known = std::find_if(
-      std::begin(kDescriptions), std::end(kDescriptions),
-      [&](const Description& entry) { return entry.element_type == array.element_type; });
-  std::string description;
+  const ElementType* const type = FindElementType(array.element_type);
+  std::string description = type != nullptr ? DescriptionOf(*type) : "";
   std::string texts;
   if (array.element_type == kString) {
     std::size_t letters = 0;
@@ -224,10 +218,8 @@ Status WriteNpy(const std::string& path, const Array& array) {
     if (!status.ok()) return Status::Error("'" + path + "': " + status.message());
     description = "<U" + std::to_string(letters);
   } else if (IsUntypedInNpy(array.element_type)) {
-    description = "|V" + std::to_string(FindElementType(array.element_type)->size);
-  } else if (known != std::end(kDescriptions)) {
-    description = known->text;
-  } else {
+    description = "|V" + std::to_string(type->size);
+  } else if (description.empty()) {
     return Status::Error("'" + path + "': .npy files hold no " +
                          ElementTypeName(array.element_type));
   }

@@ -1,10 +1,11 @@
 // Comparing element by element, by type.
 #include "comparison.h"
 
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <type_traits>
+
+#include "opgraft/size_expression.h"
 
 namespace opgraft::op_test {
 namespace {
@@ -116,68 +117,29 @@ std::string CompareElements(Tensor<const T> expected, Tensor<const T> got,
   return text;
 }
 
-/// Reads sums and products with parentheses, as shape rules write them.
-class Expression {
- public:
-  Expression(std::string_view text, const Symbols& symbols) : rest_(text), symbols_(symbols) {}
+/// What EvaluateSize computes with.
+struct Arithmetic {
+  const Symbols& symbols;
 
-  std::optional<std::int64_t> Read() {
-    const std::optional<std::int64_t> value = Sum();
-    return Peek() == '\0' ? value : std::nullopt;
+  std::optional<std::int64_t> Find(std::string_view name) const {
+    const auto found = symbols.find(std::string(name));
+    return found != symbols.end() ? std::optional(found->second) : std::nullopt;
   }
-
- private:
-  char Peek() {
-    while (!rest_.empty() && rest_.front() == ' ') rest_.remove_prefix(1);
-    return rest_.empty() ? '\0' : rest_.front();
-  }
-  std::optional<std::int64_t> Sum() {
-    std::optional<std::int64_t> value = Product();
-    while (value && (Peek() == '+' || Peek() == '-')) {
-      const bool is_plus = Take() == '+';
-      const std::optional<std::int64_t> next = Product();
-      if (!next) return std::nullopt;
-      value = is_plus ? *value + *next : *value - *next;
+  std::optional<std::int64_t> Number(std::int64_t number) const { return number; }
+  std::optional<std::int64_t> Calculate(char sign, std::int64_t a, std::int64_t b) const {
+    std::int64_t result = 0;
+    bool is_wrong = b <= 0;
+    if (sign == '*') {
+      is_wrong = __builtin_mul_overflow(a, b, &result);
+    } else if (sign == '+') {
+      is_wrong = __builtin_add_overflow(a, b, &result);
+    } else if (sign == '-') {
+      is_wrong = __builtin_sub_overflow(a, b, &result);
+    } else if (!is_wrong) {
+      result = sign == '/' ? a / b : a % b;
     }
-    return value;
+    return is_wrong ? std::nullopt : std::optional(result);
   }
-  std::optional<std::int64_t> Product() {
-    std::optional<std::int64_t> value = Factor();
-    while (value && (Peek() == '*' || Peek() == '/')) {
-      const bool is_times = Take() == '*';
-      while (!is_times && Peek() == '/') Take();  // Python's division
-      const std::optional<std::int64_t> next = Factor();
-      if (!next || (!is_times && *next <= 0)) return std::nullopt;
-      value = is_times ? *value * *next : *value / *next;
-    }
-    return value;
-  }
-  std::optional<std::int64_t> Factor() {
-    if (Peek() == '(' && depth_ < 64) {
-      Take();
-      ++depth_;
-      const std::optional<std::int64_t> value = Sum();
-      --depth_;
-      return Peek() == ')' && Take() == ')' ? value : std::nullopt;
-    }
-    const std::size_t end = std::min(rest_.find_first_of("+-*/() "), rest_.size());
-    const std::string word(rest_.substr(0, end));
-    rest_.remove_prefix(end);
-    std::int64_t number = 0;
-    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error == std::errc() && stop == word.data() + word.size()) return number;
-    const auto found = symbols_.find(word);
-    return found != symbols_.end() ? std::optional(found->second) : std::nullopt;
-  }
-  char Take() {
-    const char taken = rest_.front();
-    rest_.remove_prefix(1);
-    return taken;
-  }
-
-  std::string_view rest_;
-  const Symbols& symbols_;
-  int depth_ = 0;
 };
 
 }  // namespace
@@ -241,9 +203,7 @@ std::string Compare(const TensorValue& expected, const TensorValue& got,
 }
 
 std::optional<std::int64_t> Evaluate(const std::string& expression, const Symbols& symbols) {
-  const auto found = symbols.find(expression);
-  if (found != symbols.end()) return found->second;
-  return Expression(expression, symbols).Read();
+  return internal::EvaluateSize<std::int64_t>(expression, Arithmetic{symbols});
 }
 
 bool Contains(const OpTester::Shape& inferred, const std::vector<std::int64_t>& shape,

@@ -36,7 +36,7 @@ std::string Compare(const TensorValue& expected, const TensorValue& got,
 /// The sizes that symbols stand for.
 using Symbols = std::map<std::string, std::int64_t>;
 
-/// The size that a symbol, or an expression of symbols and numbers such as "(2*n)", stands for;
+/// The size that a symbol, or an expression of symbols and numbers such as "2*n", stands for;
 /// nullopt where it has a symbol that is not there, or makes no sense.
 std::optional<std::int64_t> Evaluate(const std::string& expression, const Symbols& symbols);
 

@@ -146,14 +146,14 @@ def test_symbols_arrive() -> None:
     assert one("ShapeSame", "float[n, 3] x", "(x)") == ["n", 3]
     assert one("ShapeWithout", "float[n, m, 3] x", "(x)") == ["n", "m"]
     assert one("ShapeConcat", "float[n, 3] a, float[n, 4] b", "(a, b)") == ["n", 7]
-    assert one("ShapeConcat", "float[n, p] a, float[n, q] b", "(a, b)") == ["n", "(p+q)"]
+    assert one("ShapeConcat", "float[n, p] a, float[n, q] b", "(a, b)") == ["n", "p + q"]
     assert one("ShapeOuter", "float[n, 3] a, float[k, m] b", "(a, b)") == ["n", "m"]
-    assert one("ShapeSizes", "float[n, m] x", "<k = 6>(x)") == ["(n*2)", 6, "((m-1)/2)", 1]
+    assert one("ShapeSizes", "float[n, m] x", "<k = 6>(x)") == ["2*n", 6, "(m - 1)//(2)", 1]
     assert one("ShapeProduct", "float[b, n, k] a, float[k, m] b", "(a, b)") == ["b", "n", "m"]
     assert one("ShapeAttribute", "", "<sizes = [7, 8]>()") == [7, 8]
     assert one("ShapeAttribute", "", "()") == [2, 3]
     assert one("ShapeFunction", "float[n, m] x", '<mode = "valid", width = 3>(x)') == [
-        "(n-2)",
+        "n - 2",
         4,
         2,
     ]

@@ -144,7 +144,7 @@ TEST(Right, Shapes) {
   unknown.InferShapes();
 
   OpTester twice("test.tester::Twice");
-  twice.AddInputShape<float>("x", {"n", "?"}).AddOutputShape<float>("y", {"(n*2)", "?"});
+  twice.AddInputShape<float>("x", {"n", "?"}).AddOutputShape<float>("y", {"2*n", "?"});
   twice.InferShapes();
 
   OpTester wrong("test.tester::Multiply");

@@ -24,26 +24,7 @@ Dimension = int | str | None  #: a name is a symbol, None is open
 
 #: What a tensor of torch's is in ONNX (numbers of TensorProto.DataType); complex numbers are pairs.
 _ONNX_TYPES = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-    "bfloat16": 16,
-    "float8_e4m3fn": 17,
-    "float8_e4m3fnuz": 18,
-    "float8_e5m2": 19,
-    "float8_e5m2fnuz": 20,
-    "complex32": 10,
-    "complex64": 1,
-    "complex128": 11,
+    one.name: one.parts or one.number for one in _pyop.ELEMENT_TYPES if one.torch_number >= 0
 }
 _NUMBER_TYPES = {"int": 7, "float": 11, "bool": 9}
 
@@ -277,8 +258,9 @@ def _dimension(size: Dimension) -> str:
 
 #: Defaults of schemas come as numbers of c10's enumerations.
 _ENUMERATIONS = {
-    "ScalarType": "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 "
-    "complex128 bool".split(),
-    "Layout": "strided sparse_coo sparse_csr".split(),
-    "MemoryFormat": "contiguous_format preserve_format channels_last channels_last_3d".split(),
+    "ScalarType": {one.torch_number: one.name for one in _pyop.ELEMENT_TYPES},
+    "Layout": dict(enumerate("strided sparse_coo sparse_csr".split())),
+    "MemoryFormat": dict(
+        enumerate("contiguous_format preserve_format channels_last channels_last_3d".split())
+    ),
 }

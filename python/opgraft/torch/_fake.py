@@ -17,25 +17,7 @@ if TYPE_CHECKING:
 
 #: ONNX's numbers of torch's types.
 ELEMENT_TYPES = {
-    torch.float32: 1,
-    torch.uint8: 2,
-    torch.int8: 3,
-    torch.uint16: 4,
-    torch.int16: 5,
-    torch.int32: 6,
-    torch.int64: 7,
-    torch.bool: 9,
-    torch.float16: 10,
-    torch.float64: 11,
-    torch.uint32: 12,
-    torch.uint64: 13,
-    torch.complex64: 14,
-    torch.complex128: 15,
-    torch.bfloat16: 16,
-    torch.float8_e4m3fn: 17,
-    torch.float8_e4m3fnuz: 18,
-    torch.float8_e5m2: 19,
-    torch.float8_e5m2fnuz: 20,
+    getattr(torch, one.name): one.number for one in _pyop.ELEMENT_TYPES if one.has_dlpack
 }
 DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from opgraft import _pyop
 from opgraft._errors import Error
 
 #: What a size is while torch traces; None where a rule leaves it open.
@@ -16,8 +16,6 @@ Size = int | torch.SymInt
 Shape = Sequence[int | torch.SymInt | None]
 #: From shapes with names for what is symbolic to shapes with expressions of those names.
 Infer = Callable[[Sequence[Any]], Sequence[Any]]
-
-_TOKEN = re.compile(r"\d+|\w+|[()+\-*/]")
 
 
 def infer_by_names(shapes: Sequence[Sequence[Size] | None], infer: Infer) -> list[Shape | None]:
@@ -74,34 +72,8 @@ def _evaluated(size: int | str | None, symbols: Mapping[str, torch.SymInt]) -> A
 
 
 def evaluate(text: str, symbols: Mapping[str, Any]) -> Any:
-    """The value of an expression such as `((n0+2)/n1)`, in which `/` rounds down."""
-    tokens = _TOKEN.findall(text)
-    if "".join(tokens) != text:
+    """The value of an expression such as `(n0 + 2)//(n1)`."""
+    value = _pyop.evaluate_size(text, dict(symbols))
+    if value is None:
         raise Error(f"a shape rule gave the size {text!r}, which is no expression of sizes")
-
-    def value() -> Any:
-        token = tokens.pop(0)
-        if token == "(":
-            left, sign, right = value(), tokens.pop(0), value()
-            if tokens.pop(0) != ")":
-                raise ValueError
-            return _OPERATIONS[sign](left, right)
-        return int(token) if token.isdigit() else symbols[token]
-
-    try:
-        result = value()
-        if tokens:
-            raise ValueError
-    except (ValueError, IndexError, KeyError):
-        raise Error(
-            f"a shape rule gave the size {text!r}, which is no expression of sizes"
-        ) from None
-    return result
-
-
-_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda left, right: left + right,
-    "-": lambda left, right: left - right,
-    "*": lambda left, right: left * right,
-    "/": lambda left, right: left // right,
-}
+    return value

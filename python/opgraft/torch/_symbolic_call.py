@@ -10,23 +10,16 @@ import onnx
 import onnx_ir as ir
 import torch
 
+from opgraft import _pyop
 from opgraft._errors import Error
 from opgraft.torch import _private
 
+_LAST_IN_SCRIPT = 15  # c10's number of bfloat16: TorchScript's exporter knows no later ones
 #: torch's types that symbolic functions know, by ONNX's.
 DTYPES = {
-    ir.DataType.BFLOAT16: torch.bfloat16,
-    ir.DataType.BOOL: torch.bool,
-    ir.DataType.COMPLEX128: torch.complex128,
-    ir.DataType.COMPLEX64: torch.complex64,
-    ir.DataType.DOUBLE: torch.float64,
-    ir.DataType.FLOAT: torch.float32,
-    ir.DataType.FLOAT16: torch.float16,
-    ir.DataType.INT16: torch.int16,
-    ir.DataType.INT32: torch.int32,
-    ir.DataType.INT64: torch.int64,
-    ir.DataType.INT8: torch.int8,
-    ir.DataType.UINT8: torch.uint8,
+    ir.DataType(one.number): getattr(torch, one.name)
+    for one in _pyop.ELEMENT_TYPES
+    if one.number and 0 <= one.torch_number <= _LAST_IN_SCRIPT
 }
 _MEMORY_FORMATS = [
     "torch.contiguous_format",

@@ -1,0 +1,67 @@
+"""The core's table of element types against the packages whose names and numbers it holds."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto
+
+from opgraft import _pyop, _signature, _tensors, _torch_arrays
+from opgraft.torch import _aten, _fake, _symbolic_call
+
+ONNX = [one for one in _pyop.ELEMENT_TYPES if one.number]
+BY_NAME = {one.name: one for one in _pyop.ELEMENT_TYPES}
+
+
+def test_onnx_has_the_same() -> None:
+    known = set(TensorProto.DataType.values())
+    for one in ONNX:
+        if one.number in known:
+            name = {"float": "FLOAT", "double": "DOUBLE"}.get(one.onnx_name, one.onnx_name.upper())
+            assert TensorProto.DataType.Name(one.number) == name
+    assert [one.number for one in ONNX] == list(range(1, 29))
+
+
+@pytest.mark.parametrize("one", ONNX, ids=lambda one: one.name)
+def test_numpy_has_the_same(one: _pyop.ElementType) -> None:
+    if one.name == "string" or not hasattr(np if one.is_numpys else ml_dtypes, one.name):
+        pytest.skip("no type of arrays")
+    dtype = np.dtype(getattr(np if one.is_numpys else ml_dtypes, one.name))
+    assert dtype.itemsize == max(one.bits, 8) // 8
+    assert onnx.helper.tensor_dtype_to_np_dtype(one.number) == dtype
+    assert one.is_numpys == (dtype.isbuiltin == 1)
+
+
+def test_torch_has_the_same() -> None:
+    for one in _pyop.ELEMENT_TYPES:
+        if one.torch_number < 0:
+            continue
+        dtype = getattr(torch, one.name)
+        assert torch.empty((), dtype=dtype).element_size() * 8 == one.bits
+        assert dtype.is_complex == bool(one.parts)
+    numbers = [one.torch_number for one in _pyop.ELEMENT_TYPES if one.torch_number >= 0]
+    assert len(set(numbers)) == len(numbers)
+    scalar_types = {one.name: one.torch_number for one in _pyop.ELEMENT_TYPES}
+    for dtype in _symbolic_call.DTYPES.values():
+        name = str(dtype).removeprefix("torch.")
+        assert scalar_types[name] == _symbolic_call._private.number_in_script(dtype)
+
+
+def test_dlpack_has_the_same() -> None:
+    for one in _pyop.ELEMENT_TYPES:
+        if one.is_numpys and one.has_dlpack:
+            array = np.from_dlpack(torch.zeros(2, dtype=getattr(torch, one.name)))
+            assert array.dtype == np.dtype(one.name)
+
+
+def test_the_tables_that_are_made_of_it() -> None:
+    assert len(_signature.ELEMENT_TYPES) == 21 and _signature.ELEMENT_TYPES["string"] == 8
+    assert len(_signature.GPU_TYPES) == 17 and BY_NAME["int4"].number not in _signature.GPU_TYPES
+    assert list(_tensors.TYPES) == [one.onnx_name for one in ONNX if 16 <= one.number <= 23]
+    assert set(_torch_arrays._BY_BITS) == {one.name for one in ONNX if 16 <= one.number <= 20}
+    assert _aten._ONNX_TYPES["complex32"] == TensorProto.FLOAT16 and len(_aten._ONNX_TYPES) == 20
+    assert _fake.ELEMENT_TYPES[torch.complex64] == TensorProto.COMPLEX64
+    assert len(_fake.ELEMENT_TYPES) == 19 and len(_symbolic_call.DTYPES) == 12
