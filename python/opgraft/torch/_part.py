@@ -61,6 +61,13 @@ class Parts:
                 feed[str(value.name)] = value.const_value.numpy()
         return feed, [*nodes, *own]
 
+    def _may_call(self, node: ir.Node) -> bool:
+        """Whether a node calls a function of the model, or the graphs inside it may."""
+        return node.op_identifier() in self.model.functions or any(
+            one.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+            for one in node.attributes.values()
+        )
+
     def build(
         self,
         nodes: Iterable[ir.Node],
@@ -69,6 +76,7 @@ class Parts:
         wanted: Sequence[Any],
     ) -> onnx.ModelProto:
         """A model of these nodes alone."""
+        nodes = list(nodes)
         model = onnx.ModelProto(ir_version=self.model.ir_version)
         model.graph.name = "part"
         for domain, version in self.model.opset_imports.items():
@@ -79,9 +87,10 @@ class Parts:
             _info(str(value.name), example, shaped=False)
             for value, example in zip(values, wanted, strict=True)
         )
-        model.functions.extend(
-            ir.serde.serialize_function(one) for one in self.model.functions.values()
-        )
+        if any(self._may_call(node) for node in nodes):
+            model.functions.extend(
+                ir.serde.serialize_function(one) for one in self.model.functions.values()
+            )
         return model
 
 

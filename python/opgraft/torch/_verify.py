@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,7 +95,7 @@ class Verifier:
             if guilt is not None or problem:
                 problem = problem and f"with {example.what}, {problem}"
                 return Verdict(problem, fails, guilt, example=example)
-        probed = probe(translated, functools.partial(program.open_session, threads=1))
+        probed = probe(translated, program)
         self.not_numbers |= probed.not_numbers
         if probed.guilt is not None or self.decomposition is None:
             return Verdict(guilt=probed.guilt)
