@@ -121,3 +121,24 @@ def test_translations_of_yours_are_not_tried() -> None:
     table = {torch.ops.aten.special_log_ndtr.default: lambda x: op.Add(x, op.CastLike(wanted, x))}
     program = opgraft.torch.export(torch.special.log_ndtr, (x,), custom_translation_table=table)
     assert program.report.rows[0].kind == "user" and program.report.verified
+
+
+def test_operators_newer_than_the_opset_are_tried_too() -> None:
+    """Torch's translation for opset 18 has Gelu of opset 20, and the whole is converted later."""
+    told = opgraft.torch.export(torch.nn.functional.gelu, (X,)).report.not_numbers
+    assert [one.partition(":")[0] for one in told] in ([], ["aten"])
+    x = torch.tensor([-torch.inf])
+    program = opgraft.torch.export(torch.nn.functional.gelu, (X[:1],))
+    assert bool(told) != torch.equal(program(x)[0].isnan(), torch.nn.functional.gelu(x).isnan())
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [(torch.relu, torch.tensor([-2, 3])), (torch.nn.functional.softplus, X.double())],
+)
+def test_what_the_runtime_lacks_in_the_programs_opset_alone_falls_back(
+    function: Any, x: Any
+) -> None:
+    """Relu of integers and Softplus of doubles run in opset 18, and in 20 they do not."""
+    program = opgraft.torch.export(function, (x,), opset_version=20)
+    torch.testing.assert_close(program(x)[0], function(x))

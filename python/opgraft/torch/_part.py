@@ -22,8 +22,10 @@ Source = tuple[torch.fx.Node, int | None]
 class Parts:
     """Takes a translated program apart by its choices."""
 
-    def __init__(self, translated: Translated) -> None:
+    def __init__(self, translated: Translated, opset: int = 0) -> None:
+        """`opset` is the least that models of parts have."""
         self.model = translated.onnx.model
+        self._opset = opset
         self.groups: dict[torch.fx.Node, list[ir.Node]] = {}
         for graph in (self.model.graph, *self.model.functions.values()):
             for node in graph:
@@ -79,8 +81,11 @@ class Parts:
         nodes = list(nodes)
         model = onnx.ModelProto(ir_version=self.model.ir_version)
         model.graph.name = "part"
+        # Torch translates some operators to newer ones than the opset has; the whole is converted.
+        newest = max((node.version or 0 for node in nodes if not node.domain), default=0)
         for domain, version in self.model.opset_imports.items():
-            model.opset_import.add(domain=domain, version=version)
+            least = max(newest, self._opset) if not domain else 0
+            model.opset_import.add(domain=domain, version=max(version, least))
         model.graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
         model.graph.input.extend(_info(name, value) for name, value in feed.items())
         model.graph.output.extend(

@@ -21,10 +21,11 @@ import torch
 from opgraft.torch import _compare, _graph, _hard_numbers, _private
 from opgraft.torch._compare import plain
 from opgraft.torch._dispatch import STANDARD, Choice, Translated
+from opgraft.torch._exact import is_exact
 from opgraft.torch._graph import operator_name
 from opgraft.torch._hard_numbers import EASY, Fills, shape, tensors
 from opgraft.torch._localise import ROUNDINGS, Guilt
-from opgraft.torch._part import Open, Parts, Source, as_array, as_tensors, flattened, outputs_of
+from opgraft.torch._part import Parts, Source, as_array, as_tensors, flattened, outputs_of
 from opgraft.torch._program import Program
 
 #: Beyond which a run would take longer than it is worth.
@@ -77,11 +78,13 @@ def probe(translated: Translated, program: Program) -> Probed:
     parts: Parts | None = None
     opset = translated.onnx.model.opset_imports.get("", 0)
     key_of_runtime = (opset, *program.report.providers)
-    for key, choices in _by_key(translated.choices.values(), key_of_runtime).items():
+    for key, choices in by_key(translated.choices.values(), key_of_runtime).items():
+        if is_exact(choices[0]) and not program.report.providers:
+            continue
         if key not in _known:
             parts = parts or Parts(translated)
             try:
-                tried = _Probe(_best(choices), parts, functools.partial(_open, program))
+                tried = Trial(_best(choices), parts, program)
             except Exception:  # it takes what the example has, and not a tensor of ones
                 _known[key] = Outcome()
             else:
@@ -147,7 +150,7 @@ def _all_alike(node: torch.fx.Node) -> list[str]:
     return [_likeness(one) for one in (*node.args, *node.kwargs.items())]
 
 
-def _by_key(choices: Iterable[Choice], runtime: _Key) -> dict[_Key, list[Choice]]:
+def by_key(choices: Iterable[Choice], runtime: _Key) -> dict[_Key, list[Choice]]:
     """The choices that can be tried, those together that are alike but for sizes."""
     found: dict[_Key, list[Choice]] = {}
     for choice in choices:
@@ -209,7 +212,7 @@ def _best(choices: list[Choice]) -> Choice:
     return min(enough, key=size) if enough else max(choices, key=size)
 
 
-class _Trial:
+class _Comparison:
     """One operator in torch, and what is held against it."""
 
     def __init__(self, node: torch.fx.Node) -> None:
@@ -276,10 +279,10 @@ class _Trial:
         ]
 
 
-class _Probe(_Trial):
+class Trial(_Comparison):
     """The ONNX nodes of an operator, in a session of their own."""
 
-    def __init__(self, choice: Choice, parts: Parts, open_session: Open) -> None:
+    def __init__(self, choice: Choice, parts: Parts, program: Program) -> None:
         super().__init__(choice.node)
         self._choice = choice
         self._sources = parts.sources(choice)
@@ -291,7 +294,7 @@ class _Probe(_Trial):
             choice, self._sources, values, lambda source: _fetch(source, fills)
         )
         model = parts.build(nodes, feed, values, [wanted[place] for place in self._places])
-        self._session = open_session(model.SerializeToString())
+        self._session = _open(program, model.SerializeToString())
         given = {str(one.name) for one in self._sources}
         self._constants = {name: value for name, value in feed.items() if name not in given}
         self._names = set(feed)
@@ -310,7 +313,7 @@ class _Probe(_Trial):
         return [plain(one) for one in flattened(wanted[place] for place in self._places)]
 
 
-class _Taken(_Trial):
+class _Taken(_Comparison):
     """What torch takes an operator apart into."""
 
     def __init__(self, node: torch.fx.Node, apart: Callable[..., Any]) -> None:

@@ -90,6 +90,9 @@ class Verifier:
             guilt = find_guilty(
                 translated, example.leaves, program.open_session, progress, self._branches
             )
+            if guilt is None and fails:
+                opset = program.model.opset_imports[""]
+                guilt = find_guilty(translated, example.leaves, program.open_session, opset=opset)
             if guilt is None and problem and not fails:
                 problem, fails = self._problem(program, example, blind=False, roundings=_ROUNDINGS)
             if guilt is not None or problem:
