@@ -64,14 +64,15 @@ def is_exact(choice: Choice) -> bool:
     made = choice.outputs.producer() if isinstance(choice.outputs, ir.Value) else None
     if made is None or made.op_type != wanted or made.domain:
         return False
-    return all(one is None or _is_given(one, choice) for one in made.inputs)
-
-
-def _is_given(value: ir.Value, choice: Choice) -> bool:
-    """Whether a value is an argument of the operator's, or a constant."""
-    if any(value is one for one in choice.args):
-        return True
-    producer = value.producer()
-    return value.const_value is not None or (
-        producer is not None and producer.op_type == "Constant" and not producer.domain
+    return all(
+        one is None or any(one is given for given in choice.args) or _is_constant(one)
+        for one in made.inputs
     )
+
+
+def _is_constant(value: ir.Value) -> bool:
+    """Whether a value is made of constants alone, as the axes of a reduction are."""
+    producer = value.producer()
+    if producer is None:
+        return value.const_value is not None
+    return all(one is None or _is_constant(one) for one in producer.inputs)
