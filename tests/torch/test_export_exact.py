@@ -16,9 +16,7 @@ from opgraft.torch._part import Parts  # noqa: E402
 
 BINARY = "add sub mul div eq ge gt le lt maximum minimum".split()
 SCALAR = "add sub mul div eq ge gt le lt".split()
-UNARY = (
-    "abs ceil cos exp floor log neg reciprocal relu round sigmoid sin sqrt tanh"
-).split()
+UNARY = ("abs ceil cos exp floor log neg reciprocal relu round sigmoid sin sqrt tanh").split()
 
 
 def floats(x: Any, y: Any) -> list[Any]:

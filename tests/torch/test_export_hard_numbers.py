@@ -61,10 +61,20 @@ LONG = torch.tensor([[-100.0, 0, -3, 200, -1e30], [-math.inf, -math.inf, 1, math
         (torch.atan2, (X, X.flip(0)), (A, B), torch.float32),
         (torch.atan2, (X, X.flip(0)), (A, B), torch.float16),
         (torch.signbit, (X,), (AXES[:-1],), torch.float32),
+        (torch.remainder, (X, X.flip(0)), (A[:-1], B[:-1]), torch.float64),
+        (lambda x: x % 0.3, (X,), (A[A.abs() < 2],), torch.float64),
         (lambda x: x.logcumsumexp(1), (X.reshape(1, 3),), (LONG,), torch.float32),
         (lambda x: x.logcumsumexp(0), (X.reshape(1, 3),), (LONG,), torch.float64),
     ],
-    ids=["atan2", "atan2 of halves", "signbit", "logcumsumexp", "logcumsumexp of columns"],
+    ids=[
+        "atan2",
+        "atan2 of halves",
+        "signbit",
+        "remainder",
+        "remainder of doubles",
+        "logcumsumexp",
+        "logcumsumexp of columns",
+    ],
 )
 def test_functions_of_ours_are_right_at_them(
     function: Any, given: Any, arguments: Any, dtype: Any
@@ -126,10 +136,7 @@ def test_translations_of_yours_are_not_tried() -> None:
 def test_operators_newer_than_the_opset_are_tried_too() -> None:
     """Torch's translation for opset 18 has Gelu of opset 20, and the whole is converted later."""
     told = opgraft.torch.export(torch.nn.functional.gelu, (X,)).report.not_numbers
-    assert [one.partition(":")[0] for one in told] in ([], ["aten"])
-    x = torch.tensor([-torch.inf])
-    program = opgraft.torch.export(torch.nn.functional.gelu, (X[:1],))
-    assert bool(told) != torch.equal(program(x)[0].isnan(), torch.nn.functional.gelu(x).isnan())
+    assert [one.partition(": ")[0] for one in told] == ["aten::gelu"]
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,7 @@ def _row(dtype: torch.dtype, choice: tuple[Any, ...]) -> torch.Tensor:
     return torch.tensor(choice, dtype=dtype)
 
 
-def _filled(
-    dtype: torch.dtype, choice: tuple[float, ...], indices: torch.Tensor
-) -> torch.Tensor:
+def _filled(dtype: torch.dtype, choice: tuple[float, ...], indices: torch.Tensor) -> torch.Tensor:
     """A tensor of the numbers at these places of the list, over and over."""
     if dtype == torch.bool:
         return indices % 2 == 0
