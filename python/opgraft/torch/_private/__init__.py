@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opgraft.torch._private.capture import (
     Specialisation,
+    as_read,
     capture_strategies,
     expression,
     fake_functions,
@@ -150,6 +151,7 @@ __all__ = [
     "body_of",
     "called_functions",
     "can_decompose",
+    "as_read",
     "capture_strategies",
     "changed_arguments",
     "complex_translations",
