@@ -34,9 +34,13 @@ def fixed_symbols(program: torch.export.ExportedProgram) -> set[str]:
         if one.kind is InputKind.USER_INPUT or one.target in mutated
     }
     found: dict[str, bool] = {}
+    is_written = False
     for node in program.graph.nodes:
-        if _varies(node, given, varying):
+        if is_written or _varies(node, given, varying):
             varying.add(node)
+        # Whose memory it is that arguments are written to, views may hide: all that comes later
+        # may depend on them.
+        is_written = is_written or (_is_writing(node) and node in varying)
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             is_fixed = node not in varying
@@ -54,10 +58,7 @@ def _varies(node: torch.fx.Node, given: set[str], varying: set[torch.fx.Node]) -
     name = operator_name(node.target).partition(".")[0]
     if _graph.is_random(node) or _graph.is_uninitialised(node.target):
         return True
-    if not isinstance(node.target, _private.OpOverload):
-        if not _private.is_builtin(node.target):
-            return True
-    elif _private.is_mutable(node.target):
+    if not isinstance(node.target, _private.OpOverload) and not _private.is_builtin(node.target):
         return True
     if name in _OF_SIZES:
         sizes = (one.meta.get("val") for one in node.all_input_nodes)
@@ -66,3 +67,7 @@ def _varies(node: torch.fx.Node, given: set[str], varying: set[torch.fx.Node]) -
         is_open = any(isinstance(size, torch.SymInt) for shape in shapes for size in shape)
         return is_open or any(one in varying for one in others)
     return any(one in varying for one in node.all_input_nodes)
+
+
+def _is_writing(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, _private.OpOverload) and _private.is_mutable(node.target)
