@@ -24,7 +24,20 @@ def by_its_size(x: Any) -> Any:
     return x * 2 if (torch.zeros_like(x) + 1 > 0).any() else -x
 
 
-@pytest.mark.parametrize("model", [by_ones, by_its_size])
+def by_what_is_written(x: Any) -> Any:
+    mask = torch.ones(4)
+    mask[mask > 0] = -1.0
+    return x * 2 if (mask > 0).any().item() else -x
+
+
+def by_what_arguments_write(x: Any) -> Any:
+    """Into the memory of another tensor, by a view."""
+    mask = torch.ones(4)
+    mask.view(2, 2).mul_(x.view(2, 2))
+    return x * 2 if (mask > 0).all().item() else -x
+
+
+@pytest.mark.parametrize("model", [by_ones, by_its_size, by_what_is_written])
 def test_constants_and_sizes_decide(model: Any) -> None:
     program = opgraft.torch.export(model, (X,))
     assert program.report.verified == ["the given arguments"]
@@ -38,8 +51,9 @@ def test_constants_and_sizes_decide(model: Any) -> None:
         lambda x: x * 2 if (torch.ones_like(x) * x > 0).any().item() else -x,
         lambda x: x * 2 if torch.rand(3).sum().item() > 0.5 else -x,
         lambda x: x * 2 if (torch.ones(3) * x[0] > 0).any().item() else -x,
+        by_what_arguments_write,
     ],
-    ids=["an argument", "chance", "an element"],
+    ids=["an argument", "chance", "an element", "a view"],
 )
 def test_data_and_chance_do(model: Any) -> None:
     with pytest.raises(opgraft.ModelError, match="decides by data"):
