@@ -274,6 +274,20 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def against(results: list[dict[str, Any]], path: str) -> str:
+    """What became of the entries that torch itself exports rightly, with their first samples."""
+    lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    right = {".".join(filter(None, (one["name"], one.get("variant")))): one for one in lines}
+    names = {name for name, one in right.items() if one["stage"] == "ok"}
+    of = [one for one in results if one["name"] in names and one["sample"] == "first"]
+    aten = [one["name"] for one in of if one.get("kind") == "aten"]
+    lost = [one["name"] for one in of if one["outcome"] != "right"]
+    return (
+        f"entries that torch exports rightly: {len(of)}; with an ATen node of ours: {len(aten)} "
+        f"{' '.join(aten)}; not right: {len(lost)} {' '.join(lost)}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", help="a pattern that the names of entries match")
@@ -282,6 +296,9 @@ def main() -> None:
     parser.add_argument("--sample", default="first,largest")
     parser.add_argument(
         "--results", help="a file to add results to; those in it are not done again"
+    )
+    parser.add_argument(
+        "--baseline", help="a file of what torch.onnx.export does with each, to compare with"
     )
     parser.add_argument("--cpp", action="store_true", help="run ATen nodes in the C++ host too")
     options = parser.parse_args()
@@ -310,6 +327,8 @@ def main() -> None:
             if sys.stderr.isatty():
                 sys.stderr.write(f"\r\x1b[K{len(results)} {results[-1]['name']}")
     print(table(results))
+    if options.baseline:
+        print(against(results, options.baseline))
 
 
 if __name__ == "__main__":

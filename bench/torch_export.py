@@ -10,6 +10,7 @@ times as long as without them is wanted.
 
 from __future__ import annotations
 
+import argparse
 import logging
 import time
 import warnings
@@ -23,6 +24,7 @@ import opgraft.torch
 from opgraft.torch import _export, _probe, _verify
 
 ROUNDS = 5
+VERIFICATIONS = 20
 
 
 class Block(nn.Module):
@@ -104,43 +106,53 @@ def by_opgraft(model: nn.Module, args: tuple[Any, ...]) -> None:
     opgraft.torch.export(model, args, verify=False, progress=False)
 
 
+class Activations(nn.Module):
+    """Operators that are tried, one after the other, and little else."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.gelu(x) + torch.tanh(x) * nn.functional.softplus(x)
+        return torch.logsumexp(y.softmax(-1) - x.exp().log1p(), -1)
+
+
 def verification() -> None:
-    """The time of the processor, which other programs do not take part in."""
-    trying, verified = _verify.probe, _export._Export._verified
-    spent: list[float] = []
+    """The time of the processor, which other programs do not take part in. The same program is
+    verified again and again, in the three ways in turn."""
+    trying, apart, verified = (
+        _verify.probe,
+        _verify.probe_decompositions,
+        _export._Export._verified,
+    )
+    times: dict[str, list[float]] = {}
 
-    def timed(*args: Any) -> Any:
-        begin = time.process_time()
-        result = verified(*args)
-        spent.append(time.process_time() - begin)
-        return result
-
-    def untried(*_: Any) -> _probe.Probed:
-        return _probe.Probed()
-
-    _export._Export._verified = timed  # type: ignore[method-assign]
-    titles = ["seconds of verification", "without", "first time", "known", "ratio", "ratio"]
-    print("\n{:24} {:>8} {:>10} {:>8} {:>6} {:>6}".format(*titles))
-    for name, (model, args) in models().items():
-        times: dict[str, list[float]] = {"without": [], "first": [], "known": []}
-        for _ in range(ROUNDS + 1):
+    def timed(export: Any, captured: Any, dispatcher: Any, translated: Any, *rest: Any) -> Any:
+        for _ in range(VERIFICATIONS):
             for way, found in times.items():
-                _verify.probe = untried if way == "without" else trying
+                is_tried = way != "without"
+                _verify.probe = trying if is_tried else lambda *_: _probe.Probed()
+                _verify.probe_decompositions = apart if is_tried else lambda *_: None
                 if way == "first":
                     _probe.forget()
-                opgraft.torch.export(model, args, progress=False)
-                found.append(spent.pop())
-        without, new, known = (min(found[1:]) for found in times.values())
+                rest[0].release()
+                begin = time.process_time()
+                result = verified(export, captured, dispatcher, translated, *rest)
+                found.append(time.process_time() - begin)
+        return result
+
+    _export._Export._verified = timed  # type: ignore[method-assign]
+    titles = ["ms of verification", "without", "first time", "known", "ratio", "ratio"]
+    print("\n{:24} {:>8} {:>10} {:>8} {:>6} {:>6}".format(*titles))
+    others = {"activations": (Activations(), (torch.rand(8, 32),))}
+    for name, (model, args) in (models() | others).items():
+        times |= {"without": [], "first": [], "known": []}
+        opgraft.torch.export(model, args, progress=False)
+        without, new, known = (1000 * min(found[1:]) for found in times.values())
         print(
-            f"{name:24} {without:8.3f} {new:10.3f} {known:8.3f} {new / without:6.2f} "
+            f"{name:24} {without:8.1f} {new:10.1f} {known:8.1f} {new / without:6.2f} "
             f"{known / without:6.2f}"
         )
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+def exports() -> None:
     print(f"{'seconds for an export':24} {'torch.onnx.export':>18} {'opgraft':>8} {'ratio':>6}")
     for name, (model, args) in models().items():
         times: dict[str, list[float]] = {"torch": [], "opgraft": []}
@@ -149,6 +161,17 @@ def main() -> None:
             times["opgraft"].append(seconds(by_opgraft, model, args))
         theirs, ours = min(times["torch"][1:]), min(times["opgraft"][1:])
         print(f"{name:24} {theirs:18.2f} {ours:8.2f} {ours / theirs:6.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--verification", action="store_true", help="the second table alone")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    if not options.verification:
+        exports()
     verification()
 
 

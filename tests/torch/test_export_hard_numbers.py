@@ -61,10 +61,20 @@ LONG = torch.tensor([[-100.0, 0, -3, 200, -1e30], [-math.inf, -math.inf, 1, math
         (torch.atan2, (X, X.flip(0)), (A, B), torch.float32),
         (torch.atan2, (X, X.flip(0)), (A, B), torch.float16),
         (torch.signbit, (X,), (AXES[:-1],), torch.float32),
+        (torch.remainder, (X, X.flip(0)), (A[:-1], B[:-1]), torch.float64),
+        (lambda x: x % 0.3, (X,), (A[A.abs() < 2],), torch.float64),
         (lambda x: x.logcumsumexp(1), (X.reshape(1, 3),), (LONG,), torch.float32),
         (lambda x: x.logcumsumexp(0), (X.reshape(1, 3),), (LONG,), torch.float64),
     ],
-    ids=["atan2", "atan2 of halves", "signbit", "logcumsumexp", "logcumsumexp of columns"],
+    ids=[
+        "atan2",
+        "atan2 of halves",
+        "signbit",
+        "remainder",
+        "remainder of doubles",
+        "logcumsumexp",
+        "logcumsumexp of columns",
+    ],
 )
 def test_functions_of_ours_are_right_at_them(
     function: Any, given: Any, arguments: Any, dtype: Any
@@ -121,3 +131,21 @@ def test_translations_of_yours_are_not_tried() -> None:
     table = {torch.ops.aten.special_log_ndtr.default: lambda x: op.Add(x, op.CastLike(wanted, x))}
     program = opgraft.torch.export(torch.special.log_ndtr, (x,), custom_translation_table=table)
     assert program.report.rows[0].kind == "user" and program.report.verified
+
+
+def test_operators_newer_than_the_opset_are_tried_too() -> None:
+    """Torch's translation for opset 18 has Gelu of opset 20, and the whole is converted later."""
+    told = opgraft.torch.export(torch.nn.functional.gelu, (X,)).report.not_numbers
+    assert [one.partition(": ")[0] for one in told] == ["aten::gelu"]
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [(torch.relu, torch.tensor([-2, 3])), (torch.nn.functional.softplus, X.double())],
+)
+def test_what_the_runtime_lacks_in_the_programs_opset_alone_falls_back(
+    function: Any, x: Any
+) -> None:
+    """Relu of integers and Softplus of doubles run in opset 18, and in 20 they do not."""
+    program = opgraft.torch.export(function, (x,), opset_version=20)
+    torch.testing.assert_close(program(x)[0], function(x))

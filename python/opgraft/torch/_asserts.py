@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from opgraft.torch import _guards, _private
+from opgraft.torch._fixed import fixed_symbols
 from opgraft.torch._graph import calls, operator_name
 from opgraft.torch._guards import Guard, Line
 
@@ -22,13 +23,24 @@ _LAYERS = os.path.join(_OF_TORCH, "nn", "")
 
 def guards_of(program: torch.export.ExportedProgram) -> list[Guard]:
     """Whatever of the data a program takes for granted, whoever captured it."""
-    drafted = [one for one in _private.specialisations(program) if one.is_on_data]
+    fixed = fixed_symbols(program)
+    drafted = [
+        one
+        for one in _private.specialisations(program)
+        if one.is_on_data and not _is_fixed(one.expression, fixed)
+    ]
     # A draft writes what it took for granted into the graph as well.
-    known = {symbol for one in drafted for symbol in _symbols(one.expression)}
+    known = {symbol for one in drafted for symbol in _symbols(one.expression)} | fixed
     guards = [_drafted(one) for one in drafted]
     lines = {one.line for one in guards}
     asserted = [one for one in _asserted(program, known) if one.line not in lines]
     return _guards.merged([*guards, *asserted])
+
+
+def _is_fixed(expression: str, fixed: set[str]) -> bool:
+    """Whether no argument has a say in an expression."""
+    symbols = _symbols(expression)
+    return bool(symbols) and symbols <= fixed
 
 
 def user_line(stack: Sequence[tuple[str, int, str]]) -> Line:

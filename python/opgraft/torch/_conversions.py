@@ -198,6 +198,15 @@ _OF_GIVEN_SIZE = frozenset(
     aten::new_ones aten::new_zeros aten::ones aten::rand aten::randn aten::range aten::repeat
     aten::reshape aten::view aten::zeros aten::slice aten::narrow""".split()
 )
+#: Operators whose results may have the memory of their first argument.
+_VIEWS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "alias as_strided chunk detach diagonal expand expand_as flatten movedim narrow permute "
+        "reshape select slice split squeeze swapaxes t transpose unbind unfold unsqueeze view "
+        "view_as"
+    ).split()
+)
 _SIZES = frozenset(
     """aten::_shape_as_tensor aten::len aten::numel aten::size aten::sym_size
     prim::shape""".split()
@@ -248,7 +257,7 @@ class _Graph:
         kind = str(node.kind()).removesuffix("_")
         inputs = list(node.inputs())
         if kind in ("prim::Param", "prim::Constant", "prim::GetAttr"):
-            return "", []
+            return "", [] if of_size else [(one, False) for one in _written_to(value)]
         if of_size:
             is_data = kind in _OF_DATA_SIZE or (kind == "aten::index" and _has_mask(inputs))
             if is_data:
@@ -263,7 +272,20 @@ class _Graph:
             return "", [(inputs[0], True)]
         if kind == "aten::select" and _is_count_of_sequences(inputs):
             return "", [(next(inputs[0].node().inputs()), True)]
-        return "", [(one, False) for one in inputs]
+        return "", [(one, False) for one in (*inputs, *_written_to(value))]
+
+
+def _written_to(value: Any) -> list[Any]:
+    """What operators write into the memory of a value, and the views of it that they may write to
+    as well."""
+    found = []
+    for use in value.uses():
+        kind = str(use.user.kind())
+        if kind.endswith("_") and not kind.endswith("__") and use.offset == 0:
+            found += list(use.user.inputs())[1:]
+        elif kind in _VIEWS and use.offset == 0:
+            found += list(use.user.outputs())
+    return found
 
 
 def _has_mask(inputs: list[Any]) -> bool:

@@ -65,11 +65,15 @@ def is_random(node: torch.fx.Node) -> bool:
         return False
     if torch.Tag.nondeterministic_seeded not in target.tags:
         return False
-    parameters = _private.parameters_of(target)
-    values = {name: default for name, _, default in parameters}
-    values |= dict(zip(values, node.args, strict=False)) | node.kwargs
+    values = arguments(node)
     dropout = values.get("dropout_p", values.get("dropout"))
     return not (dropout == 0 or (dropout is not None and values.get("train") is False))
+
+
+def arguments(node: torch.fx.Node) -> dict[str, Any]:
+    """The arguments of an operator's call by their names, with the defaults of those not given."""
+    values = {name: default for name, _, default in _private.parameters_of(node.target)}
+    return values | dict(zip(values, node.args, strict=False)) | node.kwargs
 
 
 def is_pointwise(target: Any) -> bool:

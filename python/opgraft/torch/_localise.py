@@ -37,14 +37,17 @@ def find_guilty(
     open_session: Open,
     progress: Callable[[float], None] = lambda share: None,
     branches: dict[str, Branch] | None = None,
+    opset: int = 0,
 ) -> Guilt | None:
     """Runs the program in torch, node by node, and the ONNX nodes of each with the same inputs.
 
     The first that differs, or that ONNX Runtime refuses, is guilty. Random operators are held to
     types and shapes alone. Bodies of control flow are gone through likewise, those too that are not
-    called with these inputs; `branches` gets what became of each.
+    called with these inputs; `branches` gets what became of each. `opset` is that of the finished
+    program, where that counts: which kernels a runtime has depends on it.
     """
-    court = _Court(translated, open_session, progress, {} if branches is None else branches)
+    parts = Parts(translated, opset)
+    court = _Court(translated, parts, open_session, progress, {} if branches is None else branches)
     trial = _Trial(court, translated.decomposed.graph_module)
     try:
         with torch.no_grad(), torch.random.fork_rng():
@@ -81,12 +84,13 @@ class _Court:
     def __init__(
         self,
         translated: Translated,
+        parts: Parts,
         open_session: Open,
         progress: Callable[[float], None],
         branches: dict[str, Branch],
     ) -> None:
         self.choices = translated.choices
-        self.parts = Parts(translated)
+        self.parts = parts
         self.open = open_session
         self.branches = branches
         self._progress = progress

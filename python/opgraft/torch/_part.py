@@ -22,8 +22,10 @@ Source = tuple[torch.fx.Node, int | None]
 class Parts:
     """Takes a translated program apart by its choices."""
 
-    def __init__(self, translated: Translated) -> None:
+    def __init__(self, translated: Translated, opset: int = 0) -> None:
+        """`opset` is the least that models of parts have."""
         self.model = translated.onnx.model
+        self._opset = opset
         self.groups: dict[torch.fx.Node, list[ir.Node]] = {}
         for graph in (self.model.graph, *self.model.functions.values()):
             for node in graph:
@@ -61,6 +63,13 @@ class Parts:
                 feed[str(value.name)] = value.const_value.numpy()
         return feed, [*nodes, *own]
 
+    def _may_call(self, node: ir.Node) -> bool:
+        """Whether a node calls a function of the model, or the graphs inside it may."""
+        return node.op_identifier() in self.model.functions or any(
+            one.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+            for one in node.attributes.values()
+        )
+
     def build(
         self,
         nodes: Iterable[ir.Node],
@@ -69,19 +78,24 @@ class Parts:
         wanted: Sequence[Any],
     ) -> onnx.ModelProto:
         """A model of these nodes alone."""
+        nodes = list(nodes)
         model = onnx.ModelProto(ir_version=self.model.ir_version)
         model.graph.name = "part"
+        # Torch translates some operators to newer ones than the opset has; the whole is converted.
+        newest = max((node.version or 0 for node in nodes if not node.domain), default=0)
         for domain, version in self.model.opset_imports.items():
-            model.opset_import.add(domain=domain, version=version)
+            least = max(newest, self._opset) if not domain else 0
+            model.opset_import.add(domain=domain, version=max(version, least))
         model.graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
         model.graph.input.extend(_info(name, value) for name, value in feed.items())
         model.graph.output.extend(
             _info(str(value.name), example, shaped=False)
             for value, example in zip(values, wanted, strict=True)
         )
-        model.functions.extend(
-            ir.serde.serialize_function(one) for one in self.model.functions.values()
-        )
+        if any(self._may_call(node) for node in nodes):
+            model.functions.extend(
+                ir.serde.serialize_function(one) for one in self.model.functions.values()
+            )
         return model
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,12 +90,15 @@ class Verifier:
             guilt = find_guilty(
                 translated, example.leaves, program.open_session, progress, self._branches
             )
+            if guilt is None and fails:
+                opset = program.model.opset_imports[""]
+                guilt = find_guilty(translated, example.leaves, program.open_session, opset=opset)
             if guilt is None and problem and not fails:
                 problem, fails = self._problem(program, example, blind=False, roundings=_ROUNDINGS)
             if guilt is not None or problem:
                 problem = problem and f"with {example.what}, {problem}"
                 return Verdict(problem, fails, guilt, example=example)
-        probed = probe(translated, functools.partial(program.open_session, threads=1))
+        probed = probe(translated, program)
         self.not_numbers |= probed.not_numbers
         if probed.guilt is not None or self.decomposition is None:
             return Verdict(guilt=probed.guilt)

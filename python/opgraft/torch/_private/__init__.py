@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opgraft.torch._private.capture import (
     Specialisation,
+    as_read,
     capture_strategies,
     expression,
     fake_functions,
@@ -146,6 +147,7 @@ __all__ = [
     "add_translation",
     "apply_function",
     "arguments_text",
+    "as_read",
     "below_autograd",
     "body_of",
     "called_functions",

@@ -34,6 +34,11 @@ def expression(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
+def as_read(number: Any) -> Any:
+    """A number that depends on data, in the symbols that it was read as, before torch fixed any."""
+    return getattr(getattr(number, "node", None), "_expr", number)
+
+
 def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
     """The shapes for torch.export, which takes no names of dimensions; whether there were any."""
     shapes, is_named = exporter("_dynamic_shapes", "convert_str_to_export_dim")(dynamic_shapes)

@@ -1,0 +1,92 @@
+"""What is not tried at hard numbers, since ONNX defines it as torch does, is right at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
+
+import opgraft.torch  # noqa: E402
+from opgraft.torch import _exact, _probe, _verify  # noqa: E402
+from opgraft.torch._graph import operator_name  # noqa: E402
+from opgraft.torch._part import Parts  # noqa: E402
+
+BINARY = "add sub mul div eq ge gt le lt maximum minimum".split()
+SCALAR = "add sub mul div eq ge gt le lt".split()
+UNARY = ("abs ceil cos exp floor log neg reciprocal relu round sigmoid sin sqrt tanh").split()
+
+
+def floats(x: Any, y: Any) -> list[Any]:
+    """Each operator of the list, with the arguments that its translation depends on."""
+    results = [getattr(torch, name)(x, y) for name in BINARY]
+    results += [getattr(torch, name)(x, 0.5) for name in SCALAR]
+    results += [getattr(torch, name)(x) for name in UNARY]
+    results += [torch.where(x > 0, x, y)]
+    for axes in (0, 1, (0, 1)):
+        for keep in (True, False):
+            results += [x.mean(axes, keep), x.sum(axes, keep)]
+    return [*results, x.softmax(0), x.softmax(1)]
+
+
+def whole(x: Any, y: Any) -> list[Any]:
+    names = [name for name in BINARY if name != "div"]
+    results = [getattr(torch, name)(x, y) for name in names]
+    results += [getattr(torch, name)(x, 3) for name in SCALAR if name != "div"]
+    results += [torch.where(x > 0, x, y), x.abs(), x.neg()]
+    return [*results, x.sum(0), x.sum((0, 1)), x.sum(1, keepdim=True)]
+
+
+def truths(x: Any, y: Any) -> list[Any]:
+    logic = [torch.logical_and(x, y), torch.logical_or(x, y), torch.logical_not(x)]
+    return [*logic, x == y, torch.where(x, x, y), x.sum(0)]
+
+
+MODELS = {
+    torch.float32: floats,
+    torch.float64: floats,
+    torch.int64: whole,
+    torch.bool: truths,
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, list[str]]:
+    """By operator that is on the list and was met, what is wrong with it."""
+    found: dict[str, list[str]] = {}
+
+    def probe(translated: Any, program: Any) -> Any:
+        parts = Parts(translated)
+        for choices in _probe.by_key(translated.choices.values(), ()).values():
+            if _exact.is_exact(choices[0]):
+                outcome = _probe.Trial(choices[0], parts, program).outcome()
+                wrong = found.setdefault(operator_name(choices[0].node.target), [])
+                wrong += filter(None, (outcome.wrong, outcome.not_numbers))
+        return _probe.Probed()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_verify, "probe", probe)
+        for dtype in _exact.TYPES:
+            x, y = ((torch.arange(400).reshape(20, 20) % most).to(dtype) for most in (7, 5))
+            opgraft.torch.export(MODELS[dtype], (x, y), optimize=False, progress=False)
+    return found
+
+
+def test_each_is_right_at_hard_numbers(outcomes: dict[str, list[str]]) -> None:
+    """NaN and infinities too: nothing would be told of them."""
+    assert {name: wrong for name, wrong in outcomes.items() if wrong} == {}
+
+
+def test_each_is_met(outcomes: dict[str, list[str]]) -> None:
+    """What is not stands in the list for nothing."""
+    assert sorted(_exact.EXACT.keys() - outcomes.keys()) == []
+
+
+def test_another_node_is_tried() -> None:
+    """Two nodes, or a node of another type, are no definition."""
+    _probe.forget()
+    opgraft.torch.export(lambda x: x.relu().half().relu(), (torch.ones(4),), progress=False)
+    assert any(torch.float16.__repr__() in str(key) for key in _probe._known)
+    assert not any("aten::relu" in key and "torch.float32" in str(key) for key in _probe._known)
