@@ -123,7 +123,7 @@ class Dim {
     } catch (const std::overflow_error&) {
       return {};
     }
-    return made.IsComputed() && made.symbol().size() > kLongestSymbol ? Dim() : made;
+    return made.symbol().size() > kLongestSymbol ? Dim() : made;
   }
 
   std::int64_t size_ = -1;

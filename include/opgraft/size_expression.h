@@ -7,18 +7,40 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #pragma GCC visibility push(hidden)  // each pack has its own
 namespace opgraft::internal {
 
-/// A sum of products of names, such as `2*n + 1`. Equal ones have the same text. Any text may be a
-/// name, so that a sum is not to be read back where names are a model's.
+/// The value of `a` + - * / % `b`: quotients are rounded down, as in Python, and remainders have
+/// the sign of `b`. nullopt where there is none of 64 bits.
+inline std::optional<std::int64_t> CalculateSize(char sign, std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  bool is_wrong = b == 0 || (b == -1 && a == INT64_MIN);
+  if (sign == '*') {
+    is_wrong = __builtin_mul_overflow(a, b, &result);
+  } else if (sign == '+') {
+    is_wrong = __builtin_add_overflow(a, b, &result);
+  } else if (sign == '-') {
+    is_wrong = __builtin_sub_overflow(a, b, &result);
+  } else if (!is_wrong) {
+    const bool is_below = a % b != 0 && (a < 0) != (b < 0);
+    if (sign == '/') result = a / b - (is_below ? 1 : 0);
+    if (sign == '%') result = a % b + (is_below ? b : 0);
+  }
+  return is_wrong ? std::nullopt : std::optional(result);
+}
+
+/// A sum of products of names, quotients and remainders, such as `2*n + m//3`. Equal ones have the
+/// same text, and what is read back from it is equal to it. Any text may be a name, so that a sum
+/// is not to be read back where names are a model's.
 class SizeExpression {
  public:
   SizeExpression(std::int64_t number = 0) {  // NOLINT(google-explicit-constructor)
@@ -26,23 +48,22 @@ class SizeExpression {
   }
   static SizeExpression Named(std::string name) {
     SizeExpression made;
-    made.terms_[{std::move(name)}] = 1;
+    made.terms_[{Factor{std::move(name)}}] = 1;
     return made;
   }
 
   /// nullopt where it has names.
   std::optional<std::int64_t> number() const {
     if (terms_.empty()) return 0;
-    const auto& [names, factor] = *terms_.begin();
-    return terms_.size() == 1 && names.empty() ? std::optional(factor) : std::nullopt;
+    const auto& [factors, number] = *terms_.begin();
+    return terms_.size() == 1 && factors.empty() ? std::optional(number) : std::nullopt;
   }
   /// Whether it is nothing but one name.
-  bool IsName() const {
-    return terms_.size() == 1 && terms_.begin()->first.size() == 1 && terms_.begin()->second == 1;
-  }
+  bool IsName() const { return IsOneFactor() && terms_.begin()->first[0].sign == 0; }
+  /// Those that it is computed from, some more than once.
   std::vector<std::string> Names() const {
     std::vector<std::string> all;
-    for (const auto& [names, factor] : terms_) all.insert(all.end(), names.begin(), names.end());
+    AddNames(&all);
     return all;
   }
 
@@ -51,7 +72,7 @@ class SizeExpression {
   // Where a number does not fit into 64 bits they throw std::overflow_error.
   friend SizeExpression operator+(const SizeExpression& a, const SizeExpression& b) {
     SizeExpression sum = a;
-    for (const auto& [names, factor] : b.terms_) sum.Add(names, factor);
+    for (const auto& [factors, number] : b.terms_) sum.Add(factors, number);
     return sum;
   }
   friend SizeExpression operator-(const SizeExpression& a, const SizeExpression& b) {
@@ -59,37 +80,35 @@ class SizeExpression {
   }
   friend SizeExpression operator*(const SizeExpression& a, const SizeExpression& b) {
     SizeExpression product;
-    for (const auto& [left, left_factor] : a.terms_) {
-      for (const auto& [right, right_factor] : b.terms_) {
-        std::vector<std::string> names = left;
-        names.insert(names.end(), right.begin(), right.end());
-        std::sort(names.begin(), names.end());
-        std::int64_t factor = 0;
-        if (__builtin_mul_overflow(left_factor, right_factor, &factor)) {
-          throw std::overflow_error("a size is too large");
-        }
-        product.Add(names, factor);
+    for (const auto& [left, left_number] : a.terms_) {
+      for (const auto& [right, right_number] : b.terms_) {
+        std::vector<Factor> factors = left;
+        factors.insert(factors.end(), right.begin(), right.end());
+        std::sort(factors.begin(), factors.end());
+        const std::optional<std::int64_t> number = CalculateSize('*', left_number, right_number);
+        if (!number) throw std::overflow_error(kTooLarge);
+        product.Add(factors, *number);
       }
     }
     return product;
   }
   /// Rounded down.
   friend SizeExpression operator/(const SizeExpression& a, const SizeExpression& b) {
-    if (!a.IsMultipleOf(b)) return Named("(" + a.Text() + ")//(" + b.Text() + ")");
+    if (!a.IsMultipleOf(b)) return Divided(a, '/', b);
     if (*b.number() == -1) return a * -1;
     SizeExpression quotient = a;
-    for (auto& [names, factor] : quotient.terms_) factor /= *b.number();
+    for (auto& [factors, number] : quotient.terms_) number /= *b.number();
     return quotient;
   }
   friend SizeExpression operator%(const SizeExpression& a, const SizeExpression& b) {
-    if (a.IsMultipleOf(b)) return 0;
-    return Named("(" + a.Text() + ")%(" + b.Text() + ")");
+    return a.IsMultipleOf(b) ? SizeExpression() : Divided(a, '%', b);
   }
 
   std::string Text() const {
+    if (IsName()) return terms_.begin()->first[0].text;
     std::string text;
-    for (const auto& [names, factor] : terms_) {
-      if (!names.empty()) AddText(names, factor, &text);
+    for (const auto& [factors, number] : terms_) {
+      if (!factors.empty()) AddText(factors, number, &text);
     }
     const auto constant = terms_.find({});
     if (constant != terms_.end()) AddText({}, constant->second, &text);
@@ -100,11 +119,11 @@ class SizeExpression {
   template <class Value, class Arithmetic>
   std::optional<Value> Evaluate(const Arithmetic& arithmetic) const {
     std::optional<Value> sum = arithmetic.Number(0);
-    for (const auto& [names, factor] : terms_) {
-      std::optional<Value> product = arithmetic.Number(factor);
-      for (const std::string& name : names) {
-        const std::optional<Value> size = arithmetic.Find(name);
-        product = product && size ? arithmetic.Calculate('*', *product, *size) : std::nullopt;
+    for (const auto& [factors, number] : terms_) {
+      std::optional<Value> product = arithmetic.Number(number);
+      for (const Factor& factor : factors) {
+        const std::optional<Value> value = factor.template Evaluate<Value>(arithmetic);
+        product = product && value ? arithmetic.Calculate('*', *product, *value) : std::nullopt;
       }
       sum = sum && product ? arithmetic.Calculate('+', *sum, *product) : std::nullopt;
     }
@@ -112,10 +131,80 @@ class SizeExpression {
   }
 
  private:
-  void Add(const std::vector<std::string>& names, std::int64_t factor) {
-    std::int64_t& sum = terms_[names];
-    if (__builtin_add_overflow(sum, factor, &sum)) throw std::overflow_error("a size is too large");
-    if (sum == 0) terms_.erase(names);
+  static constexpr const char* kTooLarge = "a size is too large";
+  /// Of a quotient's text. Each may hold the last one twice: their texts would exhaust memory.
+  static constexpr std::size_t kLongest = 1000;
+
+  /// A name, or a quotient or remainder.
+  struct Factor {
+    std::string text;  ///< on its own, without parentheses
+    char sign = 0;     ///< 0 of a name
+    std::shared_ptr<const SizeExpression> dividend = nullptr;
+    std::shared_ptr<const SizeExpression> divisor = nullptr;
+
+    // Not by the text alone: a name may be any text.
+    bool operator==(const Factor& other) const {
+      return text == other.text && sign == other.sign &&
+             (sign == 0 || (*dividend == *other.dividend && *divisor == *other.divisor));
+    }
+    bool operator<(const Factor& other) const {
+      if (text != other.text || sign != other.sign || sign == 0) {
+        return std::tie(text, sign) < std::tie(other.text, other.sign);
+      }
+      return std::tie(dividend->terms_, divisor->terms_) <
+             std::tie(other.dividend->terms_, other.divisor->terms_);
+    }
+    /// Whether it is read as this name wherever it stands.
+    bool IsWord() const {
+      return sign == 0 && text.find_first_of("+-*/%() ") == std::string::npos &&
+             text.find_first_of("0123456789") != 0;
+    }
+    template <class Value, class Arithmetic>
+    std::optional<Value> Evaluate(const Arithmetic& arithmetic) const {
+      if (sign == 0) return arithmetic.Find(text);
+      const std::optional<Value> a = dividend->template Evaluate<Value>(arithmetic);
+      const std::optional<Value> b = divisor->template Evaluate<Value>(arithmetic);
+      return a && b ? arithmetic.Calculate(sign, *a, *b) : std::nullopt;
+    }
+  };
+
+  bool IsOneFactor() const {
+    return terms_.size() == 1 && terms_.begin()->first.size() == 1 && terms_.begin()->second == 1;
+  }
+  void AddNames(std::vector<std::string>* all) const {
+    for (const auto& [factors, number] : terms_) {
+      for (const Factor& factor : factors) {
+        if (factor.sign == 0) {
+          all->push_back(factor.text);
+        } else {
+          factor.dividend->AddNames(all);
+          factor.divisor->AddNames(all);
+        }
+      }
+    }
+  }
+  /// The quotient or remainder of what is no multiple.
+  static SizeExpression Divided(const SizeExpression& a, char sign, const SizeExpression& b) {
+    if (a.number() && b.number()) {
+      const std::optional<std::int64_t> result = CalculateSize(sign, *a.number(), *b.number());
+      if (result) return *result;
+    }
+    std::string text = a.OperandText() + (sign == '/' ? "//" : "%") + b.OperandText();
+    if (text.size() > kLongest) throw std::overflow_error(kTooLarge);
+    SizeExpression made;
+    made.terms_[{Factor{std::move(text), sign, std::make_shared<const SizeExpression>(a),
+                        std::make_shared<const SizeExpression>(b)}}] = 1;
+    return made;
+  }
+  /// As an operand: a sum, a product or a quotient in parentheses.
+  std::string OperandText() const {
+    const bool is_one = number() ? *number() >= 0 : IsName() && terms_.begin()->first[0].IsWord();
+    return is_one ? Text() : "(" + Text() + ")";
+  }
+  void Add(const std::vector<Factor>& factors, std::int64_t number) {
+    std::int64_t& sum = terms_[factors];
+    if (__builtin_add_overflow(sum, number, &sum)) throw std::overflow_error(kTooLarge);
+    if (sum == 0) terms_.erase(factors);
   }
   bool IsMultipleOf(const SizeExpression& other) const {
     const std::optional<std::int64_t> number = other.number();
@@ -124,25 +213,27 @@ class SizeExpression {
              return *number == -1 || term.second % *number == 0;
            });
   }
-  static void AddText(const std::vector<std::string>& names, std::int64_t factor,
-                      std::string* text) {
+  static void AddText(const std::vector<Factor>& factors, std::int64_t number, std::string* text) {
     const bool is_first = text->empty();
-    *text += factor < 0 ? (is_first ? "-" : " - ") : (is_first ? "" : " + ");
-    std::string digits = std::to_string(factor);
-    if (factor < 0) digits.erase(0, 1);
+    *text += number < 0 ? (is_first ? "-" : " - ") : (is_first ? "" : " + ");
+    std::string digits = std::to_string(number);
+    if (number < 0) digits.erase(0, 1);
     std::string sign;
-    if (digits != "1" || names.empty()) {
+    if (digits != "1" || factors.empty()) {
       *text += digits;
       sign = "*";
     }
-    for (const std::string& name : names) {
-      *text += sign + name;
+    // "2*n//3" would be read as "(2*n)//3", and by Python "-n//3" as "(-n)//3". A name that is no
+    // word is what it is on its own only.
+    for (const Factor& factor : factors) {
+      const bool is_alone = factors.size() == 1 && number == 1 && factor.sign != 0;
+      *text += sign + (is_alone || factor.IsWord() ? factor.text : "(" + factor.text + ")");
       sign = "*";
     }
   }
 
-  /// By the names of factors, sorted; none of the numbers is 0.
-  std::map<std::vector<std::string>, std::int64_t> terms_;
+  /// By the factors, sorted; none of the numbers is 0.
+  std::map<std::vector<Factor>, std::int64_t> terms_;
 };
 
 /// Reads a text of names, numbers, `+ - * / // %` and parentheses, and computes it.

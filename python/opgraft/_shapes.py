@@ -19,6 +19,7 @@ Known = Union[Sequence[int | str | None], None, "EllipsisType"]
 
 # No name of a model's: ONNX's are printed and typed.
 _UNNAMED = "\0"
+_LONGEST_TEXT = 100  # as in opgraft/shape.h
 
 # Where the numbers begin with which a rule is tried.
 _SAMPLES = (3, 8)
@@ -365,9 +366,10 @@ def _number(size: Size, sizes: dict[str, int]) -> int | None:
 
 
 def _known(size: Size | None, taken: Collection[str]) -> int | str | None:
-    """As hosts take it. A sum whose text is a name of the model's own would be taken for that."""
+    """As hosts take it. A sum whose text is a name of the model's own would be taken for that, and
+    one that is long would grow without end in a long chain of operators."""
     if size is None or isinstance(size, int):
         return size
     text = repr(size)
-    is_name = size._expression.is_name
-    return None if _UNNAMED in text or (text in taken and not is_name) else text
+    is_open = text in taken or len(text) > _LONGEST_TEXT
+    return None if _UNNAMED in text or (is_open and not size._expression.is_name) else text

@@ -77,7 +77,8 @@ TEST(Dim, NamedOnes) {
   EXPECT_EQ(Text(n + Dim(3)), "n + 3");
   EXPECT_EQ(Text(n - m), "-m + n");
   EXPECT_EQ(Text(n - n), "0");
-  EXPECT_EQ(Text(Dim(2) * n / Dim(4)), "(2*n)//(4)");
+  EXPECT_EQ(Text(Dim(2) * n / Dim(4)), "(2*n)//4");
+  EXPECT_EQ(Text(n / Dim(3) * Dim(2)), "2*(n//3)");
   EXPECT_EQ(Text(n + Dim(0)), "n");
   EXPECT_EQ(Text(Dim(0) + n), "n");
   EXPECT_EQ(Text(n - Dim(0)), "n");
@@ -118,6 +119,20 @@ TEST(Dim, SymbolsDoNotGrowWithoutEnd) {
     dim = dim + dim;
     ASSERT_LE(dim.symbol().size(), 110U);
   }
+  dim = n;
+  for (int i = 0; i < 60; ++i) {
+    dim = dim / Dim(3);
+    ASSERT_LE(dim.symbol().size(), 110U);
+  }
+  EXPECT_EQ(Text(dim), "?");
+  dim = n;
+  for (int i = 0; i < 16; ++i) {
+    dim = dim / (dim / Dim(3));
+    ASSERT_LE(dim.symbol().size(), 110U);
+  }
+  const std::string name(200, 'n');  // a model's own does not grow
+  EXPECT_EQ(Text(Dim::Symbol(name) + Dim(0)), name);
+  EXPECT_EQ(Text(Dim::Symbol(name) / Dim(2)), "?");
 }
 
 TEST(Dim, Equality) {
@@ -128,6 +143,9 @@ TEST(Dim, Equality) {
   EXPECT_EQ(Equal(n, 2), std::nullopt);
   EXPECT_EQ(Equal(n + n, Dim(2) * n), true);
   EXPECT_EQ(Equal(Dim::Symbol("2*n"), Dim(2) * n), std::nullopt);  // a name may be any text
+  EXPECT_EQ(Equal(Dim::Symbol("n//2"), n / Dim(2)), std::nullopt);
+  EXPECT_EQ(Equal(n / Dim(2), n / Dim(2)), true);
+  EXPECT_TRUE((n / Dim(2)).IsComputed());
   EXPECT_EQ(Equal(open, open), std::nullopt);
 }
 

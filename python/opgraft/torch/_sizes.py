@@ -72,7 +72,7 @@ def _evaluated(size: int | str | None, symbols: Mapping[str, torch.SymInt]) -> A
 
 
 def evaluate(text: str, symbols: Mapping[str, Any]) -> Any:
-    """The value of an expression such as `(n0 + 2)//(n1)`."""
+    """The value of an expression such as `(n0 + 2)//n1`."""
     value = _pyop.evaluate_size(text, dict(symbols))
     if value is None:
         raise Error(f"a shape rule gave the size {text!r}, which is no expression of sizes")
