@@ -127,18 +127,7 @@ struct Arithmetic {
   }
   std::optional<std::int64_t> Number(std::int64_t number) const { return number; }
   std::optional<std::int64_t> Calculate(char sign, std::int64_t a, std::int64_t b) const {
-    std::int64_t result = 0;
-    bool is_wrong = b <= 0;
-    if (sign == '*') {
-      is_wrong = __builtin_mul_overflow(a, b, &result);
-    } else if (sign == '+') {
-      is_wrong = __builtin_add_overflow(a, b, &result);
-    } else if (sign == '-') {
-      is_wrong = __builtin_sub_overflow(a, b, &result);
-    } else if (!is_wrong) {
-      result = sign == '/' ? a / b : a % b;
-    }
-    return is_wrong ? std::nullopt : std::optional(result);
+    return internal::CalculateSize(sign, a, b);
   }
 };
 

@@ -54,6 +54,12 @@ TEST(Comparison, EvaluatesSymbols) {
   EXPECT_EQ(Evaluate("((n*2)+1)", symbols), 7);
   EXPECT_EQ(Evaluate("2 * n - 1", symbols), 5);
   EXPECT_EQ(Evaluate("n//2", symbols), 1);
+  EXPECT_EQ(Evaluate("2*(n//2)", symbols), 2);
+  // As Python does.
+  EXPECT_EQ(Evaluate("(1 - n)//4", symbols), -1);
+  EXPECT_EQ(Evaluate("(1 - n)%4", symbols), 2);
+  EXPECT_EQ(Evaluate("n//(0 - 2)", symbols), -2);
+  EXPECT_EQ(Evaluate("n%(0 - 2)", symbols), -1);
   for (const char* const senseless : {"", "m", "n+", "(n", "n)", "n/0", "n n", "2m"}) {
     EXPECT_EQ(Evaluate(senseless, symbols), std::nullopt) << senseless;
   }
