@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -42,19 +44,46 @@ def test_torch_has_the_same() -> None:
         dtype = getattr(torch, one.name)
         assert torch.empty((), dtype=dtype).element_size() * 8 == one.bits
         assert dtype.is_complex == bool(one.parts)
+        assert torch.ops.prim.dtype(torch.empty((), dtype=dtype)) == one.torch_number
     numbers = [one.torch_number for one in _pyop.ELEMENT_TYPES if one.torch_number >= 0]
-    assert len(set(numbers)) == len(numbers)
+    assert len(set(numbers)) == len(numbers) == 20
     scalar_types = {one.name: one.torch_number for one in _pyop.ELEMENT_TYPES}
     for dtype in _symbolic_call.DTYPES.values():
         name = str(dtype).removeprefix("torch.")
         assert scalar_types[name] == _symbolic_call._private.number_in_script(dtype)
 
 
+class _Tensor(ctypes.Structure):
+    """The beginning of DLPack's DLManagedTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+    )
+
+
+def in_dlpack(array: object) -> tuple[int, int, int]:
+    """The code, bits and lanes that the owner of the array writes."""
+    capsule = array.__dlpack__()  # type: ignore[attr-defined]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    tensor = _Tensor.from_address(pointer(capsule, b"dltensor"))
+    return tensor.code, tensor.bits, tensor.lanes
+
+
 def test_dlpack_has_the_same() -> None:
-    for one in _pyop.ELEMENT_TYPES:
-        if one.is_numpys and one.has_dlpack:
-            array = np.from_dlpack(torch.zeros(2, dtype=getattr(torch, one.name)))
-            assert array.dtype == np.dtype(one.name)
+    with_code = [one for one in _pyop.ELEMENT_TYPES if one.has_dlpack]
+    assert len(with_code) == 19
+    for one in with_code:
+        said = one.dlpack_code, one.bits, 1
+        assert in_dlpack(torch.zeros(2, dtype=getattr(torch, one.name))) == said, one.name
+        if one.is_numpys:
+            assert in_dlpack(np.zeros(2, one.name)) == said, one.name
 
 
 def test_the_tables_that_are_made_of_it() -> None:

@@ -20,11 +20,15 @@ class ElementType:
     is_packed: bool  #: several to a byte
     is_numpys: bool  #: NumPy has it without ml_dtypes
     has_dlpack: bool
+    dlpack_code: int  #: DLDataTypeCode, where it has one; DLPack's bits are `bits`
 
 ELEMENT_TYPES: tuple[ElementType, ...]
 
 class SizeExpression:
-    """A sum of products of names, such as `2*n + 1`; what does not fit 64 bits overflows."""
+    """A sum of products of names and quotients, such as `2*n + m//3`.
+
+    What does not fit 64 bits overflows.
+    """
 
     text: str
     number: int | None  #: where it has no names

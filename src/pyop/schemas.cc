@@ -25,9 +25,11 @@ void DefineElementTypes(nb::module_& module) {
       .def_ro("is_carried", &ElementType::is_carried)
       .def_prop_ro("is_packed", &ElementType::IsPacked)
       .def_prop_ro("is_numpys", [](const ElementType& type) { return type.numpy_kind != 0; })
-      .def_prop_ro("has_dlpack", [](const ElementType& type) {
-        return type.dlpack != internal::DlpackCode::kNone;
-      });
+      .def_prop_ro(
+          "has_dlpack",
+          [](const ElementType& type) { return type.dlpack != internal::DlpackCode::kNone; })
+      .def_prop_ro("dlpack_code",
+                   [](const ElementType& type) { return static_cast<int>(type.dlpack); });
   nb::list types;
   for (const ElementType& type : kElementTypes) {
     types.append(nb::cast(&type, nb::rv_policy::reference));
