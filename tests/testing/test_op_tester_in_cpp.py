@@ -114,8 +114,8 @@ REPORTS = {
         "output 'y': its shape rule says the shape [x_0], where x_0 is 3, but [1] came",
     ],
     "InferredSymbol": [
-        "the runtime inferred the shape [(x_0+1)], where (x_0+1) is 3, but [4] came",
-        f"its shape rule says the shape [(x_0+1)], where (x_0+1) is 3, but [4] came\n  {ALONE}\n"
+        "the runtime inferred the shape [x_0 + 1], where x_0 + 1 is 3, but [4] came",
+        f"its shape rule says the shape [x_0 + 1], where x_0 + 1 is 3, but [4] came\n  {ALONE}\n"
         "    its shape rule, asked alone, dimensions symbolic\n",
     ],
     "Aligned": [
