@@ -1,6 +1,7 @@
 // Types by DLPack, and blocks of memory with a DLPack header.
 #include "eager/tensors.h"
 
+#include <array>
 #include <new>
 #include <utility>
 
@@ -19,6 +20,19 @@ constexpr std::size_t kAlignment = 64;  // for any instruction, as torch's own
 constexpr std::size_t Aligned(std::size_t size) {
   return (size + kAlignment - 1) / kAlignment * kAlignment;
 }
+
+constexpr std::size_t kDlpackCodes = 14;
+/// The numbers of element types by DLPack's code and bytes, 0 for none: a call asks for each
+/// tensor.
+constexpr auto kByDlpack = [] {
+  std::array<std::array<std::uint8_t, 32>, kDlpackCodes> numbers = {};
+  for (const ElementType& type : kElementTypes) {
+    if (type.dlpack == internal::DlpackCode::kNone) continue;
+    numbers.at(static_cast<std::size_t>(type.dlpack)).at(type.size) =
+        static_cast<std::uint8_t>(type.number);
+  }
+  return numbers;
+}();
 
 }  // namespace
 
@@ -42,14 +56,8 @@ Status FindExchange(nb::handle capsule, const dlpack::Exchange** exchange) {
 }
 
 std::int32_t ElementTypeOf(dlpack::DataType type) {
-  if (type.lanes != 1) return 0;
-  const auto code = static_cast<internal::DlpackCode>(type.code);
-  for (const ElementType& known : kElementTypes) {
-    if (known.dlpack == code && known.bits == type.bits && code != internal::DlpackCode::kNone) {
-      return known.number;
-    }
-  }
-  return 0;
+  if (type.lanes != 1 || type.code >= kDlpackCodes || type.bits % 8 != 0) return 0;
+  return kByDlpack[type.code][type.bits / 8];
 }
 
 bool FindDataType(std::int64_t element_type, dlpack::DataType* type) {
