@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -52,6 +53,7 @@ def test_what_torch_takes_apart_wrongly_is_kept_whole(monkeypatch: pytest.Monkey
 
 AXES = torch.tensor([0.0, -0.0, 1.0, -1.0, 1e30, -1e-30, math.inf, -math.inf, math.nan])
 A, B = (one.flatten() for one in torch.meshgrid(AXES, AXES, indexing="ij"))
+FLOOR = functools.partial(torch.div, rounding_mode="floor")
 LONG = torch.tensor([[-100.0, 0, -3, 200, -1e30], [-math.inf, -math.inf, 1, math.inf, 2]])
 
 
@@ -63,6 +65,11 @@ LONG = torch.tensor([[-100.0, 0, -3, 200, -1e30], [-math.inf, -math.inf, 1, math
         (torch.signbit, (X,), (AXES[:-1],), torch.float32),
         (torch.remainder, (X, X.flip(0)), (A[:-1], B[:-1]), torch.float64),
         (lambda x: x % 0.3, (X,), (A[A.abs() < 2],), torch.float64),
+        (FLOOR, (X, X.flip(0)), (A, B), torch.float32),
+        (FLOOR, (X, X.flip(0)), (A, B), torch.float64),
+        (FLOOR, (X, X.flip(0)), (A, B), torch.float16),
+        (lambda x: x.div(0.1, rounding_mode="floor"), (X,), (AXES,), torch.float64),
+        (lambda x: x // 0.1, (X,), (AXES,), torch.float32),
         (lambda x: x.logcumsumexp(1), (X.reshape(1, 3),), (LONG,), torch.float32),
         (lambda x: x.logcumsumexp(0), (X.reshape(1, 3),), (LONG,), torch.float64),
     ],
@@ -72,6 +79,11 @@ LONG = torch.tensor([[-100.0, 0, -3, 200, -1e30], [-math.inf, -math.inf, 1, math
         "signbit",
         "remainder",
         "remainder of doubles",
+        "floor division",
+        "floor division of doubles",
+        "floor division of halves",
+        "floor division by a number",
+        "floor division by an operator",
         "logcumsumexp",
         "logcumsumexp of columns",
     ],
