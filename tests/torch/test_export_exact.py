@@ -61,7 +61,7 @@ def outcomes() -> dict[tuple[str, Any], list[str]]:
         parts = Parts(translated)
         for choices in _probe.by_key(translated.choices.values(), ()).values():
             if _exact.is_exact(choices[0]):
-                outcome = _probe.Trial(choices[0], parts, program).outcome()
+                outcome = _probe.tried(choices[0], parts, program)
                 node = choices[0].node
                 wrong = found.setdefault((operator_name(node.target), _exact.type_of(node)), [])
                 wrong += filter(None, (outcome.wrong, outcome.not_numbers))
