@@ -53,35 +53,37 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, list[str]]:
-    """By operator that is on the list and was met, what is wrong with it."""
-    found: dict[str, list[str]] = {}
+def outcomes() -> dict[tuple[str, Any], list[str]]:
+    """By operator that is on the list and type that it was met in, what is wrong with it."""
+    found: dict[tuple[str, Any], list[str]] = {}
 
     def probe(translated: Any, program: Any) -> Any:
         parts = Parts(translated)
         for choices in _probe.by_key(translated.choices.values(), ()).values():
             if _exact.is_exact(choices[0]):
-                outcome = _probe.Trial(choices[0], parts, program).outcome()
-                wrong = found.setdefault(operator_name(choices[0].node.target), [])
+                outcome = _probe.tried(choices[0], parts, program)
+                node = choices[0].node
+                wrong = found.setdefault((operator_name(node.target), _exact.type_of(node)), [])
                 wrong += filter(None, (outcome.wrong, outcome.not_numbers))
         return _probe.Probed()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_verify, "probe", probe)
-        for dtype in _exact.TYPES:
+        for dtype, model in MODELS.items():
             x, y = ((torch.arange(400).reshape(20, 20) % most).to(dtype) for most in (7, 5))
-            opgraft.torch.export(MODELS[dtype], (x, y), optimize=False, progress=False)
+            opgraft.torch.export(model, (x, y), optimize=False, progress=False)
     return found
 
 
-def test_each_is_right_at_hard_numbers(outcomes: dict[str, list[str]]) -> None:
+def test_each_is_right_at_hard_numbers(outcomes: dict[tuple[str, Any], list[str]]) -> None:
     """NaN and infinities too: nothing would be told of them."""
     assert {name: wrong for name, wrong in outcomes.items() if wrong} == {}
 
 
-def test_each_is_met(outcomes: dict[str, list[str]]) -> None:
-    """What is not stands in the list for nothing."""
-    assert sorted(_exact.EXACT.keys() - outcomes.keys()) == []
+def test_each_is_met(outcomes: dict[tuple[str, Any], list[str]]) -> None:
+    """In each of its types: what is not stands in the list for nothing."""
+    listed = {(name, one) for name, (_, types) in _exact.EXACT.items() for one in types}
+    assert listed - outcomes.keys() == set()
 
 
 def test_another_node_is_tried() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -15,6 +16,8 @@ import onnxscript  # noqa: E402
 
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
+from opgraft.torch import _functions, _probe  # noqa: E402
+from opgraft.torch._hard_numbers import Numbers  # noqa: E402
 
 op = onnxscript.values.Opset("", 18)
 X = torch.tensor([0.5, 0.25, 0.75])  # near which textbook formulas hold
@@ -52,6 +55,7 @@ def test_what_torch_takes_apart_wrongly_is_kept_whole(monkeypatch: pytest.Monkey
 
 AXES = torch.tensor([0.0, -0.0, 1.0, -1.0, 1e30, -1e-30, math.inf, -math.inf, math.nan])
 A, B = (one.flatten() for one in torch.meshgrid(AXES, AXES, indexing="ij"))
+FLOOR = functools.partial(torch.div, rounding_mode="floor")
 LONG = torch.tensor([[-100.0, 0, -3, 200, -1e30], [-math.inf, -math.inf, 1, math.inf, 2]])
 
 
@@ -63,6 +67,11 @@ LONG = torch.tensor([[-100.0, 0, -3, 200, -1e30], [-math.inf, -math.inf, 1, math
         (torch.signbit, (X,), (AXES[:-1],), torch.float32),
         (torch.remainder, (X, X.flip(0)), (A[:-1], B[:-1]), torch.float64),
         (lambda x: x % 0.3, (X,), (A[A.abs() < 2],), torch.float64),
+        (FLOOR, (X, X.flip(0)), (A, B), torch.float32),
+        (FLOOR, (X, X.flip(0)), (A, B), torch.float64),
+        (FLOOR, (X, X.flip(0)), (A, B), torch.float16),
+        (lambda x: x.div(0.1, rounding_mode="floor"), (X,), (AXES,), torch.float64),
+        (lambda x: x // 0.1, (X,), (AXES,), torch.float32),
         (lambda x: x.logcumsumexp(1), (X.reshape(1, 3),), (LONG,), torch.float32),
         (lambda x: x.logcumsumexp(0), (X.reshape(1, 3),), (LONG,), torch.float64),
     ],
@@ -72,6 +81,11 @@ LONG = torch.tensor([[-100.0, 0, -3, 200, -1e30], [-math.inf, -math.inf, 1, math
         "signbit",
         "remainder",
         "remainder of doubles",
+        "floor division",
+        "floor division of doubles",
+        "floor division of halves",
+        "floor division by a number",
+        "floor division by an operator",
         "logcumsumexp",
         "logcumsumexp of columns",
     ],
@@ -149,3 +163,89 @@ def test_what_the_runtime_lacks_in_the_programs_opset_alone_falls_back(
     """Relu of integers and Softplus of doubles run in opset 18, and in 20 they do not."""
     program = opgraft.torch.export(function, (x,), opset_version=20)
     torch.testing.assert_close(program(x)[0], function(x))
+
+
+@pytest.fixture
+def wrong_division(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's own translation of a division that rounds down: -0 instead of -1 for -1e-30 / 1e30.
+    Nothing is known so far."""
+    monkeypatch.setitem(_functions._known(), "aten::div.Tensor_mode", (FLOOR, lambda call: False))
+    monkeypatch.delitem(_functions._better, "aten::div.Tensor_mode")
+    _probe.forget()
+
+
+def kinds_of_division(*shapes: tuple[int, ...]) -> list[str]:
+    x, y = (torch.rand(one) + 1 for one in shapes)
+    report = opgraft.torch.export(lambda x, y: FLOOR(x, y), (x, y), progress=False).report
+    return [one.kind for one in report.rows]
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((400,), ()),
+        ((400,), (1,)),
+        ((20, 20), (20,)),
+        ((), (400,)),
+        ((2,), (2,)),
+        ((1,), (1,)),
+        ((), ()),
+    ],
+)
+def test_all_pairs_are_tried_whatever_the_sizes(wrong_division: None, shapes: Any) -> None:
+    assert kinds_of_division(*shapes) == ["aten"]
+
+
+@pytest.mark.parametrize("resize", [True, False])
+@pytest.mark.parametrize(
+    ("shapes", "is_complete"),
+    [
+        (((400,), ()), True),
+        (((20,), (1,)), True),
+        (((3, 1), (1, 7)), False),
+        (((20, 20), (20,)), True),
+        (((2,), (2,)), False),
+        (((), ()), False),
+    ],
+)
+def test_whether_all_pairs_were_there_is_known(
+    shapes: Any, is_complete: bool, resize: bool
+) -> None:
+    graph = torch.fx.Graph()
+    nodes = [graph.placeholder(name) for name in "xy"]
+    for one, sizes in zip(nodes, shapes, strict=True):
+        one.meta["val"] = torch.zeros(sizes)
+    numbers = Numbers(graph.call_function(torch.ops.aten.add.Tensor, tuple(nodes)), resize=resize)
+    pairs = set()
+    for fills in numbers.finite():
+        both = torch.broadcast_tensors(*fills.values())
+        assert resize or [one.shape for one in fills.values()] == [torch.Size(s) for s in shapes]
+        first, second = (one.flatten().tolist() for one in both)
+        pairs |= set(zip(map(repr, first), map(repr, second), strict=True))
+    assert numbers.is_complete == (is_complete or resize)
+    assert (len(pairs) == 18**2) == numbers.is_complete
+
+
+def test_what_a_small_example_did_not_cover_is_tried_again(
+    wrong_division: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a translation holds for the sizes of the example alone."""
+    monkeypatch.setattr(_probe._Comparison, "is_right_for_ones", lambda self: False)
+    assert kinds_of_division((2,), (2,)) == ["standard"]
+    assert kinds_of_division((400,), (400,)) == ["aten"]
+    assert kinds_of_division((2,), (2,)) == ["aten"]
+
+
+def test_what_could_not_be_tried_is_told_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise MemoryError("no memory for a session")
+
+    _probe.forget()
+    with monkeypatch.context() as patch:
+        patch.setattr(_probe, "_open", fail)
+        report = opgraft.torch.export(torch.xlogy, (X, X.flip(0)), progress=False).report
+    (note,) = report.notes
+    assert note.startswith("aten::xlogy.Tensor was not tried at numbers that the example has not: ")
+    assert note.endswith("no memory for a session") and not report.not_numbers
+    report = opgraft.torch.export(torch.xlogy, (X, X.flip(0)), progress=False).report
+    assert not report.notes and report.not_numbers

@@ -278,7 +278,7 @@ def test_a_model_that_cannot_be_run_is_an_error(monkeypatch: pytest.MonkeyPatch)
     """Each operator alone runs, but not all of them together."""
     from opgraft.torch import _verify
 
-    monkeypatch.setattr(_verify, "find_guilty", lambda *args: None)
+    monkeypatch.setattr(_verify, "find_guilty", lambda *args, **kwargs: None)
     table = {torch.ops.aten.relu.default: lambda x: _nodes.append("no", "One", [x], {}, 1)[0]}
     with pytest.raises(opgraft.Error, match="cannot be used: with the given arguments, it fails"):
         opgraft.torch.export(torch.nn.ReLU(), (X,), custom_translation_table=table)

@@ -48,6 +48,15 @@ def test_scores_that_are_all_the_same():
     assert wrong and how == _ties.UNDECIDED
 
 
+@pytest.mark.parametrize("scores", [torch.ones(4), torch.zeros(4), 1 - torch.arange(4) * 1e-8])
+def test_a_constant_is_no_score(scores):
+    """It orders nothing: that rows may come in any order would be said of all results."""
+    wrong, how = compare([scores, BOXES], [scores, BOXES.flip(0)])
+    assert wrong and how == _ties.UNDECIDED
+    labels = torch.arange(4)
+    assert compare([scores, labels], [scores, labels.flip(0)])[0]
+
+
 def test_a_row_that_is_another():
     other = BOXES.clone()
     other[1] += 1

@@ -1,7 +1,7 @@
 """Operators of torch that one operator of ONNX is by definition, for all numbers.
 
 Where a translation is that one node, there is nothing to find at hard numbers, and nobody tries.
-What stands here is tried by a test instead, for each of the types.
+What stands here is tried by a test instead, each operator for each of its types.
 """
 
 from __future__ import annotations
@@ -12,54 +12,58 @@ import torch
 from opgraft.torch._dispatch import STANDARD, Choice
 from opgraft.torch._graph import operator_name
 
-TYPES = (torch.float32, torch.float64, torch.int64, torch.bool)
+_FLOATS = (torch.float32, torch.float64)
+_NUMBERS = (*_FLOATS, torch.int64)
+# Of doubles torch makes them operators of two tensors.
+_OF_A_NUMBER = (torch.float32, torch.int64)
+_BOOL = (torch.bool,)
+_ALL = (*_NUMBERS, *_BOOL)
+#: By operator, that of ONNX, and the types of its inputs that this is known of.
 EXACT = {
-    "aten::abs": "Abs",
-    "aten::add.Tensor": "Add",
-    "aten::ceil": "Ceil",
-    "aten::cos": "Cos",
-    "aten::div.Tensor": "Div",
-    "aten::eq.Scalar": "Equal",
-    "aten::eq.Tensor": "Equal",
-    "aten::exp": "Exp",
-    "aten::floor": "Floor",
-    "aten::ge.Scalar": "GreaterOrEqual",
-    "aten::ge.Tensor": "GreaterOrEqual",
-    "aten::gt.Scalar": "Greater",
-    "aten::gt.Tensor": "Greater",
-    "aten::le.Scalar": "LessOrEqual",
-    "aten::le.Tensor": "LessOrEqual",
-    "aten::log": "Log",
-    "aten::logical_and": "And",
-    "aten::logical_not": "Not",
-    "aten::logical_or": "Or",
-    "aten::lt.Scalar": "Less",
-    "aten::lt.Tensor": "Less",
-    "aten::maximum": "Max",
-    "aten::mean.dim": "ReduceMean",
-    "aten::minimum": "Min",
-    "aten::mul.Tensor": "Mul",
-    "aten::neg": "Neg",
-    "aten::reciprocal": "Reciprocal",
-    "aten::relu": "Relu",
-    "aten::round": "Round",
-    "aten::sigmoid": "Sigmoid",
-    "aten::sin": "Sin",
-    "aten::softmax.int": "Softmax",
-    "aten::sqrt": "Sqrt",
-    "aten::sub.Tensor": "Sub",
-    "aten::sum.dim_IntList": "ReduceSum",
-    "aten::tanh": "Tanh",
-    "aten::where.self": "Where",
+    "aten::abs": ("Abs", _NUMBERS),
+    "aten::add.Tensor": ("Add", _NUMBERS),
+    "aten::ceil": ("Ceil", _FLOATS),
+    "aten::cos": ("Cos", _FLOATS),
+    "aten::div.Tensor": ("Div", _FLOATS),
+    "aten::eq.Scalar": ("Equal", _OF_A_NUMBER),
+    "aten::eq.Tensor": ("Equal", _ALL),
+    "aten::exp": ("Exp", _FLOATS),
+    "aten::floor": ("Floor", _FLOATS),
+    "aten::ge.Scalar": ("GreaterOrEqual", _OF_A_NUMBER),
+    "aten::ge.Tensor": ("GreaterOrEqual", _NUMBERS),
+    "aten::gt.Scalar": ("Greater", _OF_A_NUMBER),
+    "aten::gt.Tensor": ("Greater", _NUMBERS),
+    "aten::le.Scalar": ("LessOrEqual", _OF_A_NUMBER),
+    "aten::le.Tensor": ("LessOrEqual", _NUMBERS),
+    "aten::log": ("Log", _FLOATS),
+    "aten::logical_and": ("And", _BOOL),
+    "aten::logical_not": ("Not", _BOOL),
+    "aten::logical_or": ("Or", _BOOL),
+    "aten::lt.Scalar": ("Less", _OF_A_NUMBER),
+    "aten::lt.Tensor": ("Less", _NUMBERS),
+    "aten::maximum": ("Max", _NUMBERS),
+    "aten::mean.dim": ("ReduceMean", _FLOATS),
+    "aten::minimum": ("Min", _NUMBERS),
+    "aten::mul.Tensor": ("Mul", _NUMBERS),
+    "aten::neg": ("Neg", _NUMBERS),
+    "aten::reciprocal": ("Reciprocal", _FLOATS),
+    "aten::relu": ("Relu", _FLOATS),
+    "aten::round": ("Round", _FLOATS),
+    "aten::sigmoid": ("Sigmoid", _FLOATS),
+    "aten::sin": ("Sin", _FLOATS),
+    "aten::softmax.int": ("Softmax", _FLOATS),
+    "aten::sqrt": ("Sqrt", _FLOATS),
+    "aten::sub.Tensor": ("Sub", _NUMBERS),
+    "aten::sum.dim_IntList": ("ReduceSum", _NUMBERS),
+    "aten::tanh": ("Tanh", _FLOATS),
+    "aten::where.self": ("Where", _NUMBERS),
 }
 
 
 def is_exact(choice: Choice) -> bool:
     """Whether an operator became the one node that it is by definition, and nothing else."""
-    wanted = EXACT.get(operator_name(choice.node.target))
-    if choice.kind != STANDARD or wanted is None or choice.kwargs:
-        return False
-    if not all(one.meta["val"].dtype in TYPES for one in choice.node.all_input_nodes):
+    wanted, types = EXACT.get(operator_name(choice.node.target), ("", ()))
+    if choice.kind != STANDARD or choice.kwargs or type_of(choice.node) not in types:
         return False
     made = choice.outputs.producer() if isinstance(choice.outputs, ir.Value) else None
     if made is None or made.op_type != wanted or made.domain:
@@ -68,6 +72,14 @@ def is_exact(choice: Choice) -> bool:
         one is None or any(one is given for given in choice.args) or _is_constant(one)
         for one in made.inputs
     )
+
+
+def type_of(node: torch.fx.Node) -> torch.dtype | None:
+    """The one type of an operator's inputs, a condition aside; None where they have several."""
+    is_choice = operator_name(node.target) == "aten::where.self"
+    given = [one for one in node.args[is_choice:] if isinstance(one, torch.fx.Node)]
+    types = {one.meta["val"].dtype for one in given}
+    return types.pop() if len(types) == 1 else None
 
 
 def _is_constant(value: ir.Value) -> bool:

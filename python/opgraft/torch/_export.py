@@ -386,7 +386,8 @@ class _Export:
         program.report.not_numbers = [
             f"{operator}: {what}" for operator, what in verifier.not_numbers.items()
         ]
-        program.report.notes += [*dispatcher.notes, *verifier.notes, *verifier.branch_notes()]
+        program.report.notes += [*dispatcher.notes, *verifier.notes]
+        program.report.notes += [*verifier.branch_notes(), *verifier.probe_notes()]
         return program
 
     def _is_fixed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -28,49 +29,112 @@ def _hard(dtype: torch.dtype) -> tuple[float, ...]:
     return (1e10, -1e10, 1e-10, -1e-10, huge, -huge, 1 / huge, -1 / huge)
 
 
-def ones(node: torch.fx.Node) -> Fills:
-    return next(_runs(node, (1.0,), 1))
+class Numbers:
+    """What an operator is tried with, run by run.
 
+    The tensors of an elementwise operator have sizes of our own, so that they hold all pairs of
+    numbers whatever the sizes of the example; unless `resize` forbids it, where a translation
+    holds for the example's sizes alone. In those of the example the smaller tensors change from
+    run to run.
+    """
 
-def numbers(node: torch.fx.Node) -> Iterator[Fills]:
-    """What a node is tried with, run by run: all finite."""
-    values = [one.meta["val"] for one in node.all_input_nodes]
-    kinds = {one.dtype for one in values if one.is_floating_point()}
-    hard = min((_hard(one) for one in kinds), key=len, default=())
-    if _graph.is_pointwise(node.target):
-        all_numbers = (*EASY, *hard)
-        yield from _runs(node, all_numbers, len(all_numbers) ** min(len(values), 2))
-        return
-    # In a sum the large ones hide what becomes of the others.
-    yield from _runs(node, EASY, len(EASY))
-    for size in sorted({abs(one) for one in hard if 1e-10 <= abs(one) <= 1e10}):
-        yield from _runs(node, (size, -size, size / 2), 1)
+    def __init__(self, node: torch.fx.Node, *, resize: bool) -> None:
+        self._node = node
+        self._values = {one: one.meta["val"] for one in node.all_input_nodes}
+        kinds = {one.dtype for one in self._values.values() if one.is_floating_point()}
+        self._hard = min((_hard(one) for one in kinds), key=len, default=())
+        self._is_pointwise = _graph.is_pointwise(node.target)
+        self.is_resized = resize and self._is_pointwise and bool(self._resizable())
+        #: Whether the runs so far had all pairs of numbers; of what reduces, a row for each.
+        self.is_complete = True
 
+    def ones(self) -> Fills:
+        return next(self._runs((1.0,)))
 
-def not_numbers(node: torch.fx.Node) -> Iterator[Fills]:
-    """NaN and infinities, among numbers."""
-    yield from _runs(node, _NOT_NUMBERS, len(_NOT_NUMBERS))
+    def finite(self) -> Iterator[Fills]:
+        if self._is_pointwise:
+            yield from self._runs((*EASY, *self._hard))
+            return
+        # In a sum the large ones hide what becomes of the others.
+        yield from self._runs(EASY)
+        for size in sorted({abs(one) for one in self._hard if 1e-10 <= abs(one) <= 1e10}):
+            yield from itertools.islice(self._runs((size, -size, size / 2)), 1)
 
+    def not_numbers(self) -> Iterator[Fills]:
+        """NaN and infinities, among numbers."""
+        yield from self._runs(_NOT_NUMBERS)
 
-def _runs(node: torch.fx.Node, choice: tuple[float, ...], count: int) -> Iterator[Fills]:
-    """Tensors that hold so many of all combinations of the numbers, in as many runs as needed; of
-    reducing operators each row begins with another number."""
-    shapes = {one: shape(one.meta["val"]) for one in node.all_input_nodes}
-    is_pointwise = _graph.is_pointwise(node.target)
-    step = max(map(math.prod, shapes.values())) if is_pointwise else _starts(node)
-    for run in range(min(-(-count // step), _MOST_RUNS)):
-        fills = {}
-        for place, (one, sizes) in enumerate(shapes.items()):
-            if is_pointwise:
-                indices = torch.arange(run * step, run * step + math.prod(sizes)).reshape(sizes)
-            else:
+    def _resizable(self) -> list[torch.fx.Node]:
+        """Not what has no axis, among other types: it has no say in the type of the result."""
+        is_of_one_type = len({one.dtype for one in self._values.values()}) == 1
+        return [one for one, value in self._values.items() if value.ndim or is_of_one_type]
+
+    def _runs(self, choice: tuple[float, ...]) -> Iterator[Fills]:
+        if not self._is_pointwise:
+            all_indices = self._rows(choice)
+        elif self.is_resized:
+            all_indices = self._pairs(choice)
+        else:
+            all_indices = self._pairs_in_sizes(choice)
+        for run, all_of_run in enumerate(all_indices):
+            if run == _MOST_RUNS:
+                self.is_complete = False
+                return
+            yield {
+                one: _filled(self._values[one].dtype, choice, indices)
+                for one, indices in all_of_run.items()
+            }
+
+    def _rows(self, choice: tuple[float, ...]) -> Iterator[Fills]:
+        """Each row of any axis begins with another number."""
+        step = _starts(self._node)
+        for run in range(-(-len(choice) // step)):
+            found = {}
+            for place, (one, value) in enumerate(self._values.items()):
                 indices = torch.tensor(run * step)
-                for size in sizes:  # so that rows of any axis begin with another
+                for size in shape(value):
                     indices = indices.unsqueeze(-1) + torch.arange(size)
-            if place % 2:
-                indices = indices // len(choice)
-            fills[one] = _filled(one.meta["val"].dtype, choice, indices)
-        yield fills
+                found[one] = indices // len(choice) if place % 2 else indices
+            yield found
+
+    def _pairs(self, choice: tuple[float, ...]) -> Iterator[Fills]:
+        """All pairs at once, of any two; but for tensors that keep their sizes. The sizes are the
+        same for all lists of numbers."""
+        resizable = self._resizable()
+        count = len(choice)
+        flat = torch.arange(len((*EASY, *self._hard)) ** min(len(resizable), 2))
+        first, second = flat % count, flat // count
+        orders = (first, second, first + second)
+        found = {}
+        for place, one in enumerate(resizable):
+            sizes = [1] * (self._values[one].ndim - 1) + [len(flat)]
+            found[one] = orders[place % 3].reshape(sizes)
+        others = [one for one in self._values if one not in found]
+        for run in range(count if others else 1):
+            yield found | dict.fromkeys(others, torch.tensor(run))
+
+    def _pairs_in_sizes(self, choice: tuple[float, ...]) -> Iterator[Fills]:
+        """All pairs of the largest and each of the others, in the sizes of the example."""
+        shapes = {one: shape(value) for one, value in self._values.items()}
+        counts = [math.prod(sizes) for sizes in shapes.values()]
+        count, most = len(choice), max(counts)
+        is_alike = min(counts) == most  # then an index counts pairs, else numbers
+        pairs = count ** min(len(counts), 2)
+        for run in range(-(-pairs // most) if is_alike else count * -(-count // most)):
+            found = {}
+            is_first = True
+            for place, (one, sizes) in enumerate(shapes.items()):
+                indices = torch.arange(math.prod(sizes)).reshape(sizes)
+                if is_alike:
+                    indices = indices + run * most
+                    indices = indices // count if place % 2 else indices
+                elif indices.numel() == most and is_first:
+                    is_first = False
+                    indices = indices + run // count * most
+                else:
+                    indices = indices + run
+                found[one] = indices
+            yield found
 
 
 def _starts(node: torch.fx.Node) -> int:

@@ -18,12 +18,13 @@ from typing import Any
 import onnxruntime
 import torch
 
-from opgraft.torch import _compare, _graph, _hard_numbers, _private
+from opgraft.torch import _compare, _graph, _private
+from opgraft.torch._apart import Apart, Decomposition
 from opgraft.torch._compare import plain
 from opgraft.torch._dispatch import STANDARD, Choice, Translated
 from opgraft.torch._exact import is_exact
 from opgraft.torch._graph import operator_name
-from opgraft.torch._hard_numbers import EASY, Fills, shape, tensors
+from opgraft.torch._hard_numbers import EASY, Fills, Numbers, shape, tensors
 from opgraft.torch._localise import ROUNDINGS, Guilt
 from opgraft.torch._part import Parts, Source, as_array, as_tensors, flattened, outputs_of
 from opgraft.torch._program import Program
@@ -49,6 +50,8 @@ class Outcome:
     wrong: str = ""
     #: What NaN and infinities become, where that is not what torch makes of them.
     not_numbers: str = ""
+    #: Whether all numbers were tried, so that it holds for other sizes too.
+    is_complete: bool = True
 
 
 @dataclass
@@ -58,11 +61,11 @@ class Probed:
     guilt: Guilt | None = None
     #: By the name of the operator.
     not_numbers: dict[str, str] = field(default_factory=dict)
+    #: Likewise, why it could not be tried.
+    not_tried: dict[str, str] = field(default_factory=dict)
 
 
 _Key = tuple[Any, ...]
-#: From an operator to what torch takes it apart by, None where it stays whole.
-Decomposition = Callable[[Any], Callable[..., Any] | None]
 #: In this process; translations do not change.
 _known: dict[_Key, Outcome] = {}
 
@@ -81,20 +84,47 @@ def probe(translated: Translated, program: Program) -> Probed:
     for key, choices in by_key(translated.choices.values(), key_of_runtime).items():
         if is_exact(choices[0]) and not program.report.providers:
             continue
-        if key not in _known:
+        outcome = _known.get(key)
+        if outcome is None:
             parts = parts or Parts(translated)
             try:
-                tried = Trial(_best(choices), parts, program)
-            except Exception:  # it takes what the example has, and not a tensor of ones
-                _known[key] = Outcome()
-            else:
-                _known[key] = tried.outcome()
-        outcome = _known[key]
+                outcome = tried(_best(choices), parts, program)
+            except Exception as error:  # of this run; the next may have the memory for it
+                found.not_tried[operator_name(choices[0].node.target)] = _first_line(error)
+                continue
+            if outcome.is_complete:
+                _known[key] = outcome
         if outcome.not_numbers:
             found.not_numbers[operator_name(choices[0].node.target)] = outcome.not_numbers
         if outcome.wrong and found.guilt is None:
             found.guilt = Guilt(choices[0], outcome.wrong, choices[1:])
     return found
+
+
+def tried(choice: Choice, parts: Parts, program: Program) -> Outcome:
+    """With tensors of our own sizes; with those of the example's, where a translation is for these
+    alone, so that it does not run or gives something else even for ones."""
+    try:
+        return _outcome(lambda numbers: Trial(choice, parts, program, numbers), choice.node)
+    except _NotTakenError:
+        return Outcome()
+
+
+def _outcome(compare: Callable[[Numbers], _Comparison], node: torch.fx.Node) -> Outcome:
+    numbers = Numbers(node, resize=True)
+    if numbers.is_resized:
+        try:
+            comparison = compare(numbers)
+            is_right = comparison.is_right_for_ones()
+        except Exception:
+            is_right = False
+        if is_right:
+            return comparison.outcome()
+    return compare(Numbers(node, resize=False)).outcome()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _open(program: Program, model: bytes) -> Any:
@@ -111,47 +141,41 @@ def _open(program: Program, model: bytes) -> Any:
 
 
 def probe_decompositions(
-    captured: torch.export.ExportedProgram, decomposition: Decomposition
+    captured: torch.export.ExportedProgram,
+    decomposition: Decomposition,
+    not_tried: dict[str, str],
 ) -> tuple[Any, str] | None:
-    """The first operator of the model that torch takes apart wrongly, and how wrongly."""
+    """The first operator of the model that torch takes apart wrongly, and how wrongly. `not_tried`
+    gets why others could not be tried."""
     for _, node in _graph.calls(captured):
         apart = decomposition(node.target)
         if apart is None or not _can_be_tried(node):
             continue
-        key = (apart, operator_name(node.target), *_all_alike(node))
-        if key not in _known:
-            _known[key] = _Taken(node, _Apart(node.target, decomposition)).outcome()
-        if _known[key].wrong:
-            return node.target, _known[key].wrong
+        name = operator_name(node.target)
+        key = (apart, name, *_all_alike(node))
+        outcome = _known.get(key)
+        if outcome is None:
+            whole = Apart(node.target, decomposition)
+            try:
+                outcome = _outcome(functools.partial(_Taken, node, whole), node)
+            except Exception as error:
+                not_tried[name] = _first_line(error)
+                continue
+            if outcome.is_complete:
+                _known[key] = outcome
+        if outcome.wrong:
+            return node.target, outcome.wrong
     return None
 
 
-class _Apart(_private.DispatchMode):  # type: ignore[no-untyped-call]
-    """Runs an operator as torch takes it apart, down to what is taken apart no more."""
-
-    def __init__(self, target: Any, decomposition: Decomposition) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._target = target
-        self._decomposition = decomposition
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with self:
-            return self._target(*args, **kwargs)
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        apart = self._decomposition(func)
-        if apart is None:
-            return func(*args, **(kwargs or {}))
-        with self:
-            return apart(*args, **(kwargs or {}))
-
-
 def _all_alike(node: torch.fx.Node) -> list[str]:
-    return [_likeness(one) for one in (*node.args, *node.kwargs.items())]
+    # An elementwise operator is tried with sizes of our own; a sum of two is none of ten.
+    most = 2 if _graph.is_pointwise(node.target) else len(EASY)
+    return [_likeness(one, most) for one in (*node.args, *node.kwargs.items())]
 
 
 def by_key(choices: Iterable[Choice], runtime: _Key) -> dict[_Key, list[Choice]]:
-    """The choices that can be tried, those together that are alike but for sizes."""
+    """The choices that can be tried, those together that are alike but for large sizes."""
     found: dict[_Key, list[Choice]] = {}
     for choice in choices:
         node = choice.node
@@ -161,13 +185,14 @@ def by_key(choices: Iterable[Choice], runtime: _Key) -> dict[_Key, list[Choice]]
     return found
 
 
-def _likeness(argument: Any) -> str:
+def _likeness(argument: Any, most: int) -> str:
+    """Alike are sizes from `most` on."""
     if isinstance(argument, (list, tuple)):
-        return str([_likeness(one) for one in argument])
+        return str([_likeness(one, most) for one in argument])
     if not isinstance(argument, torch.fx.Node):
         return repr(argument)
     value = argument.meta["val"]
-    return f"{value.dtype}, {[size == 1 for size in shape(value)]}"
+    return f"{value.dtype}, {[min(size, most) for size in shape(value)]}"
 
 
 @functools.cache
@@ -215,19 +240,27 @@ def _best(choices: list[Choice]) -> Choice:
 class _Comparison:
     """One operator in torch, and what is held against it."""
 
-    def __init__(self, node: torch.fx.Node) -> None:
+    def __init__(self, node: torch.fx.Node, numbers: Numbers) -> None:
         self._node = node
+        self._numbers = numbers
         self._is_pointwise = _graph.is_pointwise(node.target)
 
     def outcome(self) -> Outcome:
         outcome = Outcome()
-        for fills in _hard_numbers.numbers(self._node):
+        for fills in self._numbers.finite():
             outcome.wrong = self._difference(fills, finite=True)
             if outcome.wrong:
                 return outcome
-        for fills in _hard_numbers.not_numbers(self._node):
+        for fills in self._numbers.not_numbers():
             outcome.not_numbers = outcome.not_numbers or self._difference(fills, finite=False)
+        outcome.is_complete = self._numbers.is_complete
         return outcome
+
+    def is_right_for_ones(self) -> bool:
+        """Raises where torch does."""
+        fills = self._numbers.ones()
+        self._in_torch(fills)
+        return not self._difference(fills, finite=True)
 
     def _other(self, fills: Fills) -> list[torch.Tensor]:
         """What the other gives for the same numbers."""
@@ -248,13 +281,16 @@ class _Comparison:
         """What is wrong with a run, in words."""
         try:
             wanted = self._wanted(self._in_torch(fills))
+        except MemoryError:
+            raise
         except Exception:  # it takes no such numbers
             return ""
         try:
             got = self._other(fills)
+        except MemoryError:
+            raise
         except Exception as error:
-            lines = str(error).strip().splitlines()
-            return f"it fails: {lines[0] if lines else type(error).__name__}"
+            return f"it fails: {_first_line(error)}"
         if _compare.are_surely_near(wanted, got):
             return ""
         if finite:
@@ -279,15 +315,25 @@ class _Comparison:
         ]
 
 
+class _NotTakenError(Exception):
+    """An operator takes what the example has, and not a tensor of ones."""
+
+
 class Trial(_Comparison):
     """The ONNX nodes of an operator, in a session of their own."""
 
-    def __init__(self, choice: Choice, parts: Parts, program: Program) -> None:
-        super().__init__(choice.node)
+    def __init__(self, choice: Choice, parts: Parts, program: Program, numbers: Numbers) -> None:
+        super().__init__(choice.node, numbers)
         self._choice = choice
         self._sources = parts.sources(choice)
-        fills = _hard_numbers.ones(choice.node)
-        wanted, values = outputs_of(self._in_torch(fills), choice.outputs)
+        fills = numbers.ones()
+        try:
+            result = self._in_torch(fills)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise _NotTakenError from error
+        wanted, values = outputs_of(result, choice.outputs)
         self._places = [place for place, one in enumerate(values) if one not in self._sources]
         values = [values[place] for place in self._places]
         feed, nodes = parts.inputs(
@@ -316,8 +362,8 @@ class Trial(_Comparison):
 class _Taken(_Comparison):
     """What torch takes an operator apart into."""
 
-    def __init__(self, node: torch.fx.Node, apart: Callable[..., Any]) -> None:
-        super().__init__(node)
+    def __init__(self, node: torch.fx.Node, apart: Callable[..., Any], numbers: Numbers) -> None:
+        super().__init__(node, numbers)
         self._apart = apart
 
     def _other(self, fills: Fills) -> list[torch.Tensor]:

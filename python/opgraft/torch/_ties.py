@@ -55,7 +55,7 @@ def _moved(
     for key in _scores(wanted):
         if key not in left or _compare.difference([wanted[key]], [found[key]], roundings=roundings):
             continue
-        if not _is_score(found[key]):
+        if not _is_score(found[key]) or _is_constant(wanted[key]):
             continue
         count = len(wanted[key])
         table = [index for index in left if wanted[index].dim() and len(wanted[index]) == count]
@@ -148,6 +148,11 @@ def _is_score(tensor: torch.Tensor) -> bool:
     if tensor.dim() != 1 or not tensor.is_floating_point() or not 2 <= len(tensor) <= _MOST_ROWS:
         return False
     return bool((tensor[1:] <= tensor[:-1]).all())
+
+
+def _is_constant(scores: torch.Tensor) -> bool:
+    """Whether they are the same but for rounding: these order nothing, so any order would do."""
+    return len(_runs(scores, _tie(scores, 0.0))) == 1
 
 
 def _order(

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from opgraft.torch import _compare, _graph
+from opgraft.torch._apart import Decomposition
 from opgraft.torch._bodies import Branch
 from opgraft.torch._dispatch import Translated
 from opgraft.torch._examples import Example, Model, examples
 from opgraft.torch._localise import Guilt, find_guilty, run_in_torch
-from opgraft.torch._probe import Decomposition, probe, probe_decompositions
+from opgraft.torch._probe import probe, probe_decompositions
 from opgraft.torch._program import Program
 
 #: By which the results of a whole program may be off, of the largest element, where each operator
@@ -55,6 +56,7 @@ class Verifier:
 
     def __post_init__(self) -> None:
         self._branches: dict[str, Branch] = {}
+        self._not_tried: dict[str, str] = {}
         self._reference = Model(self.model, self.captured)
         for one in examples(self._reference, self.captured, self.args, self.kwargs):
             if isinstance(one, str):
@@ -100,9 +102,11 @@ class Verifier:
                 return Verdict(problem, fails, guilt, example=example)
         probed = probe(translated, program)
         self.not_numbers |= probed.not_numbers
+        self._not_tried = probed.not_tried
         if probed.guilt is not None or self.decomposition is None:
             return Verdict(guilt=probed.guilt)
-        return Verdict(misdecomposed=probe_decompositions(self.captured, self.decomposition))
+        misdecomposed = probe_decompositions(self.captured, self.decomposition, self._not_tried)
+        return Verdict(misdecomposed=misdecomposed)
 
     def difference(self, program: Program, *, blind: bool = False) -> str:
         """What is wrong with a program that nobody can look into, in words. `blind`: by types and
@@ -116,6 +120,13 @@ class Verifier:
     def branch_notes(self) -> list[str]:
         """Which branches the examples do not take, and how far these were compared."""
         return [note for one in self._branches.values() if (note := one.note())]
+
+    def probe_notes(self) -> list[str]:
+        """Which operators were compared at the numbers of the examples alone, and why."""
+        return [
+            f"{name} was not tried at numbers that the example has not: {why}"
+            for name, why in self._not_tried.items()
+        ]
 
     def is_right(self, program: torch.export.ExportedProgram, example: Example) -> bool:
         """Whether a program of torch.export gives what the model gives."""

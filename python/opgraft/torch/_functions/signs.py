@@ -19,7 +19,7 @@ def _takes_floats(call: Call) -> bool:
 
 @function("aten::signbit", when=_takes_floats, replaces_torchs=True)
 def signbit(call: Call, x: Value) -> Value:
-    return _is_negative(call, call.working(x))
+    return is_negative(call, call.working(x))
 
 
 def _is_not_double(call: Call) -> bool:
@@ -38,13 +38,13 @@ def atan2(call: Call, y: Value, x: Value) -> Value:
     slope = op.Where(op.And(op.IsInf(y), op.IsInf(x)), one, slope)
     angle = op.Atan(slope)
     half_turn = call.working_constant(math.pi)
-    angle = op.Where(_is_negative(call, x), op.Sub(half_turn, angle), angle)
+    angle = op.Where(is_negative(call, x), op.Sub(half_turn, angle), angle)
     # Times a sign, since ONNX Runtime's Where makes 0 of -0.
-    sign = op.Where(_is_negative(call, y), call.working_constant(-1.0), one)
+    sign = op.Where(is_negative(call, y), call.working_constant(-1.0), one)
     return call.as_result(op.Mul(angle, sign))
 
 
-def _is_negative(call: Call, x: Value) -> Value:
+def is_negative(call: Call, x: Value) -> Value:
     """-0 is, by what 1 / -0 is."""
     op = call.op
     zero = call.working_constant(0.0)
