@@ -85,6 +85,7 @@ from opgraft.torch._private.operators import (
     returns_of,
     schema_of,
     schema_text,
+    written_arguments,
 )
 from opgraft.torch._private.registry import (
     called_functions,
@@ -238,4 +239,5 @@ __all__ = [
     "undoing_transforms",
     "unflatten",
     "whole_function",
+    "written_arguments",
 ]

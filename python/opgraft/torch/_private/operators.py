@@ -63,6 +63,12 @@ def is_mutable(overload: OpOverload) -> bool:
     return bool(overload._schema.is_mutable)
 
 
+def written_arguments(overload: OpOverload) -> list[str]:
+    """The names of the arguments that an operator writes to."""
+    found = overload._schema.arguments
+    return [str(one.name) for one in found if one.alias_info and one.alias_info.is_write]
+
+
 def is_view(target: Any) -> bool:
     """Whether what an operator gives always has the memory of its first argument, which it does not
     write to. Those that are made of others, such as reshape, may copy."""
