@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,4 +48,25 @@ def test_a_context_that_writes_nothing_fixes_nothing() -> None:
         return y * 2 if (torch.ones(4) > 0).any().item() else -y
 
     program = opgraft.torch.export(model, (X,))
+    torch.testing.assert_close(program(X * 50)[0], model(X * 50))
+
+
+class Layers(torch.nn.Module):
+    """It writes into what its layers give, and to nothing that it keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(inplace=True))
+        self.register_buffer("mask", torch.ones(4))
+
+    def forward(self, x: Any) -> Any:
+        is_masked = (self.mask < 1).any().item()
+        y = self.layers(x)
+        return -y if is_masked else y * 2
+
+
+def test_layers_that_write_in_place_change_nothing_that_is_kept() -> None:
+    model = Layers().eval()
+    program = opgraft.torch.export(model, (X,))
+    assert program.report.captured != "traced"
     torch.testing.assert_close(program(X * 50)[0], model(X * 50))

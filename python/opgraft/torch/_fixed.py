@@ -53,9 +53,9 @@ def _given(program: torch.export.ExportedProgram) -> set[str]:
     seen: set[torch.fx.Node] = set()
     while waiting:
         node = waiting.pop()
-        if node not in seen and not _is_copy(node):
+        if node not in seen:
             seen.add(node)
-            waiting += node.all_input_nodes
+            waiting += _owners(node)
     kept = {str(one.arg.name) for one in specs} - arguments
     # In a draft the writes stand in the graph, else in the signature.
     is_written = signature.buffers_to_mutate or any(one.name in kept for one in seen)
@@ -65,16 +65,25 @@ def _given(program: torch.export.ExportedProgram) -> set[str]:
 def _targets(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The values whose memory a writing node may write to."""
     if isinstance(node.target, _private.OpOverload) and _private.is_mutable(node.target):
-        names = _private.written_arguments(node.target)
-        values = _graph.arguments(node)
-        leaves = _private.tree_leaves([values.get(name) for name in names])
-        return [one for one in leaves if isinstance(one, torch.fx.Node)]
+        return _nodes_of(node, _private.written_arguments(node.target))
     return list(node.all_input_nodes)
 
 
-def _is_copy(node: torch.fx.Node) -> bool:
-    """Whether what a node gives has memory of its own."""
-    return operator_name(node.target) in ("aten::clone", "aten::lift_fresh_copy")
+def _owners(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """Those whose memory it may be that a node gives."""
+    if not isinstance(node.target, _private.OpOverload):
+        return list(node.all_input_nodes)
+    names = _private.lent_arguments(node.target)
+    if not names and _private.is_composite(node.target):  # such as dropout, which may do nothing
+        names = [name for name, *_ in _private.parameters_of(node.target)[:1]]
+    return _nodes_of(node, names)
+
+
+def _nodes_of(node: torch.fx.Node, names: list[str]) -> list[torch.fx.Node]:
+    """What a node is given for these arguments."""
+    values = _graph.arguments(node)
+    leaves = _private.tree_leaves([values.get(name) for name in names])
+    return [one for one in leaves if isinstance(one, torch.fx.Node)]
 
 
 def _varies(node: torch.fx.Node, given: set[str], varying: set[torch.fx.Node]) -> bool:
