@@ -3,6 +3,7 @@ alone, or neither."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any, Literal
 
@@ -35,6 +36,8 @@ _SIZES = frozenset(
 #: Functions and methods of TorchScript, and of Python, which do whatever they do.
 _OPAQUE = frozenset({"prim::CallFunction", "prim::CallMethod", "prim::PythonOp"})
 _NORMS = frozenset({"aten::batch_norm", "aten::instance_norm"})
+#: In a schema, what gives the memory of an argument, or writes to it.
+_LENT = re.compile(r"Tensor\([a-z]")
 
 
 class Sources:
@@ -48,13 +51,18 @@ class Sources:
         self.is_written = False
         #: Whether what was asked for last comes from tensors that are older than the trace.
         self.is_of_kept = False
+        #: Whether others may have its memory, or that of what it was made of, and write to it.
+        self._is_lent = False
 
     def of(self, value: Any) -> Source:
-        self.is_of_kept = False
+        self.is_of_kept = self._is_lent = False
         found = self._find(value, of_size=False)
-        if found == "data" or not (self.is_written or self._has_written()):
+        if found == "data" or not self._is_lent:
             return found
-        return "data"
+        is_of_kept = self.is_of_kept
+        is_written = self.is_written or self._has_written()
+        self.is_of_kept = is_of_kept
+        return "data" if is_written else found
 
     def of_size(self, value: Any) -> Source:
         """Of the sizes of a tensor, not of its elements."""
@@ -95,6 +103,7 @@ class Sources:
             if key in seen:
                 continue
             seen.add(key)
+            self._is_lent |= not of_size and _is_lent(one)
             own, others = self._step(one, of_size=of_size)
             if own == "data":
                 return "data"
@@ -133,6 +142,24 @@ class Sources:
 def _is_random(kind: str) -> bool:
     overloads = _private.functional_overloads(kind)
     return any(torch.Tag.nondeterministic_seeded in one.tags for one in overloads)
+
+
+def _is_lent(value: Any) -> bool:
+    """Whether an operator takes a value and may give its memory, or write to it."""
+    kind = str(value.type().kind())
+    return kind not in ("IntType", "FloatType", "BoolType") and any(
+        any(map(_is_lent, use.user.outputs()))
+        if str(use.user.kind()) in ("prim::ListConstruct", "prim::TupleConstruct")
+        else _may_lend(use.user)
+        for use in value.uses()
+    )
+
+
+def _may_lend(node: Any) -> bool:
+    kind = str(node.kind())
+    if kind in _OPAQUE or kind in _NORMS or _LENT.search(str(node.schema())):
+        return True
+    return any(map(_private.is_composite, _private.functional_overloads(kind)))
 
 
 def _nodes(block: Any) -> Iterator[Any]:

@@ -77,7 +77,10 @@ def lent_arguments(overload: OpOverload) -> list[str]:
 def is_composite(overload: OpOverload) -> bool:
     """Whether it is made of other operators; then it need not say whose memory it gives."""
     key = private("torch._C", "DispatchKey").CompositeImplicitAutograd
-    return bool(overload.has_kernel_for_dispatch_key(key))
+    try:
+        return bool(overload.has_kernel_for_dispatch_key(key))
+    except RuntimeError:  # an operator of TorchScript alone, such as aten::eq.int_list
+        return False
 
 
 def is_view(target: Any) -> bool:
