@@ -145,9 +145,9 @@ def _is_random(kind: str) -> bool:
 
 
 def _is_lent(value: Any) -> bool:
-    """Whether an operator takes a value and may give its memory, or write to it."""
-    kind = str(value.type().kind())
-    return kind not in ("IntType", "FloatType", "BoolType") and any(
+    """Whether an operator takes a tensor, or a list of them, and may give their memory, or write to
+    it."""
+    return _has_memory(value) and any(
         any(map(_is_lent, use.user.outputs()))
         if str(use.user.kind()) in ("prim::ListConstruct", "prim::TupleConstruct")
         else _may_lend(use.user)
@@ -155,11 +155,19 @@ def _is_lent(value: Any) -> bool:
     )
 
 
+def _has_memory(value: Any) -> bool:
+    type_ = value.type()
+    if str(type_.kind()) == "ListType":
+        return str(type_.getElementType().kind()) in ("TensorType", "OptionalType")
+    return str(type_.kind()) in ("TensorType", "TupleType")
+
+
 def _may_lend(node: Any) -> bool:
     kind = str(node.kind())
     if kind in _OPAQUE or kind in _NORMS or _LENT.search(str(node.schema())):
         return True
-    return any(map(_private.is_composite, _private.functional_overloads(kind)))
+    is_given = any(map(_has_memory, node.outputs()))
+    return is_given and any(map(_private.is_composite, _private.functional_overloads(kind)))
 
 
 def _nodes(block: Any) -> Iterator[Any]:
