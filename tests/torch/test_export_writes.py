@@ -191,3 +191,18 @@ def test_what_the_model_keeps_and_writes_decides_by_data(decide: Any, options: A
 )
 def test_sizes_by_data_and_chance(ask: Any) -> None:
     refuses(lambda x: -x if ask(x) else x * 2, X)
+
+
+def test_sizes_that_a_trace_was_not_tried_at_are_told() -> None:
+    def model(x: Any) -> Any:
+        return -x if x.shape[0] > 100 else x * 2
+
+    program = opgraft.torch.export(model, (X,), dynamic_shapes=({0: "n"},), dynamo=False)
+    assert not program.report.specialised
+    (told,) = [one for one in program.report.notes if "ask for sizes" in one]
+    assert told.endswith("return -x if x.shape[0] > 100 else x * 2")
+    assert any("were not tried alone" in one for one in program.report.notes)
+    stored = {one.key: one.value for one in program.model_proto.metadata_props}
+    assert "> 100 else x * 2: asks for sizes" in stored["opgraft.holds_where"]
+    fixed = opgraft.torch.export(model, (X,), dynamo=False)
+    assert not [one for one in fixed.report.notes if "ask for sizes" in one]
