@@ -257,7 +257,9 @@ def render(diagnosis: Diagnosis) -> str:
     if diagnosis.error:
         lines += ["", f"ModelError: {diagnosis.error}"]
     if diagnosis.holds_where:
-        lines += ["", "specialised: it was exported with an example, and is right for such data:"]
+        is_by_data = any("holds where" in one for one in diagnosis.holds_where)
+        what = ("specialised: ", "data") if is_by_data else ("", "sizes")
+        lines += ["", f"{what[0]}it was exported with an example, and is right for such {what[1]}:"]
         lines += [f"  {one}" for one in diagnosis.holds_where]
     if diagnosis.operators:
         lines += ["", *_table(diagnosis)]

@@ -119,3 +119,12 @@ def test_an_operator_that_is_wrong_at_other_numbers_is_not_let_through() -> None
     with pytest.raises(opgraft.Error, match="numbers that the example has not") as caught:
         opgraft.torch.export(Logarithm(), (X,), fallback="none")
     assert "tried too" not in str(caught.value)
+
+
+def test_a_bug_of_the_model_is_told_as_one() -> None:
+    class Broken(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return self.lacking(x)
+
+    with pytest.raises(opgraft.ModelError, match=r"itself fails.*lacking.*\n.*correct the model"):
+        opgraft.torch.export(Broken(), (X,))

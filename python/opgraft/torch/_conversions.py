@@ -13,15 +13,14 @@ import sys
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from opgraft.torch import _guards, _private
 from opgraft.torch._guards import Guard, Line
-
-Source = Literal["data", "sizes", ""]
+from opgraft.torch._sources import Source, Sources
 
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _OF_TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -37,6 +36,9 @@ _METHODS = (
 )
 #: Those that tell sizes, whatever the data.
 _OF_SIZES = frozenset({"__len__", "__iter__", "__reversed__"})
+
+#: What gives `tensor.data`, of which a trace has a constant.
+_DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 
 #: Functions that decide by data between ways to compute the same, by review of torchvision 0.28;
 #: what is asked in the function itself counts, not what it calls:
@@ -72,7 +74,10 @@ class Watch(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.conversions: list[Conversion] = []
-        self._arguments: set[str] = set()
+        self._sources = Sources(())
+        self._kept: list[tuple[torch.Tensor, int, torch.Tensor]] = []
+        #: By what the model keeps, not by the arguments.
+        self._by_kept: list[Guard] = []
         self._warned: list[warnings.WarningMessage] = []
         self._contexts = contextlib.ExitStack()
 
@@ -98,14 +103,30 @@ class Watch(TorchFunctionMode):
                 line = Line(one.filename, one.lineno, _code(one.filename, one.lineno))
                 self._note(Conversion(_guards.at(line), "data"))
 
-    def begin(self, tensors: Collection[torch.Tensor]) -> None:
-        """Called as the model is, with what it is called with."""
-        self._arguments = {str(_private.traced_value(one).debugName()) for one in tensors}
+    def begin(self, tensors: Collection[torch.Tensor], kept: Collection[torch.Tensor]) -> None:
+        """Called as the model is, with what it is called with, and what it keeps."""
+        self._sources = Sources({str(_private.traced_value(one).debugName()) for one in tensors})
+        with _private.pausing_trace():
+            self._kept = [(one, one._version, one.detach().clone()) for one in kept]
+
+    def end(self) -> None:
+        """Called as the model is done. What it has written to may decide otherwise in the next
+        call; one tensor may have the memory of another."""
+        with _private.pausing_trace():
+            is_written = any(
+                one._version != version or not torch.equal(one.nan_to_num(), before.nan_to_num())
+                for one, version, before in self._kept
+            )
+        self._kept = []
+        for guard in self._by_kept if is_written else ():
+            self._note(Conversion(guard, "data"))
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         name = getattr(func, "__name__", "")
+        if func == _DATA and _private.is_tracing():
+            return args[0].detach()  # the same memory, but the trace knows what it comes from
         count = len(self._warned)
         if name == "unbind" and count and _is_of_iteration(self._warned[-1]):
             name, count = "__iter__", count - 1  # which torch warns of before it comes here
@@ -123,6 +144,8 @@ class Watch(TorchFunctionMode):
     def _watched(self, name: str, count: int, function: Any, args: Any, kwargs: Any) -> Any:
         """Calls a function, and notes what torch warns of from the first `count` warnings on."""
         result = function(*args, **kwargs)
+        if isinstance(kwargs.get("out"), (torch.Tensor, tuple, list)) and _private.is_tracing():
+            self._written(kwargs["out"])
         if name == "_pack_padded_sequence" and _private.is_tracing():
             self._packed(args[1])
         told = [
@@ -141,28 +164,33 @@ class Watch(TorchFunctionMode):
             ]
         return result
 
+    def _written(self, tensors: Any) -> None:
+        """Into `out=`, which the graph does not always tell from other arguments."""
+        values = [_private.traced_value(one) for one in _private.tree_leaves(tensors)]
+        if any(self._sources.of(one) == "data" for one in values):
+            self._sources.is_written = True
+
     def _packed(self, lengths: Any) -> None:
         """`pack_padded_sequence` raises where lengths are not sorted, the longest first; what it
         becomes in ONNX takes them in any order."""
         value = _private.traced_value(lengths)
-        graph = _Graph(self._arguments)
-        if graph.source(value) == "data" and not _is_sorted(value):
+        if self._sources.of(value) == "data" and not _is_sorted(value):
             line, *_ = _lines()
             condition = "the lengths are sorted, the longest first"
             self._note(Conversion(Guard(line, condition, is_asserted=True), "data"))
 
     def _converted(self, name: str, given: Any, result: Any, *, is_copied: bool) -> None:
         tensors = [one for one in _private.tree_leaves(given) if isinstance(one, torch.Tensor)]
-        graph = _Graph(self._arguments)
-        sources = {
-            graph.source_of_size(value) if name in _OF_SIZES else graph.source(value)
-            for value in map(_private.traced_value, tensors)
-        }
+        sources, is_of_kept = set(), False
+        for value in map(_private.traced_value, tensors):
+            is_size = name in _OF_SIZES
+            sources.add(self._sources.of_size(value) if is_size else self._sources.of(value))
+            is_of_kept |= not is_size and self._sources.is_of_kept
         source: Source = "data" if "data" in sources else "sizes" if "sizes" in sources else ""
-        if not source:
+        if not source and not is_of_kept:
             return
         # What torch.tensor makes of a tensor is still in the graph, though torch warns of it.
-        if is_copied and name in _COPIES and graph.source(_private.traced_value(result)):
+        if is_copied and name in _COPIES and self._sources.of(_private.traced_value(result)):
             return
         where, innermost, functions = _lines()
         if _AGREEING.intersection(functions):
@@ -173,7 +201,10 @@ class Watch(TorchFunctionMode):
             if innermost.file.startswith(_OF_TORCH):
                 return  # torch's layers look at what they are given
             guard = replace(guard, is_asserted=True)
-        self._note(Conversion(guard, source))
+        if is_of_kept and source != "data":
+            self._by_kept.append(guard)
+        if source:
+            self._note(Conversion(guard, source))
 
     def _note(self, conversion: Conversion) -> None:
         if conversion not in self.conversions:
@@ -183,135 +214,6 @@ class Watch(TorchFunctionMode):
 def _is_of_iteration(warning: warnings.WarningMessage) -> bool:
     is_tracers = issubclass(warning.category, _private.TracerWarning)
     return is_tracers and str(warning.message).startswith("Iterating over a tensor")
-
-
-#: Operators whose results have sizes that depend on data.
-_OF_DATA_SIZE = frozenset(
-    """aten::nonzero aten::nonzero_numpy aten::masked_select aten::unique aten::_unique
-    aten::_unique2 aten::unique_dim aten::unique_consecutive aten::argwhere aten::bincount
-    aten::combinations aten::one_hot aten::repeat_interleave torchvision::nms
-    prim::CallFunction prim::CallMethod prim::If prim::Loop prim::PythonOp""".split()
-)
-#: Operators that make a tensor of sizes that they are given as numbers.
-_OF_GIVEN_SIZE = frozenset(
-    """aten::arange aten::empty aten::expand aten::eye aten::full aten::linspace aten::new_full
-    aten::new_ones aten::new_zeros aten::ones aten::rand aten::randn aten::range aten::repeat
-    aten::reshape aten::view aten::zeros aten::slice aten::narrow""".split()
-)
-#: Operators whose results may have the memory of their first argument.
-_VIEWS = frozenset(
-    f"aten::{name}"
-    for name in (
-        "alias as_strided chunk detach diagonal expand expand_as flatten movedim narrow permute "
-        "reshape select slice split squeeze swapaxes t transpose unbind unfold unsqueeze view "
-        "view_as"
-    ).split()
-)
-_SIZES = frozenset(
-    """aten::_shape_as_tensor aten::len aten::numel aten::size aten::sym_size
-    prim::shape""".split()
-)
-_RANDOM = frozenset(
-    """aten::rand aten::randn aten::randint aten::randperm aten::bernoulli aten::multinomial
-    aten::normal aten::rand_like aten::randn_like aten::randint_like aten::dropout""".split()
-)
-
-
-class _Graph:
-    """What values of a graph that is traced so far come from."""
-
-    def __init__(self, arguments: Collection[str]) -> None:
-        self._arguments = arguments
-        self._known: dict[tuple[str, bool], Source] = {}
-
-    def source(self, value: Any) -> Source:
-        return self._find(value, of_size=False)
-
-    def source_of_size(self, value: Any) -> Source:
-        """Of the sizes of a tensor, not of its elements."""
-        return self._find(value, of_size=True)
-
-    def _find(self, value: Any, *, of_size: bool) -> Source:
-        """Goes back through the graph, without recursion: models are deep."""
-        waiting = [(value, of_size)]
-        found: Source = ""
-        seen = set()
-        while waiting:
-            one, of_size = waiting.pop()
-            key = str(one.debugName()), of_size
-            if key in seen:
-                continue
-            seen.add(key)
-            own, others = self._step(one, of_size=of_size)
-            if own == "data":
-                return "data"
-            found = own or found
-            waiting += others
-        return found
-
-    def _step(self, value: Any, *, of_size: bool) -> tuple[Source, list[tuple[Any, bool]]]:
-        """What a value itself says of the source, and the values to look at next."""
-        if str(value.debugName()) in self._arguments:
-            return ("sizes" if of_size else "data"), []
-        node = value.node()
-        kind = str(node.kind()).removesuffix("_")
-        inputs = list(node.inputs())
-        if kind in ("prim::Param", "prim::Constant", "prim::GetAttr"):
-            return "", [] if of_size else [(one, False) for one in _written_to(value)]
-        if of_size:
-            is_data = kind in _OF_DATA_SIZE or (kind == "aten::index" and _has_mask(inputs))
-            if is_data:
-                return "data", []
-            if kind.startswith("prim::"):  # lists, and what takes them apart
-                return "", [(one, True) for one in inputs]
-            # Numbers that a shape is made of count themselves, of tensors the sizes alone.
-            return "", [(one, not _is_number(one, kind, inputs)) for one in inputs]
-        if kind in _RANDOM:
-            return "data", []
-        if kind in _SIZES:
-            return "", [(inputs[0], True)]
-        if kind == "aten::select" and _is_count_of_sequences(inputs):
-            return "", [(next(inputs[0].node().inputs()), True)]
-        return "", [(one, False) for one in (*inputs, *_written_to(value))]
-
-
-def _written_to(value: Any) -> list[Any]:
-    """What operators write into the memory of a value, and the views of it that they may write to
-    as well."""
-    found = []
-    for use in value.uses():
-        kind = str(use.user.kind())
-        if kind.endswith("_") and not kind.endswith("__") and use.offset == 0:
-            found += list(use.user.inputs())[1:]
-        elif kind in _VIEWS and use.offset == 0:
-            found += list(use.user.outputs())
-    return found
-
-
-def _has_mask(inputs: list[Any]) -> bool:
-    masks = [one for given in inputs[1:] for one in given.node().inputs()]
-    dtypes = [_private.dtype_of_value(one) for one in masks]
-    return any(one in (torch.bool, torch.uint8) for one in dtypes)
-
-
-def _is_number(value: Any, kind: str, inputs: list[Any]) -> bool:
-    """Whether it is a number, or a list of them, in an operator's arguments."""
-    type_ = value.type()
-    if str(type_.kind()) == "ListType":
-        return str(type_.getElementType().kind()) not in ("TensorType", "OptionalType")
-    if str(type_.kind()) != "TensorType":
-        return True
-    return kind in _OF_GIVEN_SIZE and value is not inputs[0]
-
-
-def _is_count_of_sequences(inputs: list[Any]) -> bool:
-    """Whether it is the first of the batch sizes of a packed sequence: how many sequences there
-    are, since torch packs none that is empty."""
-    node = inputs[0].node()
-    if str(node.kind()) != "aten::_pack_padded_sequence":
-        return False
-    is_sizes = list(node.outputs())[1].debugName() == inputs[0].debugName()
-    return is_sizes and all(one.toIValue() == 0 for one in inputs[1:])
 
 
 def _is_sorted(value: Any) -> bool:

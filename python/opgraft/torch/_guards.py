@@ -208,6 +208,18 @@ def refused(guards: Iterable[Guard]) -> list[Guard]:
 _MOST_SHOWN = 8
 
 
+def places(guards: Sequence[Guard]) -> str:
+    """Their lines, each once."""
+    lines = list(dict.fromkeys(str(one.line) or one.condition for one in guards))
+    more = f"; and {len(lines) - _MOST_SHOWN} more" if len(lines) > _MOST_SHOWN else ""
+    return "; ".join(lines[:_MOST_SHOWN]) + more
+
+
+def by_sizes(guard: Guard) -> str:
+    """What a model in ONNX says of a line that asks for sizes, where other sizes were right."""
+    return _joined(guard.line.short, "asks for sizes; right at those that were tried")
+
+
 _DECIDES = "decides by data what it computes"
 
 

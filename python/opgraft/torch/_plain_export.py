@@ -24,7 +24,7 @@ from opgraft.torch._guards import Guard
 from opgraft.torch._open_sizes import OpenSizes
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
-from opgraft.torch._report import Report, Row, all_nodes, foreign_of, sorted_rows
+from opgraft.torch._report import UNTRIED, Report, Row, all_nodes, foreign_of, sorted_rows
 from opgraft.torch._verify import Verifier
 
 #: What the report calls it.
@@ -124,8 +124,7 @@ class PlainExport:
         how = ", by types and shapes alone, since it is random" if is_blind else ""
         how += _guards.where(guards)
         program.report.verified = [one.describe({}) + how for one in verifier.examples]
-        alone = "its operators were not tried alone, at numbers that the examples do not have"
-        program.report.notes += [*verifier.notes, alone]
+        program.report.notes += [*verifier.notes, UNTRIED]
 
 
 def _rows(program: Any) -> list[Row]:

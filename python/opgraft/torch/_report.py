@@ -24,6 +24,8 @@ _NAMES = {
     "aten": "ATen node",
     "python": "Python node",
 }
+#: A note of the ways that have whole programs alone to compare.
+UNTRIED = "its operators were not tried alone, at numbers that the examples do not have"
 
 
 @dataclass

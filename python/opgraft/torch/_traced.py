@@ -205,11 +205,13 @@ class _Flat(torch.nn.Module):
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         if _private.is_tracing():
-            self._watch.begin(tensors)
+            self._watch.begin(tensors, _kept(self.model))
         left = iter(tensors)
         leaves = [next(left) if one is None else one[0] for one in self._leaves]
         args, kwargs = _private.unflatten(leaves, self._tree)
         given = self.model(*args, **kwargs)
+        if _private.is_tracing():
+            self._watch.end()
         results = _private.flatten(given)[0]
         for one in results:
             if one is not None and not isinstance(one, (torch.Tensor, bool, int, float, str)):
@@ -223,6 +225,12 @@ class _Flat(torch.nn.Module):
         if not found:
             raise ModelError("the model gives no tensor: there is nothing to export")
         return found
+
+
+def _kept(model: torch.nn.Module) -> list[torch.Tensor]:
+    """The tensors of a model: parameters, buffers, and those that it has as plain attributes."""
+    values = [leaf for one in model.modules() for leaf in _private.tree_leaves(vars(one))]
+    return [one for one in values if isinstance(one, torch.Tensor)]
 
 
 def _output_name(path: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from opgraft.torch._guards import Guard, Line
 from opgraft.torch._open_sizes import OpenSizes
 from opgraft.torch._program import Program, TracedProgram
 from opgraft.torch._progress import Progress
-from opgraft.torch._report import Report, all_nodes
+from opgraft.torch._report import UNTRIED, Report, all_nodes
 from opgraft.torch._traced import Trace, Tracer
 
 #: By which the results of a whole program may be off, of the largest element.
@@ -68,13 +68,20 @@ class TracedExport:
         else:
             bar.step("verify")
             program, guards = self._verified(trace, program, guards)
+            self._notes.append(UNTRIED)
         if refused := _guards.refused(guards):
             warnings.warn(_guards.warning(refused), stacklevel=6)
         report = program.report
         report.specialised = [*map(str, guards)]
         report.notes += self._notes
-        if guards:
-            lines = [one.short for one in guards]
+        by_sizes = trace.size_guards if self._sizes.asked else ()
+        asked = [one for one in _guards.refused(_guards.merged(by_sizes)) if one not in guards]
+        if asked:
+            report.notes.append(
+                "these lines ask for sizes, and do in the graph what they do with the example; "
+                f"sizes that were not tried may do otherwise: {_guards.places(asked)}"
+            )
+        if lines := [*(one.short for one in guards), *map(_guards.by_sizes, asked)]:
             program.model.metadata_props[_guards.HOLDS_WHERE] = "\n".join(lines)
         return program
 

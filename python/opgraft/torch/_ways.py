@@ -55,6 +55,8 @@ def check_runs(
         text += f"{short(error)}\nFix: give arguments that the model takes"
         if "enforce_sorted" in text:
             text += ", here sorted lengths; or pass enforce_sorted=False, which Opgraft exports too"
+        else:
+            text += ", or, where they are right, correct the model: it fails without Opgraft too"
         raise ModelError(text) from error
 
 

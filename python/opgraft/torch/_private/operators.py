@@ -63,6 +63,26 @@ def is_mutable(overload: OpOverload) -> bool:
     return bool(overload._schema.is_mutable)
 
 
+def written_arguments(overload: OpOverload) -> list[str]:
+    """The names of the arguments that an operator writes to."""
+    found = overload._schema.arguments
+    return [str(one.name) for one in found if one.alias_info and one.alias_info.is_write]
+
+
+def lent_arguments(overload: OpOverload) -> list[str]:
+    """The names of the arguments whose memory an operator may give back, as far as it says so."""
+    return [str(one.name) for one in overload._schema.arguments if one.alias_info]
+
+
+def is_composite(overload: OpOverload) -> bool:
+    """Whether it is made of other operators; then it need not say whose memory it gives."""
+    key = private("torch._C", "DispatchKey").CompositeImplicitAutograd
+    try:
+        return bool(overload.has_kernel_for_dispatch_key(key))
+    except RuntimeError:  # an operator of TorchScript alone, such as aten::eq.int_list
+        return False
+
+
 def is_view(target: Any) -> bool:
     """Whether what an operator gives always has the memory of its first argument, which it does not
     write to. Those that are made of others, such as reshape, may copy."""

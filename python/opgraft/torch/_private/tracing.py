@@ -32,6 +32,27 @@ def traced_value(tensor: torch.Tensor) -> Any:
     return private("torch._C", "_get_value_trace")(tensor)
 
 
+def traced_graph() -> Any:
+    """What is traced so far."""
+    found = private("torch._C", "_get_tracing_state")().graph
+    return found() if callable(found) else found
+
+
+def is_tensor_value(value: Any) -> bool:
+    return str(value.type().kind()) == "TensorType"
+
+
+@contextmanager
+def pausing_trace() -> Iterator[None]:
+    """What is done meanwhile is not in the trace."""
+    state = private("torch._C", "_get_tracing_state")()
+    private("torch._C", "_set_tracing_state")(None)
+    try:
+        yield
+    finally:
+        private("torch._C", "_set_tracing_state")(state)
+
+
 @contextmanager
 def patched_methods(names: Sequence[str], patch: Callable[[str, Any], Any]) -> Iterator[None]:
     """Puts what `patch` makes of methods of tensors in their place, for this thread alone."""
