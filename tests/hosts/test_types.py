@@ -421,7 +421,7 @@ def test_an_input_of_another_type(write_module: Write, value: object, given: str
         pyop_model(module, type=TensorProto.BFLOAT16), allow=[module]
     )
     with pytest.raises(
-        opgraft.Error, match=rf"input 'x': expected .* ml_dtypes\.bfloat16, not of {given}\. To m"
+        opgraft.Error, match=rf"input 'x': expected .* ml_dtypes\.bfloat16, not of {given}\. Fix"
     ):
         session.run(None, {"x": value})
 

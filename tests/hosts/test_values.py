@@ -191,7 +191,7 @@ def test_nothing_need_be_returned_for_an_output_that_nobody_wants(
     (result,) = returned(write_module, f"({', '.join(values)})", "float32", outputs=outputs)
     assert result == 1
     wrong = ["None" if name else "1.0" for name in outputs]
-    with pytest.raises(opgraft.PyOpError, match=r"expected .*, but compute returned None\. To men"):
+    with pytest.raises(opgraft.PyOpError, match=r"expected .*, but compute returned None\. Fix"):
         returned(write_module, f"({', '.join(wrong)})", "float32", outputs=outputs)
 
 
