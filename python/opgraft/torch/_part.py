@@ -83,8 +83,10 @@ class Parts:
         model.graph.name = "part"
         # Torch translates some operators to newer ones than the opset has; the whole is converted.
         newest = max((node.version or 0 for node in nodes if not node.domain), default=0)
+        # Functions are written in the opset before that, and stay in it.
+        calls = any(self._may_call(node) for node in nodes)
         for domain, version in self.model.opset_imports.items():
-            least = max(newest, self._opset) if not domain else 0
+            least = 0 if domain or calls else max(newest, self._opset)
             model.opset_import.add(domain=domain, version=max(version, least))
         model.graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
         model.graph.input.extend(_info(name, value) for name, value in feed.items())
@@ -92,7 +94,7 @@ class Parts:
             _info(str(value.name), example, shaped=False)
             for value, example in zip(values, wanted, strict=True)
         )
-        if any(self._may_call(node) for node in nodes):
+        if calls:
             model.functions.extend(
                 ir.serde.serialize_function(one) for one in self.model.functions.values()
             )
