@@ -65,10 +65,7 @@ class Parts:
 
     def _may_call(self, node: ir.Node) -> bool:
         """Whether a node calls a function of the model, or the graphs inside it may."""
-        return node.op_identifier() in self.model.functions or any(
-            one.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-            for one in node.attributes.values()
-        )
+        return node.op_identifier() in self.model.functions or _has_graphs(node)
 
     def build(
         self,
@@ -83,10 +80,10 @@ class Parts:
         model.graph.name = "part"
         # Torch translates some operators to newer ones than the opset has; the whole is converted.
         newest = max((node.version or 0 for node in nodes if not node.domain), default=0)
-        # Functions are written in the opset before that, and stay in it.
-        calls = any(self._may_call(node) for node in nodes)
+        # What graphs call may have operators of ours, and is then inlined: that takes one opset.
+        has_graphs = any(map(_has_graphs, nodes))
         for domain, version in self.model.opset_imports.items():
-            least = 0 if domain or calls else max(newest, self._opset)
+            least = 0 if domain or has_graphs else max(newest, self._opset)
             model.opset_import.add(domain=domain, version=max(version, least))
         model.graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
         model.graph.input.extend(_info(name, value) for name, value in feed.items())
@@ -94,11 +91,18 @@ class Parts:
             _info(str(value.name), example, shaped=False)
             for value, example in zip(values, wanted, strict=True)
         )
-        if calls:
+        if any(self._may_call(node) for node in nodes):
             model.functions.extend(
                 ir.serde.serialize_function(one) for one in self.model.functions.values()
             )
         return model
+
+
+def _has_graphs(node: ir.Node) -> bool:
+    return any(
+        one.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+        for one in node.attributes.values()
+    )
 
 
 def _used(nodes: Iterable[ir.Node]) -> Iterable[ir.Value]:
