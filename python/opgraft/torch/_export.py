@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,7 +24,8 @@ from opgraft.torch._graph import (
 from opgraft.torch._plain_export import PlainExport
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
-from opgraft.torch._report import Report, all_nodes, rows_of
+from opgraft.torch._report import Report, all_nodes, of_another_opset, rows_of
+from opgraft.torch._request import Request
 from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
 from opgraft.torch._traced_export import TracedExport
@@ -87,10 +89,10 @@ def export(
             raise TypeError(f"expected a torch.nn.Module, not {type(model).__name__}")
         model = Called(model, len(given), kwargs or {})
     _arguments.check(f, opset_version, input_names, output_names, custom_translation_table)
-    work = _Export(
+    split = _arguments.split(getattr(model, "forward", None), given, dict(kwargs or {}))
+    request = Request(
         model,
-        given,
-        dict(kwargs or {}),
+        *_arguments.distinct(model, *split),
         dynamic_shapes=dynamic_shapes,
         opset=opset_version or _private.default_opset(),
         names=(input_names, output_names),
@@ -102,7 +104,9 @@ def export(
     bar = Progress(title(model), is_shown=progress, limit=_arguments.time_limit(time_limit))
     watch = Watch(bar)
     with bar, _private.exporting(), watch.watching(time_limit):
-        program = work.run(bar, watch, verify=verify, by_tracing=others.get("dynamo") is False)
+        program = _Export(request).run(
+            bar, watch, verify=verify, by_tracing=others.get("dynamo") is False
+        )
     set_versions(program.model, custom_opsets or {})
     if f is not None:
         program.save(f, external_data=external_data)
@@ -118,30 +122,8 @@ _TRAINING = (
 class _Export:
     """One export."""
 
-    def __init__(
-        self,
-        model: torch.nn.Module | torch.export.ExportedProgram,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        *,
-        dynamic_shapes: Any,
-        opset: int,
-        names: tuple[Sequence[str] | None, Sequence[str] | None],
-        table: Mapping[Any, Callable[..., Any]],
-        optimize: bool,
-        kinds: Collection[str],
-        specialise: bool,
-    ) -> None:
-        self._model = model
-        split = _arguments.split(getattr(model, "forward", None), args, kwargs)
-        self._args, self._kwargs = _arguments.distinct(model, *split)
-        self._shapes = dynamic_shapes
-        self._opset = opset
-        self._names = names
-        self._table = table
-        self._optimize = optimize
-        self._kinds = kinds
-        self._specialise = specialise
+    def __init__(self, request: Request) -> None:
+        self._request = request
         self._step = "capture"  # or "translate", or "verify": where it fails
         self._is_final = False  # an operator is wrong, which a run of a whole program need not show
         self._sizes: dict[str, str] = {}  # names of dimensions, by torch's own
@@ -151,18 +133,23 @@ class _Export:
     ) -> Program:
         """By torch.export, or else by torch's own exporters; with `specialise` by the first of them
         that is right for other data too, or else by the first that is right for the example."""
-        if isinstance(self._model, torch.nn.Module):
-            forward = self._model.forward
+        if isinstance(self._request.model, torch.nn.Module):
+            forward = self._request.model.forward
             _arguments.check_call(
-                title(self._model), forward, self._args, self._kwargs, self._shapes
+                title(self._request.model),
+                forward,
+                self._request.args,
+                self._request.kwargs,
+                self._request.dynamic_shapes,
             )
-        asked, self._specialise = self._specialise, False
+        asked = self._request
+        self._request = replace(asked, specialise=False)
         try:
             return self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
         except Error:
-            if not asked:
+            if not asked.specialise:
                 raise
-        self._specialise = True
+        self._request = asked
         return self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
 
     def _by_any_way(
@@ -175,8 +162,8 @@ class _Export:
         except Error as error:
             if not self._may_go_on(error):
                 raise
-            assert isinstance(self._model, torch.nn.Module)
-            check_runs(title(self._model), self._model, self._args, self._kwargs)
+            model = self._request.module
+            check_runs(title(model), model, self._request.args, self._request.kwargs)
             if by_tracing:
                 raise
             return by_others(error, self._ways(bar, error, verify=verify))
@@ -203,44 +190,28 @@ class _Export:
         change what was asked for."""
         if self._is_final:
             return False
-        if not isinstance(self._model, torch.nn.Module) or isinstance(error, _private.Moved):
+        model = self._request.model
+        if not isinstance(model, torch.nn.Module) or isinstance(error, _private.Moved):
             return False
-        weights = [*self._model.parameters(), *self._model.buffers()]
-        if _private.has_fakes((self._args, self._kwargs, weights)):
+        weights = [*model.parameters(), *model.buffers()]
+        if _private.has_fakes((self._request.args, self._request.kwargs, weights)):
             return False
         return not isinstance(error.__cause__, Exception) or not _private.is_refused_size(
             error.__cause__
         )
 
     def _plain(self, bar: Progress, *, verify: bool) -> Program:
-        assert isinstance(self._model, torch.nn.Module)
-        return PlainExport(
-            self._model,
-            self._args,
-            self._kwargs,
-            dynamic_shapes=self._shapes,
-            opset=self._opset,
-            names=self._names,
-            table=_translations(self._table, self._opset),
-            optimize=self._optimize,
-            specialise=self._specialise,
-        ).run(bar, verify=verify)
+        table = _translations(self._request.table, self._request.opset)
+        return PlainExport(self._request, table).run(bar, verify=verify)
 
     def _traced(self, bar: Progress, *, verify: bool) -> Program:
-        if not isinstance(self._model, torch.nn.Module):
+        if not isinstance(self._request.model, torch.nn.Module):
             raise Error("dynamo=False: a program of torch.export is captured already")
-        return TracedExport(
-            self._model,
-            self._args,
-            self._kwargs,
-            dynamic_shapes=self._shapes,
-            opset=self._opset,
-            names=self._names,
-            registry=lambda opset: self._registry(opset, {**own_translations(), **self._table}),
-            optimize=self._optimize,
-            kinds=self._kinds,
-            specialise=self._specialise,
-        ).run(bar, verify=verify)
+
+        def registry(opset: int) -> Any:
+            return self._registry(opset, {**own_translations(), **self._request.table})
+
+        return TracedExport(self._request, registry).run(bar, verify=verify)
 
     def _registry(self, opset: int, table: Mapping[Any, Callable[..., Any]]) -> Any:
         """torch's translations to an opset, and these before them."""
@@ -252,9 +223,13 @@ class _Export:
     def _captured(self, bar: Progress, watch: Watch, *, verify: bool) -> Program:
         self._step, self._is_final = "capture", False
         bar.step("capture")
-        _, self._is_named = _private.nameless_dimensions(self._shapes)
+        _, self._is_named = _private.nameless_dimensions(self._request.dynamic_shapes)
         captured = capture(
-            self._model, self._args, self._kwargs, self._shapes, specialise=self._specialise
+            self._request.model,
+            self._request.args,
+            self._request.kwargs,
+            self._request.dynamic_shapes,
+            specialise=self._request.specialise,
         )
         self._step = "translate"
         _arguments.check_outputs(captured.program)
@@ -264,12 +239,12 @@ class _Export:
             warnings.warn(_open_sizes.warning(captured.fixed), stacklevel=5)
         if refused := _guards.refused(captured.guards):
             warnings.warn(_guards.warning(refused), stacklevel=5)
-        if getattr(self._model, "training", False) and is_in_training(captured.program):
+        if getattr(self._request.model, "training", False) and is_in_training(captured.program):
             warnings.warn(_TRAINING, stacklevel=6)
         bar.step("translate")
-        table = _translations(self._table, self._opset)
-        registry = self._registry(max(self._opset, _private.lowest_opset()), table)
-        dispatcher = Dispatcher(captured.program, registry, self._kinds)
+        table = _translations(self._request.table, self._request.opset)
+        registry = self._registry(max(self._request.opset, _private.lowest_opset()), table)
+        dispatcher = Dispatcher(captured.program, registry, self._request.kinds)
         translated = dispatcher.translate()
         bar.step("optimise")
         program = self._finish(captured, translated, is_last=not verify)
@@ -292,25 +267,22 @@ class _Export:
         to be looked into."""
         report = self._report(captured, translated)
         model = translated.onnx.model if is_last else translated.onnx.model.clone()
-        model.opset_imports.setdefault("", self._opset)
-        model = _private.convert_version(model, self._opset)
-        if model.opset_imports[""] != self._opset:
-            report.notes.append(
-                f"opset {model.opset_imports['']} instead of {self._opset}: one of its operators "
-                "cannot be converted"
-            )
+        model.opset_imports.setdefault("", self._request.opset)
+        model = _private.convert_version(model, self._request.opset)
+        if model.opset_imports[""] != self._request.opset:
+            report.notes.append(of_another_opset(model.opset_imports[""], self._request.opset))
         if captured.guards:
             lines = [one.short for one in captured.guards]
             model.metadata_props[_guards.HOLDS_WHERE] = "\n".join(lines)
-        _arguments.check_counts(self._names, model.graph)
+        _arguments.check_counts(self._request.names, model.graph)
         program = Program(model, translated.decomposed, report)
         weights = list(captured.program.state_dict.values())
-        if self._optimize and not is_plain and not _private.has_fakes(weights):
+        if self._request.optimize and not is_plain and not _private.has_fakes(weights):
             program.optimize()
         for fixed in captured.fixed:
             fixed.write(model.graph.inputs)
-        shapes = self._shapes if self._is_named else None
-        self._sizes = _private.rename(program, *self._names, shapes)
+        shapes = self._request.dynamic_shapes if self._is_named else None
+        self._sizes = _private.rename(program, *self._request.names, shapes)
         return program
 
     def _report(self, captured: Captured, translated: Translated) -> Report:
@@ -333,17 +305,17 @@ class _Export:
         bar: Progress,
     ) -> Program:
         """The program, with other rungs for the operators that give wrong results."""
-        args, kwargs = self._args, self._kwargs
-        if isinstance(self._model, torch.export.ExportedProgram) and not (args or kwargs):
-            if self._model.example_inputs is None:
+        args, kwargs = self._request.args, self._request.kwargs
+        if isinstance(self._request.model, torch.export.ExportedProgram) and not (args or kwargs):
+            if self._request.model.example_inputs is None:
                 program.report.notes.append("not verified: there are no arguments to verify with")
                 return program
-            args, kwargs = self._model.example_inputs
+            args, kwargs = self._request.model.example_inputs
         if _private.has_fakes((args, kwargs, list(captured.program.state_dict.values()))):
             program.report.notes.append("not verified: tensors of the model have no data")
             return program
         verifier = Verifier(
-            self._model,
+            self._request.model,
             captured.program,
             args,
             kwargs,

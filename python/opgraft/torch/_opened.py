@@ -17,6 +17,7 @@ from torch.export.graph_signature import OutputKind
 
 from opgraft.torch import _graph, _ladder, _plain_code, _private
 from opgraft.torch._capture import quiet
+from opgraft.torch._error_lines import titled_line
 from opgraft.torch._graph import operator_name
 
 #: Rungs on which an operator stands better than by its body: somebody has written them for it.
@@ -160,7 +161,7 @@ class _Trace:
                 program = torch.export.export(Model(), examples, dynamic_shapes=sizes)
                 self.program = program.run_decompositions({})
         except Exception as error:
-            raise Untraceable(_first_line(error)) from error
+            raise Untraceable(titled_line(error)) from error
         if any(one.numel() > _MOST_CONSTANTS for one in self.program.constants.values()):
             raise Untraceable("it has a tensor of many constants")
         kinds = {one.kind for one in self.program.graph_signature.output_specs}
@@ -230,8 +231,3 @@ def _dim(size: torch.SymInt) -> Any:
     if not expression.is_Symbol:
         raise Untraceable("a size of its arguments is computed from open ones")
     return torch.export.Dim(str(expression))
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}"

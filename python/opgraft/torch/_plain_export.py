@@ -19,12 +19,14 @@ from opgraft.torch import _arguments, _guards, _open_sizes, _private, _requireme
 from opgraft.torch._asserts import guards_of
 from opgraft.torch._capture import quiet, title
 from opgraft.torch._dispatch import STANDARD
+from opgraft.torch._error_lines import titled_line
 from opgraft.torch._graph import calls, is_random, operator_name
 from opgraft.torch._guards import Guard
 from opgraft.torch._open_sizes import OpenSizes
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import UNTRIED, Report, Row, all_nodes, foreign_of, sorted_rows
+from opgraft.torch._request import Request
 from opgraft.torch._verify import Verifier
 
 #: What the report calls it.
@@ -34,28 +36,9 @@ WAY = "torch.onnx.export"
 class PlainExport:
     """One export. An Error where it gives nothing that is right."""
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        dynamic_shapes: Any,
-        opset: int,
-        names: tuple[Sequence[str] | None, Sequence[str] | None],
-        table: Mapping[Any, Callable[..., Any]],
-        optimize: bool,
-        specialise: bool,
-    ) -> None:
-        self._model = model
-        self._args = args
-        self._kwargs = kwargs
-        self._shapes = dynamic_shapes
-        self._opset = opset
-        self._names = names
+    def __init__(self, request: Request, table: Mapping[Any, Callable[..., Any]]) -> None:
+        self._request = request
         self._table = table
-        self._optimize = optimize
-        self._specialise = specialise
 
     def run(self, bar: Progress, *, verify: bool) -> Program:
         bar.step("capture")
@@ -79,24 +62,32 @@ class PlainExport:
             ):
                 warnings.simplefilter("ignore", UserWarning)  # Opgraft has said it
                 found = torch.onnx.export(
-                    self._model,
-                    self._args,
-                    kwargs=dict(self._kwargs),
-                    dynamic_shapes=self._shapes,
-                    opset_version=self._opset,
+                    self._request.module,
+                    self._request.args,
+                    kwargs=dict(self._request.kwargs),
+                    dynamic_shapes=self._request.dynamic_shapes,
+                    opset_version=self._request.opset,
                     custom_translation_table=dict(self._table) or None,
                     dynamo=True,
                     optimize=False,
                     verbose=False,
                 )
         except Exception as error:
-            raise UnavailableError(f"torch.onnx.export: {_first_line(error)}") from error
+            reason = titled_line(
+                error.__cause__ or error
+            )  # of the step that torch names at the end
+            raise UnavailableError(f"torch.onnx.export: {reason}") from error
         assert found is not None
         captured: torch.export.ExportedProgram = found.exported_program
         guards = guards_of(captured)
-        if not self._specialise and (refused := _guards.refused(guards)):
-            raise _guards.refusal(title(self._model), refused)
-        sizes = OpenSizes(self._model, self._args, self._kwargs, self._shapes)
+        if not self._request.specialise and (refused := _guards.refused(guards)):
+            raise _guards.refusal(title(self._request.module), refused)
+        sizes = OpenSizes(
+            self._request.module,
+            self._request.args,
+            self._request.kwargs,
+            self._request.dynamic_shapes,
+        )
         if fixed := sizes.fixed_in(captured):
             raise Error(_open_sizes.warning(fixed))
         report = Report(_rows(found), captured=WAY, specialised=[*map(str, guards)])
@@ -105,18 +96,22 @@ class PlainExport:
         if guards:
             lines = [one.short for one in guards]
             found.model.metadata_props[_guards.HOLDS_WHERE] = "\n".join(lines)
-        _arguments.check_counts(self._names, found.model.graph)
+        _arguments.check_counts(self._request.names, found.model.graph)
         program = Program(found.model, captured, report)
-        if self._optimize:
+        if self._request.optimize:
             program.optimize()
-        _private.rename(program, *self._names, None)
+        _private.rename(program, *self._request.names, None)
         return program, guards
 
     def _verify(self, program: Program, guards: Sequence[Guard]) -> None:
         captured = program.exported_program
         assert captured is not None
         verifier = Verifier(
-            self._model, captured, self._args, self._kwargs, is_guarded=bool(guards)
+            self._request.module,
+            captured,
+            self._request.args,
+            self._request.kwargs,
+            is_guarded=bool(guards),
         )
         is_blind = program.report.is_random
         if problem := verifier.difference(program, blind=is_blind):
@@ -142,10 +137,3 @@ def _rows(program: Any) -> list[Row]:
         row.foreign = tuple(sorted(foreign))
         rows.setdefault((row.operator, became), row).count += 1
     return sorted_rows(rows.values())
-
-
-def _first_line(error: Exception) -> str:
-    """Of what went wrong in the step that torch names at the end, if it does."""
-    source: BaseException = error.__cause__ or error
-    lines = [one for one in str(source).splitlines() if one.strip()]
-    return f"{type(source).__name__}: {lines[0] if lines else ''}"

@@ -23,6 +23,7 @@ from opgraft.torch import _compare, _graph, _private
 from opgraft.torch._apart import Apart, Decomposition
 from opgraft.torch._compare import plain
 from opgraft.torch._dispatch import STANDARD, Choice, Translated
+from opgraft.torch._error_lines import first_line
 from opgraft.torch._exact import is_exact
 from opgraft.torch._graph import operator_name
 from opgraft.torch._hard_numbers import EASY, Fills, Numbers, shape, tensors
@@ -91,7 +92,7 @@ def probe(translated: Translated, program: Program) -> Probed:
             try:
                 outcome = tried(_best(choices), parts, program)
             except Exception as error:  # of this run; the next may have the memory for it
-                found.not_tried[operator_name(choices[0].node.target)] = _first_line(error)
+                found.not_tried[operator_name(choices[0].node.target)] = first_line(error)
                 continue
             if outcome.is_complete:
                 _known[key] = outcome
@@ -122,10 +123,6 @@ def _outcome(compare: Callable[[Numbers], _Comparison], node: torch.fx.Node) -> 
         if is_right:
             return comparison.outcome()
     return compare(Numbers(node, resize=False)).outcome()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 #: Types of which a plain session neither takes nor gives arrays.
@@ -168,7 +165,7 @@ def probe_decompositions(
             try:
                 outcome = _outcome(functools.partial(_Taken, node, whole), node)
             except Exception as error:
-                not_tried[name] = _first_line(error)
+                not_tried[name] = first_line(error)
                 continue
             if outcome.is_complete:
                 _known[key] = outcome
@@ -299,7 +296,7 @@ class _Comparison:
         except MemoryError:
             raise
         except Exception as error:
-            return f"it fails: {_first_line(error)}"
+            return f"it fails: {first_line(error)}"
         if _compare.are_surely_near(wanted, got):
             return ""
         if finite:

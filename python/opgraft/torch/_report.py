@@ -215,3 +215,7 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 for _public in (Report, Row):
     _public.__module__ = "opgraft.torch"  # where users find them
+
+
+def of_another_opset(got: int, wanted: int) -> str:
+    return f"opset {got} instead of {wanted}: one of its operators cannot be converted"

@@ -8,7 +8,7 @@ place is a guard.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ from opgraft._errors import Error, ModelError, UnavailableError
 from opgraft.torch import _private, _symbolic
 from opgraft.torch._arguments import signature_of
 from opgraft.torch._conversions import Watch
+from opgraft.torch._error_lines import titled_line
 from opgraft.torch._examples import keeping_buffers
 from opgraft.torch._guards import Guard
 from opgraft.torch._open_sizes import OpenSizes
 from opgraft.torch._report import Row, sorted_rows
+from opgraft.torch._request import Request
 from opgraft.torch._traced_examples import name_of
-from opgraft.torch._traced_grafts import Became, Translator, first_line
+from opgraft.torch._traced_grafts import Became, Translator
 from opgraft.torch._traced_libraries import corrected
 
 
@@ -67,17 +69,14 @@ def _foreign(names: Sequence[str], became: Became) -> set[str]:
 class Tracer:
     """One model with its arguments."""
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        sizes: OpenSizes,
-    ) -> None:
-        self._model = model
-        self.leaves, self.tree = _private.flatten((args, dict(kwargs)))
+    def __init__(self, request: Request, sizes: OpenSizes, registry: Callable[[int], Any]) -> None:
+        self._model = request.module
+        self._opset = request.opset
+        self._kinds = request.kinds
+        self._registry = registry
+        self.leaves, self.tree = _private.flatten((request.args, dict(request.kwargs)))
         self._sizes = sizes
-        self._names = _names(model, args, kwargs)
+        self._names = _names(self._model, request.args, request.kwargs)
         for size, _ in sizes.asked:
             if size.axis is None:
                 raise UnavailableError(
@@ -87,37 +86,25 @@ class Tracer:
         if not any(isinstance(one, torch.Tensor) for one in self.leaves):
             raise UnavailableError("a model that takes no tensor cannot be traced")
 
-    def trace(
-        self,
-        registry: Callable[[int], Any],
-        kinds: Collection[str],
-        opset: int,
-        barred: Mapping[str, str],
-    ) -> Trace:
+    def trace(self, barred: Mapping[str, str]) -> Trace:
         """Operators that are `barred`, with the reason, do without symbolic functions."""
         try:
-            return self._trace(registry, kinds, opset, barred)
+            return self._trace(barred)
         except UnavailableError as error:
             if _IN_PAIRS not in str(error) or _PACKING.intersection(barred):
                 raise
             # libtorch packs and runs over what is packed, where ONNX has no such thing.
             packing = dict.fromkeys(_PACKING, f"torch: {_IN_PAIRS}")
             try:
-                return self._trace(registry, kinds, opset, {**barred, **packing})
+                return self._trace({**barred, **packing})
             except Error:
                 raise error from None
 
-    def _trace(
-        self,
-        registry: Callable[[int], Any],
-        kinds: Collection[str],
-        opset: int,
-        barred: Mapping[str, str],
-    ) -> Trace:
+    def _trace(self, barred: Mapping[str, str]) -> Trace:
         lowest = _private.lowest_opset()  # of the translations that grafts are made of
-        used = registry(lowest)
-        for number in dict.fromkeys((min(opset, _private.default_opsets()[1]), lowest)):
-            translator = Translator(used, kinds, lowest, _symbolic.registered(number), barred)
+        used = self._registry(lowest)
+        for number in dict.fromkeys((min(self._opset, _private.default_opsets()[1]), lowest)):
+            translator = Translator(used, self._kinds, lowest, _symbolic.registered(number), barred)
             watch = Watch()
             with _symbolic.lent_to_torch(number):
                 model = self._export(number, translator, watch)
@@ -164,7 +151,7 @@ class Tracer:
             except Error:
                 raise
             except Exception as error:
-                raise UnavailableError(f"torch's tracing exporter: {first_line(error)}") from error
+                raise UnavailableError(f"torch's tracing exporter: {titled_line(error)}") from error
             model = ir.load(path)
             ir.external_data.load_to_model(model)
         taken = set(names)

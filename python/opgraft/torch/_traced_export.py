@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -19,7 +19,8 @@ from opgraft.torch._guards import Guard, Line
 from opgraft.torch._open_sizes import OpenSizes
 from opgraft.torch._program import Program, TracedProgram
 from opgraft.torch._progress import Progress
-from opgraft.torch._report import UNTRIED, Report, all_nodes
+from opgraft.torch._report import UNTRIED, Report, all_nodes, of_another_opset
+from opgraft.torch._request import Request
 from opgraft.torch._traced import Trace, Tracer
 
 #: By which the results of a whole program may be off, of the largest element.
@@ -29,34 +30,16 @@ _ROUNDINGS = 100
 class TracedExport:
     """One export. An Error where it gives nothing that is right."""
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        dynamic_shapes: Any,
-        opset: int,
-        names: tuple[Sequence[str] | None, Sequence[str] | None],
-        registry: Callable[[int], Any],
-        optimize: bool,
-        kinds: Collection[str],
-        specialise: bool,
-    ) -> None:
-        self._model = model
-        self._sizes = OpenSizes(model, args, kwargs, dynamic_shapes)
-        self._tracer = Tracer(model, args, kwargs, self._sizes)
-        self._opset = opset
-        self._names = names
-        self._registry = registry
-        self._optimize = optimize
-        self._kinds = kinds
-        self._specialise = specialise
+    def __init__(self, request: Request, registry: Callable[[int], Any]) -> None:
+        self._request = request
+        self._model = request.module
+        self._sizes = OpenSizes(self._model, request.args, request.kwargs, request.dynamic_shapes)
+        self._tracer = Tracer(request, self._sizes, registry)
         self._notes: list[str] = []
 
     def run(self, bar: Progress, *, verify: bool) -> Program:
         bar.step("capture")
-        trace = self._tracer.trace(self._registry, self._kinds, self._opset, {})
+        trace = self._tracer.trace({})
         guards = _guards.merged(trace.guards)
         self._allow(guards)
         bar.step("optimise")
@@ -88,7 +71,7 @@ class TracedExport:
     def _allow(self, guards: Sequence[Guard], seen: str = "") -> None:
         """Refuses guards, unless they are asked for. `seen` is where the program was wrong."""
         refused = _guards.refused(guards)
-        if self._specialise or not refused:
+        if self._request.specialise or not refused:
             return
         if not seen:
             raise _guards.refusal(title(self._model), refused)
@@ -102,25 +85,22 @@ class TracedExport:
     def _finish(self, trace: Trace, *, is_plain: bool = False) -> Program:
         report = Report(trace.rows(), captured="traced")
         model = trace.model.clone()
-        if model.opset_imports[""] != self._opset:
-            model = _private.convert_version(model, self._opset)
-        if model.opset_imports[""] != self._opset:
-            report.notes.append(
-                f"opset {model.opset_imports['']} instead of {self._opset}: one of its operators "
-                "cannot be converted"
-            )
-        _arguments.check_counts(self._names, model.graph)
+        if model.opset_imports[""] != self._request.opset:
+            model = _private.convert_version(model, self._request.opset)
+        if model.opset_imports[""] != self._request.opset:
+            report.notes.append(of_another_opset(model.opset_imports[""], self._request.opset))
+        _arguments.check_counts(self._request.names, model.graph)
         grafts = [one.graft for one in trace.became if one.graft is not None]
         _requirements.fill(report, list(all_nodes(model)), grafts)
         leaves, tree = self._tracer.leaves, self._tracer.tree
         program: Program = TracedProgram(model, report, leaves, tree)
-        if self._optimize and not is_plain:
+        if self._request.optimize and not is_plain:
             program.optimize()
             if not _is_whole(program.model):
                 program = self._finish(trace, is_plain=True)
                 program.report.notes.append("not optimised: the optimiser leaves values out")
                 return program
-        _private.rename(program, *self._names, None)
+        _private.rename(program, *self._request.names, None)
         return program
 
     def _verified(
@@ -186,7 +166,7 @@ class TracedExport:
         def without(names: Collection[str]) -> tuple[Trace, Program, str] | None:
             barred = dict.fromkeys(names, f"torch: with {example.what}, {problem}")
             try:
-                tried = self._tracer.trace(self._registry, self._kinds, self._opset, barred)
+                tried = self._tracer.trace(barred)
             except Error:
                 return None
             program = self._finish(tried)

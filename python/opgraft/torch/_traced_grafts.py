@@ -13,6 +13,7 @@ import torch
 from opgraft._errors import Error, UnavailableError
 from opgraft.torch import _functions, _ladder, _private
 from opgraft.torch._dispatch import STANDARD, USER
+from opgraft.torch._error_lines import titled_line
 from opgraft.torch._graph import operator_name
 from opgraft.torch._ladder import Graft
 from opgraft.torch._private import Traced, TracedNode
@@ -21,12 +22,6 @@ from opgraft.torch._traced_corrections import CORRECTIONS, LOWEST_OPSET
 
 #: Of the nodes that stand in for grafts until the model is there to put them into.
 DOMAIN, NAME = "ai.opgraft.traced", "StandIn"
-
-
-def first_line(error: BaseException) -> str:
-    """An error in one line."""
-    lines = [one for one in str(error).splitlines() if one.strip()]
-    return f"{type(error).__name__}: {lines[0].strip() if lines else 'no reason given'}"
 
 
 @dataclass
@@ -107,7 +102,7 @@ class Translator:
                 raise
             error = raised
             if not _private.is_lacking(raised):
-                because = f"torch: {first_line(raised)}"
+                because = f"torch: {titled_line(raised)}"
         found = self._stand_in(node, self._by_ladder, because)
         if found is None:
             raise UnavailableError(
@@ -251,7 +246,7 @@ class Translator:
             raise
         except Exception as error:
             raise UnavailableError(
-                f"operator {stand_in.became.operator}: its translation raised {first_line(error)}"
+                f"operator {stand_in.became.operator}: its translation raised {titled_line(error)}"
             ) from error
         _take_inputs(nodes, places)
         graph = node.graph

@@ -10,6 +10,7 @@ import torch
 
 from opgraft._errors import Error, ModelError
 from opgraft.torch import _private
+from opgraft.torch._error_lines import first_line
 from opgraft.torch._examples import results_of
 from opgraft.torch._program import Program
 
@@ -33,10 +34,14 @@ def by_others(error: Error, ways: Sequence[Way]) -> Program:
         try:
             program = way.export()
         except Exception as other:
-            if short(other) != short(error):  # as where the model decides by data, either way
-                told.append(f"{way.name} was tried too: {short(other)}")
+            if first_line(other) != first_line(
+                error
+            ):  # as where the model decides by data, either way
+                told.append(f"{way.name} was tried too: {first_line(other)}")
             continue
-        program.report.notes.append(f"{way.done}, since torch.export's way failed: {short(error)}")
+        program.report.notes.append(
+            f"{way.done}, since torch.export's way failed: {first_line(error)}"
+        )
         return program
     if len(told) == 1:
         raise error from error.__cause__
@@ -52,14 +57,9 @@ def check_runs(
         results_of(model, leaves, tree)
     except Exception as error:
         text = f"{name} itself fails with the arguments that are given: {type(error).__name__}: "
-        text += f"{short(error)}\nFix: give arguments that the model takes"
+        text += f"{first_line(error)}\nFix: give arguments that the model takes"
         if "enforce_sorted" in text:
             text += ", here sorted lengths; or pass enforce_sorted=False, which Opgraft exports too"
         else:
             text += ", or, where they are right, correct the model: it fails without Opgraft too"
         raise ModelError(text) from error
-
-
-def short(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,33 @@
+"""What one export is asked for: all ways of exporting a model take the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Request:
+    model: torch.nn.Module | torch.export.ExportedProgram
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    dynamic_shapes: Any
+    opset: int
+    #: Of inputs and of outputs, where they are given.
+    names: tuple[Sequence[str] | None, Sequence[str] | None]
+    #: The user's own translations.
+    table: Mapping[Any, Callable[..., Any]]
+    optimize: bool
+    #: The rungs that operators may take.
+    kinds: Collection[str]
+    #: Whether a graph will do that holds for some data alone.
+    specialise: bool
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The model, where it is not captured yet."""
+        assert isinstance(self.model, torch.nn.Module)
+        return self.model
