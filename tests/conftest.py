@@ -95,6 +95,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Halves(config, log)
 
 
+def pytest_collection_finish() -> None:
+    """What the tests have imported, torch above all, is no garbage, and holds no operator's inputs.
+
+    Looking through it for either is slow: some tests do little else.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _no_allowance_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPGRAFT_ALLOW", raising=False)
