@@ -21,6 +21,7 @@
 #include "model/prepare_file.h"
 #include "ort/refusal.h"
 #include "pyop/arrays.h"
+#include "pyop/aten_arguments.h"
 #include "pyop/bridge.h"
 #include "pyop/declarations.h"
 #include "pyop/embedding.h"
@@ -199,6 +200,7 @@ NB_MODULE(_pyop, module) {
   module.def("libtorch_problem", &LibtorchProblem, nb::arg("installed"),
              "Why ATen nodes cannot run here, or \"\"; loads libtorch");
   DefineSchemas(module);
+  DefineAtenArguments(module);
   DefineSurvey(module);
   DefinePacks(module);
   opgraft::eager::DefineKernel(module);

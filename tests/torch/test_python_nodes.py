@@ -218,14 +218,14 @@ def test_arguments_are_read_as_they_are_written() -> None:
         'torch.float32, device("cpu"), [%0, null], complex(1.0, -2.5), ints(%3), memory=[])'
     )
     tensors = [torch.ones(2), torch.ones(2, 2), torch.tensor(7), torch.tensor([4, 5])]
-    args, kwargs = _aten_text.read_arguments(text).bind(tensors)
+    args, kwargs = _aten_text.Arguments(text, "a::b").bind(tensors)
     assert args[0] is tensors[0] and args[1].tolist() == [1 + 1j, 1 + 1j]
     assert args[2:6] == [[7, -3], None, True, 1e-05] and args[6] == float("-inf")
     assert args[7] == 'a "b, (' and args[8] is torch.float32 and args[9] == torch.device("cpu")
     assert args[10][1] is None and args[11:] == [1 - 2.5j, [4, 5]] and kwargs == {"memory": []}
     for wrong in ("", "(", "(%0", "(%0))", "(torch.ones)", "(eval(%0))", "(1 2)", "(a=)", "(%)"):
-        with pytest.raises(opgraft.ModelError, match="no arguments of an operator"):
-            _aten_text.read_arguments(wrong)
+        with pytest.raises(opgraft.ModelError, match="a::b: its attribute 'arguments'"):
+            _aten_text.Arguments(wrong, "a::b")
 
 
 def test_a_newer_encoding_is_refused() -> None:

@@ -16,7 +16,7 @@ import torch
 from opgraft._errors import PolicyError, UnavailableError
 from opgraft._torch_arrays import from_array, to_array
 from opgraft.torch import _private
-from opgraft.torch._aten_text import read_arguments
+from opgraft.torch._aten_text import Arguments
 
 
 class TorchOperator:
@@ -76,7 +76,7 @@ class TorchOperator:
                 + (f"the Python module '{home}'" if home else "a library")
                 + f", but the model says in '{defined_in}'; export the model again"
             )
-        self._arguments = read_arguments(arguments)
+        self._arguments = Arguments(arguments, operator)
         self._changes = list(changes)
         self._names = [one.name for one in _private.schema_of(self._operator)[0]]
 
