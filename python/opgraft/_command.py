@@ -272,8 +272,8 @@ def _prepare(options: argparse.Namespace) -> int:
 def _name_the_unknown(path: str, runtime: str | None) -> None:
     """Says which operators of a prepared model are neither ONNX Runtime's nor ours."""
     from opgraft import _survey
-    from opgraft._diagnosis import RUNTIME_DOMAINS
     from opgraft._prepare import installed_runtime
+    from opgraft._pyop import RUNTIME_DOMAINS
 
     survey = _survey.take(path, runtime or installed_runtime())
     known = {one.runtime_name for one in _packs.operators()}

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
-from opgraft import _stubs, _survey
+from opgraft import _pyop, _stubs, _survey
 from opgraft._doctor_report import Finding
 from opgraft._examination import NOT_FOUND, Examination
 from opgraft._locate import locate
@@ -22,8 +22,6 @@ from opgraft._stubs import Stub
 from opgraft._survey import Operator, Survey
 from opgraft._vouching import Doubt, doubt_of, is_installed
 
-#: The domains of operators that ONNX Runtime may have, for one that cannot be asked.
-RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
 _EXTENSIONS_DOMAIN = "ai.onnx.contrib"
 
 # ONNX's operators that are functions of others, which a runtime need not have kernels for.
@@ -57,7 +55,7 @@ class Judge:
         self.allows = allows
         self.allows_type = allows_type
         self.libraries = list(libraries)
-        self.domains = RUNTIME_DOMAINS if found.domains is None else tuple(found.domains)
+        self.domains = _pyop.RUNTIME_DOMAINS if found.domains is None else tuple(found.domains)
 
     def operators(self) -> list[Operator]:
         """Those of the model; where a function's calls say what a PyOp runs, those of its calls."""

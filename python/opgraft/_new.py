@@ -11,14 +11,6 @@ from opgraft._errors import Error
 from opgraft._library import _PACKAGE
 
 _TEMPLATES = _PACKAGE / "templates"
-_TAKEN = {
-    "ai.onnx": "ONNX",
-    "ai.onnx.ml": "ONNX",
-    "ai.onnx.training": "ONNX",
-    "ai.onnx.preview.training": "ONNX",
-    "com.microsoft": "ONNX Runtime",
-    "ai.opgraft": "Opgraft",
-}
 
 
 def new(options: argparse.Namespace) -> int:
@@ -44,6 +36,13 @@ def new(options: argparse.Namespace) -> int:
     return 0
 
 
+def _taken_domains() -> list[str]:
+    """Those that nobody else defines operators in; `ai.onnx.ml` is below `ai.onnx`."""
+    from opgraft._pyop import RUNTIME_DOMAINS
+
+    return sorted([*filter(None, RUNTIME_DOMAINS), "ai.opgraft"])
+
+
 def snake_case(name: str) -> str:
     """
     >>> snake_case("CustomOpOne"), snake_case("LayerNorm2D"), snake_case("GELUTanh")
@@ -65,8 +64,9 @@ def _parts(full_name: str) -> tuple[str, str]:
         )
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise Error(f"{refusal}: '{name}' is no identifier (a letter, then letters, digits and _)")
-    owner = next((o for d, o in _TAKEN.items() if f"{domain}.".startswith(f"{d}.")), None)
-    if owner is not None:
+    taken = next((one for one in _taken_domains() if f"{domain}.".startswith(f"{one}.")), None)
+    if taken is not None:
+        owner = {"ai.onnx": "ONNX", "ai.opgraft": "Opgraft"}.get(taken, "ONNX Runtime")
         raise Error(
             f"{refusal}: the domain {domain} is {owner}'s own, and a library that registers it "
             "gets in the way of its operators. Take a domain of yours, such as my.domain"

@@ -20,9 +20,6 @@ from opgraft._locate import locate
 from opgraft._permissions import allowance_of, held_for, is_of_standard_library
 from opgraft._survey import Operator
 
-#: The modules of Opgraft's own that run what models hold, and the class of each that does.
-OURS = {"opgraft.torch.operators": "TorchOperator", "opgraft.sklearn.operators": "Estimator"}
-
 
 class Doubt(NamedTuple):
     """Why a module is not vouched for, and what to do instead of allowing it."""
@@ -37,6 +34,8 @@ def doubt_of(name: str, wanted: str, operator: Operator | None = None) -> Doubt 
     `name` is a Python module, what one holds ("module.Name"), or an operator of torch; `wanted` is
     what the model wants of it; `operator` is what the module is to have, where that is known.
     """
+    from opgraft import _pyop
+
     asks = f"WARNING: this model asks to run {wanted}"
     if "::" in name:
         return Doubt(
@@ -53,9 +52,10 @@ def doubt_of(name: str, wanted: str, operator: Operator | None = None) -> Doubt 
             "do not allow it: no operator is there. Ask whoever made the model what it is for, or "
             "take another model",
         )
-    if any(held_for(one) and name == allowance_of(one) for one in OURS):
+    ours = _pyop.OUR_MODULES  # the class that runs nodes, by the module
+    if any(held_for(one) and name == allowance_of(one) for one in ours):
         return None
-    if name in OURS and (operator is None or operator.class_name == OURS[name]):
+    if name in ours and (operator is None or operator.class_name == ours[name]):
         return None
     file = locate(name)
     nearest = file

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/domains.h"
 #include "core/platform.h"
 
 namespace opgraft {
@@ -94,18 +95,6 @@ std::string Name(const std::string& path) {
 }
 
 }  // namespace
-
-bool IsRuntimeDomain(std::string_view domain) {
-  constexpr std::string_view kDomains[] = {"",
-                                           "ai.onnx",
-                                           "ai.onnx.ml",
-                                           "ai.onnx.training",
-                                           "com.microsoft",
-                                           "com.microsoft.nchwc",
-                                           "com.ms.internal.nhwc",
-                                           "ai.onnx.preview.training"};
-  return std::find(std::begin(kDomains), std::end(kDomains), domain) != std::end(kDomains);
-}
 
 std::string PackPath(const std::string& path) {
   std::error_code error;

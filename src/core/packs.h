@@ -17,10 +17,6 @@
 
 namespace opgraft {
 
-/// Whether a domain is ONNX Runtime's own, in which nobody else may register operators: its
-/// optimisers make nodes there for every model.
-bool IsRuntimeDomain(std::string_view domain);
-
 /// Thread-safe. A pack stays loaded for good.
 class Packs {
  public:

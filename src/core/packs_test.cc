@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/domains.h"
 #include "core/test_packs.h"
 
 namespace opgraft {

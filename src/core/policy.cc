@@ -4,28 +4,20 @@
 #include <algorithm>
 #include <array>
 
+#include "core/our_modules.h"
+
 namespace opgraft {
 namespace {
 
-/// A module of ours that runs what a model holds, and what that is.
-struct Holder {
-  std::string_view short_name;
-  std::string_view module;
-  std::string_view held;
-};
-
-constexpr std::array kHolders = {
-    Holder{"sklearn", "opgraft.sklearn.operators",
-           "a stored scikit-learn estimator, which can do all that a program can: call functions "
-           "that the model names, write files, start processes, crash this one"}};
-
-const Holder* FindHolder(std::string_view module) {
-  const auto* const found = std::ranges::find(kHolders, module, &Holder::module);
-  return found != kHolders.end() ? found : nullptr;
+/// A module of ours that runs what a model holds; nullptr for any other.
+const OurModule* FindHolder(std::string_view module) {
+  const OurModule* const found = FindOurModule(module);
+  return found != nullptr && !found->held.empty() ? found : nullptr;
 }
 
 bool IsShortName(std::string_view entry) {
-  return std::ranges::find(kHolders, entry, &Holder::short_name) != kHolders.end();
+  return !entry.empty() &&
+         std::ranges::find(kOurModules, entry, &OurModule::allowance) != kOurModules.end();
 }
 
 constexpr auto kStandardLibrary = std::to_array<std::string_view>({
@@ -104,14 +96,14 @@ Status Policy::Add(std::string_view list, std::string_view source) {
 }
 
 std::string_view Policy::AllowanceOf(std::string_view module) {
-  const Holder* const holder = FindHolder(module);
-  return holder != nullptr ? holder->short_name : module;
+  const OurModule* const holder = FindHolder(module);
+  return holder != nullptr ? holder->allowance : module;
 }
 
 bool Policy::RunsWhatModelsHold(std::string_view module) { return FindHolder(module) != nullptr; }
 
 std::string_view Policy::HeldFor(std::string_view module) {
-  const Holder* const holder = FindHolder(module);
+  const OurModule* const holder = FindHolder(module);
   return holder != nullptr ? holder->held : std::string_view();
 }
 
@@ -129,7 +121,7 @@ bool Policy::Allows(std::string_view module) const {
 
 Status Policy::Refusal(std::string_view who, std::string_view module) const {
   const std::string name(AllowanceOf(module));
-  const Holder* const holder = FindHolder(module);
+  const OurModule* const holder = FindHolder(module);
   const std::string what = holder != nullptr ? " holds " + std::string(holder->held) +
                                                    ". This host has not "
                                                    "allowed that "
@@ -137,7 +129,7 @@ Status Policy::Refusal(std::string_view who, std::string_view module) const {
                                                    "', which this host has not allowed ";
   // "sklearn.*", say, allows types of that package alone.
   const auto near = std::ranges::find_if(entries_, [&](std::string_view entry) {
-    return holder != nullptr && entry.starts_with(std::string(holder->short_name) + ".");
+    return holder != nullptr && entry.starts_with(std::string(holder->allowance) + ".");
   });
   const std::string hint =
       near == entries_.end() ? "" : "; '" + *near + "' does not allow it: write '" + name + "'";

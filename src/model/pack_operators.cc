@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/domains.h"
 #include "model/onnx_tags.h"
 #include "model/runtime_operators.h"
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/our_modules.h"
 #include "core/runtime_version.h"
 #include "model/aten_node.h"
 #include "model/declared_values.h"
@@ -28,10 +29,6 @@ namespace {
 
 constexpr std::size_t kMostNodes = 5;
 constexpr std::int64_t kMixed = -1;  // while nodes are added: their types differ
-
-// The Python class that runs operators of torch (python/opgraft/torch/operators.py).
-constexpr std::string_view kTorchModule = "opgraft.torch.operators";
-constexpr std::string_view kTorchClass = "TorchOperator";
 
 /// What the attributes of a node that torch runs say of its operator.
 struct TorchName {
@@ -284,7 +281,8 @@ Status Surveyor::NotePyOp(std::string_view node, const NodeHead& head, const Pla
       is_referring |= attribute.is_reference && attribute.name == name;
     }
   }
-  const bool is_torchs = spec.module == kTorchModule && spec.class_name == kTorchClass;
+  const OurModule* const ours = FindOurModule(spec.module);
+  const bool is_torchs = ours != nullptr && ours->runs_torch && spec.class_name == ours->class_name;
   const TorchName torch = is_torchs ? ReadTorchName(spec.arguments, "") : TorchName();
   SurveyedOperator& noted =
       FindOrAdd({is_referring ? "a PyOp of its calls" : "a PyOp", spec.module, spec.class_name,

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/domains.h"
+#include "core/our_modules.h"
 #include "core/platform.h"
 #include "core/policy.h"
 #include "core/text.h"
@@ -156,6 +158,14 @@ void CheckIsFile(const nb::bytes& path) {
 }  // namespace
 
 void DefineSurvey(nb::module_& module) {
+  nb::list domains;
+  for (const std::string_view domain : kRuntimeDomains) {
+    domains.append(nb::str(domain.data(), domain.size()));
+  }
+  module.attr("RUNTIME_DOMAINS") = nb::tuple(domains);
+  nb::dict modules;
+  for (const OurModule& one : kOurModules) modules[one.name.data()] = one.class_name.data();
+  module.attr("OUR_MODULES") = modules;
   module.def("check_is_file", &CheckIsFile, nb::arg("path"),
              "A ModelError for what is no file, such as a FIFO, which may never end");
   module.def("survey", &Survey, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),

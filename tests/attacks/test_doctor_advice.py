@@ -15,7 +15,7 @@ import pytest
 from onnx import numpy_helper
 
 from conftest import pyop_model
-from opgraft import _doctor, _doctor_report, _vouching
+from opgraft import _doctor, _doctor_report, _pyop, _vouching
 
 CLASS = "class Op:\n    def compute(self, x): return x + x\n"
 DECLARATION = """
@@ -146,7 +146,7 @@ def test_names_that_get_no_line(name: str) -> None:
 
 
 def test_only_operators_of_ours_are_vouched_for() -> None:
-    assert all(_vouching.doubt_of(name, name) is None for name in _vouching.OURS)
+    assert all(_vouching.doubt_of(name, name) is None for name in _pyop.OUR_MODULES)
     assert _vouching.doubt_of("nowhere_to_be_found.inner", "it") is None
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import skl2onnx
 
 from opgraft._errors import UnavailableError
+from opgraft._pyop import RUNTIME_DOMAINS
 
 # Conversions change tables of skl2onnx's for a while: one at a time.
 _lock = threading.RLock()
-
-_STANDARD_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
 
 
 def find(module: str, name: str) -> Any:
@@ -51,7 +50,7 @@ def any_version_of_other_domains() -> Iterator[dict[str, int]]:
             name: str | None = None,
             **attrs: Any,
         ) -> None:
-            if op_domain is not None and op_domain not in _STANDARD_DOMAINS:
+            if op_domain is not None and op_domain not in RUNTIME_DOMAINS:
                 is_targeted = op_domain in (getattr(self, "target_opset_all", None) or {})
                 if op_version is not None and not is_targeted:
                     versions[op_domain] = max(versions.get(op_domain, 1), op_version)

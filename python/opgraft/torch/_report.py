@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from opgraft._diagnosis import RUNTIME_DOMAINS
+from opgraft._pyop import RUNTIME_DOMAINS
 from opgraft.torch._dispatch import STANDARD, USER, Choice, Translated
 from opgraft.torch._graph import operator_name
 from opgraft.torch._ladder import KINDS

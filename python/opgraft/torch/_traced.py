@@ -16,8 +16,8 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from opgraft._diagnosis import RUNTIME_DOMAINS
 from opgraft._errors import Error, ModelError, UnavailableError
+from opgraft._pyop import RUNTIME_DOMAINS
 from opgraft.torch import _private, _symbolic
 from opgraft.torch._arguments import signature_of
 from opgraft.torch._conversions import Watch

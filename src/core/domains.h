@@ -1,0 +1,20 @@
+// The domains of operators that ONNX and ONNX Runtime define.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace opgraft {
+
+inline constexpr auto kRuntimeDomains = std::to_array<std::string_view>(
+    {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft",
+     "com.microsoft.nchwc", "com.ms.internal.nhwc"});
+
+/// Whether a domain is ONNX Runtime's own, in which nobody else may register operators: its
+/// optimisers make nodes there for every model.
+constexpr bool IsRuntimeDomain(std::string_view domain) {
+  return std::ranges::find(kRuntimeDomains, domain) != kRuntimeDomains.end();
+}
+
+}  // namespace opgraft
