@@ -365,6 +365,8 @@ class _Export:
         program.report.not_numbers = [
             f"{operator}: {what}" for operator, what in verifier.not_numbers.items()
         ]
+        program.report.differs = verifier.extremes()
+        program.tell_differences(program.report.differs)
         program.report.notes += [*dispatcher.notes, *verifier.notes]
         program.report.notes += [*verifier.branch_notes(), *verifier.probe_notes()]
         return program

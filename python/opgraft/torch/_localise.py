@@ -49,8 +49,8 @@ def find_guilty(
     The first that differs, or that ONNX Runtime refuses, is guilty. Random operators are held to
     types and shapes alone. Bodies of control flow are gone through likewise, those too that are not
     called with these inputs; `branches` gets what became of each. `undecided` gets the names of
-    operators of which rounding decides what they give, here and at numbers nearby. `opset` is that of the finished
-    program, where that counts: which kernels a runtime has depends on it.
+    operators of which rounding decides what they give, here and at numbers nearby. `opset` is that
+    of the finished program, where that counts: which kernels a runtime has depends on it.
     """
     parts = Parts(translated, opset)
     court = _Court(
@@ -228,9 +228,7 @@ class _Trial(torch.fx.Interpreter):
             self._court.undecided.append(_graph.operator_name(target))
         return f"its result is wrong: {reason}" if reason else ""
 
-    def _results(
-        self, choice: Choice, sources: Collection[ir.Value], change: _Change
-    ) -> list[Any]:
+    def _results(self, choice: Choice, sources: Collection[ir.Value], change: _Change) -> list[Any]:
         """What the operator gives in torch, with other inputs."""
         args, kwargs = self.fetch_args_kwargs_from_env(choice.node)
         args, kwargs = _private.tree_map(change, (args, kwargs))

@@ -92,7 +92,7 @@ def nearby(example: Example, results: Callable[..., list[Any]]) -> Iterator[Exam
 
 
 def shifted(value: Any, *, each: bool = True) -> Any:
-    """The tensor with other numbers near its own, always the same ones; other values as they are."""
+    """The tensor with other numbers near its own, always the same; other values as they are."""
     if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
         return value
     if value.layout != torch.strided or not value.numel() or value.element_size() == 1:

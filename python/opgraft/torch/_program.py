@@ -17,7 +17,6 @@ from opgraft.torch import _private
 from opgraft.torch._examples import input_values
 from opgraft.torch._report import Report
 
-
 #: Among a model's metadata: what it gives otherwise than its source does, a line for each.
 DIFFERS = "opgraft.differs"
 

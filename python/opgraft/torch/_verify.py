@@ -60,6 +60,7 @@ class Verifier:
     def __post_init__(self) -> None:
         self._branches: dict[str, Branch] = {}
         self._excuses: dict[int, str] = {}
+        self._extremes: dict[str, list[str]] = {}
         self._not_tried: dict[str, str] = {}
         self._reference = Model(self.model, self.captured)
         for one in examples(self._reference, self.captured, self.args, self.kwargs):
@@ -115,10 +116,13 @@ class Verifier:
             self._excuses[place] = finding.excuse
         probed = probe(translated, program)
         self.not_numbers |= probed.not_numbers
+        self._extremes = probed.extremes
         self._not_tried = probed.not_tried
         if probed.guilt is not None or self.decomposition is None:
             return Verdict(guilt=probed.guilt)
-        misdecomposed = probe_decompositions(self.captured, self.decomposition, self._not_tried)
+        misdecomposed = probe_decompositions(
+            self.captured, self.decomposition, self._not_tried, self._extremes
+        )
         return Verdict(misdecomposed=misdecomposed)
 
     def difference(self, program: Program, *, blind: bool = False) -> str:
@@ -153,6 +157,10 @@ class Verifier:
     def branch_notes(self) -> list[str]:
         """Which branches the examples do not take, and how far these were compared."""
         return [note for one in self._branches.values() if (note := one.note())]
+
+    def extremes(self) -> list[str]:
+        """Which operators differ from torch for extreme numbers, and how."""
+        return [f"{name} {what}" for name, all in self._extremes.items() for what in all]
 
     def probe_notes(self) -> list[str]:
         """Which operators were compared at the numbers of the examples alone, and why."""
