@@ -77,7 +77,7 @@ def arguments(node: torch.fx.Node) -> dict[str, Any]:
 
 
 #: Those that torch's tags do not count among them.
-_POINTWISE = frozenset(("aten::_prelu_kernel",))
+_POINTWISE = frozenset(("aten::_prelu_kernel", "aten::prelu"))
 
 
 def is_pointwise(target: Any) -> bool:
