@@ -96,6 +96,15 @@ def test_what_extreme_numbers_become_is_told_and_no_more(tmp_path: Path, capfd: 
     assert report_of(lambda x: torch.std_mean(x, 1), X).differs == [told]
 
 
+def test_a_result_of_torchs_that_is_no_number_is_told_too() -> None:
+    """Whose fault it is, is no matter: it differs."""
+    report = report_of(torch.nn.LayerNorm(3), X)
+    assert {row.kind for row in report.rows} == {"standard"} and report.verified
+    (told,) = report.differs
+    assert "aten::layer_norm differs from torch for numbers above about 1e" in told
+    assert told.endswith("instead of nan")
+
+
 def test_translations_are_tried_at_extreme_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the function it is torch's own, which is told of."""
     names = ("aten::std", "aten::std.dim", "aten::std.correction")
@@ -116,7 +125,7 @@ def test_translations_are_tried_at_extreme_numbers(monkeypatch: pytest.MonkeyPat
         lambda x: x.norm(dim=1),
         lambda x: x.mean(1),
         lambda x: x.amax(1),
-        lambda x: torch.nn.functional.layer_norm(x, (3,)),
+        lambda x: torch.nn.functional.rms_norm(x, (3,)),
         lambda x: x.var(1),
     ],
 )

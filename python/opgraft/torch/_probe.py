@@ -248,14 +248,14 @@ class _Comparison:
 
     def _at(self, extreme: float) -> list[str]:
         """What is wrong for numbers of this size, in words, and from which size on."""
-        wrong = self._difference(self._numbers.row(extreme), finite=True)
+        wrong = self._difference(self._numbers.row(extreme), finite=False)
         if not wrong:
             return []
         # The exponents of a size that is right, and of one that is wrong.
         right, off = int(math.copysign(10, math.log10(extreme))), round(math.log10(extreme))
         while abs(off - right) > 1:
             middle = (right + off) // 2
-            if self._difference(self._numbers.row(10.0**middle), finite=True):
+            if self._difference(self._numbers.row(10.0**middle), finite=False):
                 off = middle
             else:
                 right = middle
