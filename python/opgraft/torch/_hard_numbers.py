@@ -16,6 +16,7 @@ EASY = (0.0, -0.0, 1.0, -1.0, 10.0, -10.0, 100.0, -100.0, 0.5, -3.0)
 _NOT_NUMBERS = (math.nan, math.inf, -math.inf, 1.0, -2.0, 0.0)
 _WHOLE = (0, 1, -1, 10, -10, 100, -100, 7, -3)
 _MOST_RUNS = 32
+_ROWS_WITH_WEIGHTS = 2
 #: The largest size of an axis where tensors are made smaller: more than there are easy numbers.
 _SHRUNK = 12
 
@@ -74,7 +75,7 @@ class Numbers:
             yield from self._runs((*EASY, *self._hard))
             return
         # In a sum the large ones hide what becomes of the others.
-        yield from self._runs(EASY)
+        yield from itertools.islice(self._runs(EASY), self._enough)
         for size in sorted({abs(one) for one in self._hard if 1e-10 <= abs(one) <= 1e10}):
             yield from itertools.islice(self._runs((size, -size, size / 2)), 1)
 
@@ -93,7 +94,12 @@ class Numbers:
         if self._chooses:
             yield self._distinct(with_nan=True)
         else:
-            yield from self._runs(_NOT_NUMBERS)
+            yield from itertools.islice(self._runs(_NOT_NUMBERS), self._enough)
+
+    @property
+    def _enough(self) -> int | None:
+        """How many runs will do: where there are weights too, rows begin with all numbers soon."""
+        return _ROWS_WITH_WEIGHTS if not self._is_pointwise and len(self._values) > 1 else None
 
     def _distinct(self, *, with_nan: bool = False) -> Fills:
         """Numbers no two of which are equal, in no order; with at most one NaN in a row."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,6 +109,24 @@ def tried(choice: Choice, parts: Parts, program: Program) -> Outcome:
 
 
 def _outcome(compare: Callable[[Numbers], _Comparison], node: torch.fx.Node) -> Outcome:
+    with _one_thread():
+        return _outcome_of(compare, node)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """For small tensors: threads cost more than they give."""
+    before = torch.get_num_threads()
+    if before > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if before > 1:
+            torch.set_num_threads(before)
+
+
+def _outcome_of(compare: Callable[[Numbers], _Comparison], node: torch.fx.Node) -> Outcome:
     numbers = Numbers(node, resize=True, chooses=is_choosing(node), shrink=is_large(node))
     if numbers.is_resized:
         try:
@@ -248,19 +267,19 @@ class _Comparison:
 
     def _at(self, extreme: float) -> list[str]:
         """What is wrong for numbers of this size, in words, and from which size on."""
-        wrong = self._difference(self._numbers.row(extreme), finite=False)
-        if not wrong:
+
+        def wrong(size: float) -> str:
+            return self._difference(self._numbers.row(size), finite=False, disturb=False)
+
+        if not (told := wrong(extreme)):
             return []
         # The exponents of a size that is right, and of one that is wrong.
         right, off = int(math.copysign(10, math.log10(extreme))), round(math.log10(extreme))
         while abs(off - right) > 1:
             middle = (right + off) // 2
-            if self._difference(self._numbers.row(10.0**middle), finite=False):
-                off = middle
-            else:
-                right = middle
+            right, off = (right, middle) if wrong(10.0**middle) else (middle, off)
         side = "above" if off > 0 else "below"
-        return [f"differs from torch for numbers {side} about 1e{off}; at {extreme:g} {wrong}"]
+        return [f"differs from torch for numbers {side} about 1e{off}; at {extreme:g} {told}"]
 
     def _other(self, fills: Fills) -> list[torch.Tensor]:
         """What the other gives for the same numbers."""
@@ -277,7 +296,7 @@ class _Comparison:
         call: Any = target or self._node.target
         return call(*args, **kwargs)
 
-    def _difference(self, fills: Fills, *, finite: bool) -> str:
+    def _difference(self, fills: Fills, *, finite: bool, disturb: bool = True) -> str:
         """What is wrong with a run, in words."""
         try:
             wanted = self._wanted(self._in_torch(fills))
@@ -299,7 +318,7 @@ class _Comparison:
         return _compare.difference(
             wanted,
             got,
-            lambda: self._noise(fills, wanted),
+            (lambda: self._noise(fills, wanted)) if disturb else None,
             roundings=0 if self._is_pointwise else ROUNDINGS,
         )
 
