@@ -102,6 +102,8 @@ class Survey:
     modules: dict[str, str]
     #: What data it holds for, as an export wrote; empty where it holds for any.
     holds_where: tuple[str, ...]
+    #: What it gives otherwise than its source does, as an export wrote.
+    differs: tuple[str, ...]
     operators: tuple[Operator, ...]
 
 
@@ -138,6 +140,7 @@ def from_values(values: Mapping[str, Any]) -> Survey:
         imports=tuple(Import(*entry) for entry in values["imports"]),
         modules=dict(values["modules"]),
         holds_where=tuple(values["holds_where"].splitlines()),
+        differs=tuple(values["differs"].splitlines()),
         operators=tuple(_operator(one) for one in values["operators"]),
     )
 

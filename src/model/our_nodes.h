@@ -25,6 +25,9 @@ inline constexpr std::string_view kModuleKey = "opgraft.module.";
 /// Where an export writes what data the model is right for, a condition in each line.
 inline constexpr std::string_view kHoldsWhereKey = "opgraft.holds_where";
 
+/// Where an export writes what the model gives otherwise than its source does, a line for each.
+inline constexpr std::string_view kDiffersKey = "opgraft.differs";
+
 /// By "domain::Name": the Python modules that declare operators. Views into the model's bytes.
 using Modules = std::map<std::string, std::string_view, std::less<>>;
 

@@ -119,9 +119,11 @@ Status Surveyor::Run(std::string_view model) {
     const Field& field = reader.field();
     switch (field.tag()) {
       case tag::kMetadata: {
-        if (ReadText(field.Bytes(), tag::kEntryKey) == kHoldsWhereKey) {
+        const std::string_view key = ReadText(field.Bytes(), tag::kEntryKey);
+        if (key == kHoldsWhereKey) {
           survey_->holds_where = ReadText(field.Bytes(), tag::kEntryValue);
         }
+        if (key == kDiffersKey) survey_->differs = ReadText(field.Bytes(), tag::kEntryValue);
         break;
       }
       case tag::kIrVersion: survey_->ir_version = field.Integer(); break;

@@ -76,6 +76,7 @@ struct Survey {
   std::vector<SurveyedImport> imports;         ///< the newest of each domain, functions included
   std::map<std::string, std::string> modules;  ///< of declared operators, by "domain::Name"
   std::string holds_where;                     ///< the data that it holds for; as it is written
+  std::string differs;                         ///< what is not as in its source; as it is written
   std::vector<SurveyedOperator> operators;     ///< in the order in which they are met
 };
 

@@ -112,6 +112,7 @@ nb::dict Survey(const nb::object& model, const std::string& origin, const std::s
   result["imports"] = imports;
   result["modules"] = modules;
   result["holds_where"] = Readable(survey.holds_where);
+  result["differs"] = Readable(survey.differs);
   result["operators"] = operators;
   return result;
 }

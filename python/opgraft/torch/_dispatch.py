@@ -85,7 +85,7 @@ class Dispatcher:
             operator_name(target): target for target in self._origins.values() if has_fake(target)
         }
         if "function" in self._kinds:
-            self._kept |= _functions.kept()
+            self._kept |= _functions.kept(node for _, node in _graph.calls(captured))
         self._opened = open_operators(captured, registry, self._kinds)
         self._barred: dict[Place, dict[str, str]] = {}
         self._decomposed: torch.export.ExportedProgram | None = None

@@ -22,7 +22,7 @@ from opgraft.torch._graph import (
     operator_name,
 )
 from opgraft.torch._plain_export import PlainExport
-from opgraft.torch._program import Program
+from opgraft.torch._program import Program, tell_excuses
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import Report, all_nodes, of_another_opset, rows_of
 from opgraft.torch._request import Request
@@ -346,18 +346,27 @@ class _Export:
                 program.report.notes.append(f"not optimised: optimised, {verdict.problem}")
             elif verdict.fails:
                 raise Error(f"the exported program cannot be used: {verdict.problem}")
-            else:
-                note = f"{verdict.problem}; but each operator alone is right: {_why(translated)}"
+            elif not _reads_memory(translated):
+                raise Error(
+                    f"the exported program differs from the model: {verdict.problem}; but each "
+                    "operator alone is right, so that rounding may add up. To export it anyway: "
+                    "verify=False"
+                )
+            else:  # nobody can be right
+                note = f"{verdict.problem}; but each operator alone is right: {_MEMORY}"
                 program.report.notes.append(note)
                 is_right = False
                 warnings.warn(f"the exported program differs from the model: {note}", stacklevel=7)
         how = ", operator by operator, since some are random" if program.report.is_random else ""
         if is_right:
             how += _guards.where(captured.guards)
-            program.report.verified = [one.describe(self._sizes) + how for one in verifier.examples]
+            program.report.verified = verifier.verified(self._sizes, how)
+            tell_excuses(program, verifier.excuses())
         program.report.not_numbers = [
             f"{operator}: {what}" for operator, what in verifier.not_numbers.items()
         ]
+        program.report.differs = verifier.extremes()
+        program.tell_differences(program.report.differs)
         program.report.notes += [*dispatcher.notes, *verifier.notes]
         program.report.notes += [*verifier.branch_notes(), *verifier.probe_notes()]
         return program
@@ -403,10 +412,11 @@ class _Export:
         )
 
 
-def _why(translated: Translated) -> str:
-    if any(is_uninitialised(node.target) for _, node in calls(translated.decomposed)):
-        return "the result may depend on memory that is not initialised"
-    return "rounding adds up"
+_MEMORY = "the result may depend on memory that is not initialised"
+
+
+def _reads_memory(translated: Translated) -> bool:
+    return any(is_uninitialised(node.target) for _, node in calls(translated.decomposed))
 
 
 def _unfixed(node: torch.fx.Node, reason: str) -> Error:

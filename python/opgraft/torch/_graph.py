@@ -76,9 +76,15 @@ def arguments(node: torch.fx.Node) -> dict[str, Any]:
     return values | dict(zip(values, node.args, strict=False)) | node.kwargs
 
 
+#: Those that torch's tags do not count among them.
+_POINTWISE = frozenset(("aten::_prelu_kernel", "aten::prelu"))
+
+
 def is_pointwise(target: Any) -> bool:
     """Whether an operator makes each element of one of each argument."""
-    return isinstance(target, _private.OpOverload) and torch.Tag.pointwise in target.tags
+    if not isinstance(target, _private.OpOverload):
+        return False
+    return torch.Tag.pointwise in target.tags or operator_name(target) in _POINTWISE
 
 
 _UNINITIALISED = frozenset(

@@ -16,6 +16,9 @@ EASY = (0.0, -0.0, 1.0, -1.0, 10.0, -10.0, 100.0, -100.0, 0.5, -3.0)
 _NOT_NUMBERS = (math.nan, math.inf, -math.inf, 1.0, -2.0, 0.0)
 _WHOLE = (0, 1, -1, 10, -10, 100, -100, 7, -3)
 _MOST_RUNS = 32
+_ROWS_WITH_WEIGHTS = 2
+#: The largest size of an axis where tensors are made smaller: more than there are easy numbers.
+_SHRUNK = 12
 
 #: A tensor for each input of a node.
 Fills = dict[torch.fx.Node, torch.Tensor]
@@ -38,31 +41,83 @@ class Numbers:
     run to run.
     """
 
-    def __init__(self, node: torch.fx.Node, *, resize: bool) -> None:
+    def __init__(
+        self, node: torch.fx.Node, *, resize: bool, chooses: bool = False, shrink: bool = False
+    ) -> None:
+        """`chooses`: no two elements may be equal. `shrink`: the tensors of the others are smaller
+        than those of the example, too."""
         self._node = node
+        self._chooses = chooses
         self._values = {one: one.meta["val"] for one in node.all_input_nodes}
         kinds = {one.dtype for one in self._values.values() if one.is_floating_point()}
         self._hard = min((_hard(one) for one in kinds), key=len, default=())
         self._is_pointwise = _graph.is_pointwise(node.target)
-        self.is_resized = resize and self._is_pointwise and bool(self._resizable())
+        self._most = _SHRUNK if shrink and not self._is_pointwise else None
+        if self._is_pointwise:
+            self.is_resized = resize and bool(self._resizable())
+        else:
+            self.is_resized = resize and shrink
         #: Whether the runs so far had all pairs of numbers; of what reduces, a row for each.
         self.is_complete = True
 
     def ones(self) -> Fills:
         return next(self._runs((1.0,)))
 
+    def easy(self) -> list[Fills]:
+        """Ones, and where sizes of our own count for the result, easy numbers that differ."""
+        return [self.ones(), *([] if self._is_pointwise else [next(self._runs((0.5, 1.5, -0.25)))])]
+
     def finite(self) -> Iterator[Fills]:
+        if self._chooses:
+            yield self._distinct()
+            return
         if self._is_pointwise:
             yield from self._runs((*EASY, *self._hard))
             return
         # In a sum the large ones hide what becomes of the others.
-        yield from self._runs(EASY)
+        yield from itertools.islice(self._runs(EASY), self._enough)
         for size in sorted({abs(one) for one in self._hard if 1e-10 <= abs(one) <= 1e10}):
             yield from itertools.islice(self._runs((size, -size, size / 2)), 1)
 
+    def extremes(self) -> list[float]:
+        """The sizes of numbers that reducing operators are tried with beyond `finite`."""
+        if self._is_pointwise or self._chooses:
+            return []
+        return sorted({abs(one) for one in self._hard if not 1e-10 <= abs(one) <= 1e10})
+
+    def row(self, size: float) -> Fills:
+        """Numbers of this size, and of size one among large ones."""
+        return next(self._runs((size, -size, size / 2, 1.0 if size > 1 else 0.0)))
+
     def not_numbers(self) -> Iterator[Fills]:
         """NaN and infinities, among numbers."""
-        yield from self._runs(_NOT_NUMBERS)
+        if self._chooses:
+            yield self._distinct(with_nan=True)
+        else:
+            yield from itertools.islice(self._runs(_NOT_NUMBERS), self._enough)
+
+    @property
+    def _enough(self) -> int | None:
+        """How many runs will do: where there are weights too, rows begin with all numbers soon."""
+        return _ROWS_WITH_WEIGHTS if not self._is_pointwise and len(self._values) > 1 else None
+
+    def _distinct(self, *, with_nan: bool = False) -> Fills:
+        """Numbers no two of which are equal, in no order; with at most one NaN in a row."""
+        found = {}
+        for one, value in self._values.items():
+            sizes = self._sizes(value)
+            places = torch.arange(math.prod(sizes)).reshape(sizes)
+            # A prime, so that no two come out the same; all are exact in float32.
+            found[one] = (places * 7919 % 1048583).to(value.dtype)
+            if with_nan:
+                diagonal = sum(torch.meshgrid(*map(torch.arange, sizes), indexing="ij"), places * 0)
+                found[one][
+                    diagonal % max(sizes, default=1) == min(1, max(sizes, default=1) - 1)
+                ] = math.nan
+        return found
+
+    def _sizes(self, value: torch.Tensor) -> list[int]:
+        return [min(size, self._most or size) for size in shape(value)]
 
     def _resizable(self) -> list[torch.fx.Node]:
         """Not what has no axis, among other types: it has no say in the type of the result."""
@@ -92,7 +147,7 @@ class Numbers:
             found = {}
             for place, (one, value) in enumerate(self._values.items()):
                 indices = torch.tensor(run * step)
-                for size in shape(value):
+                for size in self._sizes(value):
                     indices = indices.unsqueeze(-1) + torch.arange(size)
                 found[one] = indices // len(choice) if place % 2 else indices
             yield found

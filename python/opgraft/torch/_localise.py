@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,11 @@ from opgraft.torch._bodies import Body, Branch, bodies
 from opgraft.torch._compare import plain
 from opgraft.torch._dispatch import Choice, Translated
 from opgraft.torch._examples import output_values, repeatable
+from opgraft.torch._nearby import shifted
 from opgraft.torch._part import Open, Parts, Source, as_array, as_tensors, flattened, outputs_of
 
+#: What is done to each input of an operator.
+_Change = Callable[[Any], Any]
 #: By which an operator that makes each element of many may be off, of the largest element.
 ROUNDINGS = 10
 
@@ -37,17 +41,26 @@ def find_guilty(
     open_session: Open,
     progress: Callable[[float], None] = lambda share: None,
     branches: dict[str, Branch] | None = None,
+    undecided: list[str] | None = None,
     opset: int = 0,
 ) -> Guilt | None:
     """Runs the program in torch, node by node, and the ONNX nodes of each with the same inputs.
 
     The first that differs, or that ONNX Runtime refuses, is guilty. Random operators are held to
     types and shapes alone. Bodies of control flow are gone through likewise, those too that are not
-    called with these inputs; `branches` gets what became of each. `opset` is that of the finished
-    program, where that counts: which kernels a runtime has depends on it.
+    called with these inputs; `branches` gets what became of each. `undecided` gets the names of
+    operators of which rounding decides what they give, here and at numbers nearby. `opset` is that
+    of the finished program, where that counts: which kernels a runtime has depends on it.
     """
     parts = Parts(translated, opset)
-    court = _Court(translated, parts, open_session, progress, {} if branches is None else branches)
+    court = _Court(
+        translated,
+        parts,
+        open_session,
+        progress,
+        {} if branches is None else branches,
+        [] if undecided is None else undecided,
+    )
     trial = _Trial(court, translated.decomposed.graph_module)
     try:
         with torch.no_grad(), torch.random.fork_rng():
@@ -88,11 +101,13 @@ class _Court:
         open_session: Open,
         progress: Callable[[float], None],
         branches: dict[str, Branch],
+        undecided: list[str],
     ) -> None:
         self.choices = translated.choices
         self.parts = parts
         self.open = open_session
         self.branches = branches
+        self.undecided = undecided
         self._progress = progress
         self._done = 0
 
@@ -176,33 +191,60 @@ class _Trial(torch.fx.Interpreter):
         model = self._court.parts.build(nodes, feed, values, wanted)
         try:
             session = self._court.open(model.SerializeToString())
-            arrays = session.run(None, {name: as_array(value) for name, value in feed.items()})
+            got = _run(session, feed)
         except Exception as error:
             lines = str(error).strip().splitlines()
             return f"it fails in ONNX Runtime: {lines[0] if lines else type(error).__name__}"
-        got = [one for array in arrays for one in as_tensors(array)]
         wanted = [plain(one) for one in flattened(wanted)]
         target = choice.node.target
         if _graph.is_random(choice.node) or _graph.is_uninitialised(target):
             wanted, got = [_blank(one) for one in wanted], [_blank(one) for one in got]
-        reason = _compare.difference(
-            wanted,
-            got,
-            lambda: self._disturbed(choice, sources),
-            roundings=0 if _graph.is_pointwise(target) else ROUNDINGS,
-        )
+
+        def compare(wanted: list[Any], got: list[Any], where: _Change) -> _compare.Comparison:
+            return _compare.compare(
+                wanted,
+                got,
+                lambda: self._results(choice, sources, lambda one: _compare.disturb(where(one))),
+                roundings=0 if _graph.is_pointwise(target) else ROUNDINGS,
+            )
+
+        found = compare(wanted, got, lambda one: one)
+        reason = found.problem
+        is_decided = found.is_decided
+        for each in (True, False) if found.excused and not reason else ():
+            where = functools.partial(shifted, each=each)
+            try:
+                feed, _ = self._court.parts.inputs(
+                    choice, sources, values, functools.partial(self._fetch, change=where)
+                )
+                near = self._results(choice, sources, where)
+                got = _run(session, feed)
+            except Exception:  # they may be none that it takes
+                continue
+            found = compare([plain(one) for one in near], got, where)
+            reason = reason or found.problem
+            is_decided |= found.is_decided
+        if not is_decided:
+            self._court.undecided.append(_graph.operator_name(target))
         return f"its result is wrong: {reason}" if reason else ""
 
-    def _disturbed(self, choice: Choice, sources: Collection[ir.Value]) -> list[Any]:
+    def _results(self, choice: Choice, sources: Collection[ir.Value], change: _Change) -> list[Any]:
+        """What the operator gives in torch, with other inputs."""
         args, kwargs = self.fetch_args_kwargs_from_env(choice.node)
-        args, kwargs = _private.tree_map(_compare.disturb, (args, kwargs))
+        args, kwargs = _private.tree_map(change, (args, kwargs))
         result = choice.node.target(*args, **kwargs)  # type: ignore[operator]
-        pairs = zip(*outputs_of(result, choice.outputs), strict=True)
+        pairs = zip(*outputs_of(_as_onnx(result), choice.outputs), strict=True)
         return flattened(one for one, value in pairs if value not in sources)
 
-    def _fetch(self, source: Source) -> Any:
+    def _fetch(self, source: Source, change: _Change | None = None) -> Any:
         node, place = source
-        return _as_onnx(self.env[node] if place is None else self.env[node][place])
+        value = self.env[node] if place is None else self.env[node][place]
+        return _as_onnx(value if change is None else _private.tree_map(change, value))
+
+
+def _run(session: Any, feed: Mapping[str, Any]) -> list[torch.Tensor]:
+    arrays = session.run(None, {name: as_array(value) for name, value in feed.items()})
+    return [one for array in arrays for one in as_tensors(array)]
 
 
 def _as_onnx(value: Any) -> Any:

@@ -23,7 +23,7 @@ from opgraft.torch._error_lines import titled_line
 from opgraft.torch._graph import calls, is_random, operator_name
 from opgraft.torch._guards import Guard
 from opgraft.torch._open_sizes import OpenSizes
-from opgraft.torch._program import Program
+from opgraft.torch._program import Program, tell_excuses
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import UNTRIED, Report, Row, all_nodes, foreign_of, sorted_rows
 from opgraft.torch._request import Request
@@ -118,7 +118,8 @@ class PlainExport:
             raise Error(f"the program of torch.onnx.export is not right: {problem}")
         how = ", by types and shapes alone, since it is random" if is_blind else ""
         how += _guards.where(guards)
-        program.report.verified = [one.describe({}) + how for one in verifier.examples]
+        program.report.verified = verifier.verified({}, how)
+        tell_excuses(program, verifier.excuses())
         program.report.notes += [*verifier.notes, UNTRIED]
 
 

@@ -4,7 +4,8 @@ A translation may hold near the example alone: log(cumsum(exp(x))) for logcumsum
 -100. So each operator that is elementwise or reduces is run once more, alone, with hard numbers of
 its types, and compared with torch where the numbers that go in and those that torch gives are
 finite. What NaN and infinities become is told, and nothing else: ONNX Runtime's own kernels differ
-there.
+there. So is what reducing operators make of rows of extreme numbers, as 1e30, whose squares
+overflow: torch's own translations are right for all others, and no ATen node is worth these.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import onnxruntime
 import torch
 
-from opgraft.torch import _compare, _graph, _private
+from opgraft.torch import _compare, _graph
 from opgraft.torch._apart import Apart, Decomposition
 from opgraft.torch._compare import plain
 from opgraft.torch._dispatch import STANDARD, Choice, Translated
@@ -30,18 +32,7 @@ from opgraft.torch._hard_numbers import EASY, Fills, Numbers, shape, tensors
 from opgraft.torch._localise import ROUNDINGS, Guilt
 from opgraft.torch._part import Parts, Source, as_array, as_tensors, flattened, outputs_of
 from opgraft.torch._program import Program
-
-#: Beyond which a run would take longer than it is worth.
-_MOST_ELEMENTS = 1 << 20
-#: Those that torch's tags do not count among the reducing ones.
-_REDUCING = frozenset(
-    f"aten::{name}"
-    for name in (
-        "_log_softmax _softmax cumsum cumprod log_sigmoid_forward log_softmax logcumsumexp softmax"
-    ).split()
-)
-
-_COPYING = frozenset(("aten::clone", "aten::detach", "aten::alias", "aten::copy"))
+from opgraft.torch._triable import MOST_ELEMENTS, can_be_tried, is_choosing, is_large
 
 
 @dataclass
@@ -52,6 +43,8 @@ class Outcome:
     wrong: str = ""
     #: What NaN and infinities become, where that is not what torch makes of them.
     not_numbers: str = ""
+    #: What extreme numbers become, likewise.
+    extremes: list[str] = field(default_factory=list)
     #: Whether all numbers were tried, so that it holds for other sizes too.
     is_complete: bool = True
 
@@ -63,6 +56,7 @@ class Probed:
     guilt: Guilt | None = None
     #: By the name of the operator.
     not_numbers: dict[str, str] = field(default_factory=dict)
+    extremes: dict[str, list[str]] = field(default_factory=dict)
     #: Likewise, why it could not be tried.
     not_tried: dict[str, str] = field(default_factory=dict)
 
@@ -98,6 +92,8 @@ def probe(translated: Translated, program: Program) -> Probed:
                 _known[key] = outcome
         if outcome.not_numbers:
             found.not_numbers[operator_name(choices[0].node.target)] = outcome.not_numbers
+        if outcome.extremes:
+            found.extremes[operator_name(choices[0].node.target)] = outcome.extremes
         if outcome.wrong and found.guilt is None:
             found.guilt = Guilt(choices[0], outcome.wrong, choices[1:])
     return found
@@ -113,7 +109,25 @@ def tried(choice: Choice, parts: Parts, program: Program) -> Outcome:
 
 
 def _outcome(compare: Callable[[Numbers], _Comparison], node: torch.fx.Node) -> Outcome:
-    numbers = Numbers(node, resize=True)
+    with _one_thread():
+        return _outcome_of(compare, node)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """For small tensors: threads cost more than they give."""
+    before = torch.get_num_threads()
+    if before > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if before > 1:
+            torch.set_num_threads(before)
+
+
+def _outcome_of(compare: Callable[[Numbers], _Comparison], node: torch.fx.Node) -> Outcome:
+    numbers = Numbers(node, resize=True, chooses=is_choosing(node), shrink=is_large(node))
     if numbers.is_resized:
         try:
             comparison = compare(numbers)
@@ -122,9 +136,18 @@ def _outcome(compare: Callable[[Numbers], _Comparison], node: torch.fx.Node) -> 
             is_right = False
         if is_right:
             return comparison.outcome()
-    return compare(Numbers(node, resize=False)).outcome()
+    if is_large(node):
+        raise _TooLargeError(
+            f"it has more than {MOST_ELEMENTS} elements, and is not the same for fewer"
+        )
+    return compare(Numbers(node, resize=False, chooses=is_choosing(node))).outcome()
 
 
+class _TooLargeError(Exception):
+    """A run would take longer than it is worth."""
+
+
+_LACKING = "the example has not (0, ±1, ±10, ±100, large and small ones)"
 #: Types of which a plain session neither takes nor gives arrays.
 _NOT_NUMPYS = re.compile(r"bfloat16|float8|float4|int4|int2\b")
 
@@ -150,12 +173,13 @@ def probe_decompositions(
     captured: torch.export.ExportedProgram,
     decomposition: Decomposition,
     not_tried: dict[str, str],
+    extremes: dict[str, list[str]],
 ) -> tuple[Any, str] | None:
     """The first operator of the model that torch takes apart wrongly, and how wrongly. `not_tried`
-    gets why others could not be tried."""
+    gets why others could not be tried, `extremes` what extreme numbers become."""
     for _, node in _graph.calls(captured):
         apart = decomposition(node.target)
-        if apart is None or not _can_be_tried(node):
+        if apart is None or not can_be_tried(node):
             continue
         name = operator_name(node.target)
         key = (apart, name, *_all_alike(node))
@@ -169,6 +193,8 @@ def probe_decompositions(
                 continue
             if outcome.is_complete:
                 _known[key] = outcome
+        if outcome.extremes:
+            extremes[name] = outcome.extremes
         if outcome.wrong:
             return node.target, outcome.wrong
     return None
@@ -185,7 +211,7 @@ def by_key(choices: Iterable[Choice], runtime: _Key) -> dict[_Key, list[Choice]]
     found: dict[_Key, list[Choice]] = {}
     for choice in choices:
         node = choice.node
-        if choice.kind in (STANDARD, "function") and _can_be_tried(node):
+        if choice.kind in (STANDARD, "function") and can_be_tried(node):
             key = (choice.kind, operator_name(node.target), *runtime, *_all_alike(node))
             found.setdefault(key, []).append(choice)
     return found
@@ -199,38 +225,6 @@ def _likeness(argument: Any, most: int) -> str:
         return repr(argument)
     value = argument.meta["val"]
     return f"{value.dtype}, {[min(size, most) for size in shape(value)]}"
-
-
-@functools.cache
-def _is_of_a_kind(target: Any) -> bool:
-    """Whether an operator is elementwise, or reduces."""
-    if not isinstance(target, _private.OpOverload):
-        return False
-    name = operator_name(target)
-    is_reducing = torch.Tag.reduction in target.tags or name.partition(".")[0] in _REDUCING
-    return name not in _COPYING and (_graph.is_pointwise(target) or is_reducing)
-
-
-def _can_be_tried(node: torch.fx.Node) -> bool:
-    if not _is_of_a_kind(node.target) or _graph.is_random(node):
-        return False
-    inputs = [one for node in node.all_input_nodes for one in tensors(node.meta.get("val"))]
-    results = tensors(node.meta.get("val"))
-    if not results or not inputs or len(inputs) < len(node.all_input_nodes):
-        return False
-    if not all(_is_known(one.dtype) for one in (*inputs, *results)):
-        return False
-    # What a number becomes that a type of integers has not, nobody says.
-    loses = any(one.dtype.is_floating_point for one in inputs) and any(
-        not one.dtype.is_floating_point and one.dtype != torch.bool for one in results
-    )
-    sizes = [math.prod(shape(one)) for one in inputs]
-    return not loses and min(sizes) > 0 and max(sizes) <= _MOST_ELEMENTS
-
-
-def _is_known(dtype: torch.dtype) -> bool:
-    is_float = dtype.is_floating_point and dtype.itemsize > 1
-    return is_float or dtype in (torch.bool, torch.int32, torch.int64)
 
 
 def _best(choices: list[Choice]) -> Choice:
@@ -254,19 +248,38 @@ class _Comparison:
     def outcome(self) -> Outcome:
         outcome = Outcome()
         for fills in self._numbers.finite():
-            outcome.wrong = self._difference(fills, finite=True)
-            if outcome.wrong:
+            if wrong := self._difference(fills, finite=True):
+                outcome.wrong = f"its result is wrong for numbers that {_LACKING}: {wrong}"
                 return outcome
+        for extreme in self._numbers.extremes():
+            outcome.extremes += self._at(extreme)
         for fills in self._numbers.not_numbers():
             outcome.not_numbers = outcome.not_numbers or self._difference(fills, finite=False)
         outcome.is_complete = self._numbers.is_complete
         return outcome
 
     def is_right_for_ones(self) -> bool:
-        """Raises where torch does."""
-        fills = self._numbers.ones()
-        self._in_torch(fills)
-        return not self._difference(fills, finite=True)
+        """And for other easy numbers. Raises where torch does."""
+        all_fills = self._numbers.easy()
+        for fills in all_fills:
+            self._in_torch(fills)
+        return not any(self._difference(fills, finite=True) for fills in all_fills)
+
+    def _at(self, extreme: float) -> list[str]:
+        """What is wrong for numbers of this size, in words, and from which size on."""
+
+        def wrong(size: float) -> str:
+            return self._difference(self._numbers.row(size), finite=False, disturb=False)
+
+        if not (told := wrong(extreme)):
+            return []
+        # The exponents of a size that is right, and of one that is wrong.
+        right, off = int(math.copysign(10, math.log10(extreme))), round(math.log10(extreme))
+        while abs(off - right) > 1:
+            middle = (right + off) // 2
+            right, off = (right, middle) if wrong(10.0**middle) else (middle, off)
+        side = "above" if off > 0 else "below"
+        return [f"differs from torch for numbers {side} about 1e{off}; at {extreme:g} {told}"]
 
     def _other(self, fills: Fills) -> list[torch.Tensor]:
         """What the other gives for the same numbers."""
@@ -283,7 +296,7 @@ class _Comparison:
         call: Any = target or self._node.target
         return call(*args, **kwargs)
 
-    def _difference(self, fills: Fills, *, finite: bool) -> str:
+    def _difference(self, fills: Fills, *, finite: bool, disturb: bool = True) -> str:
         """What is wrong with a run, in words."""
         try:
             wanted = self._wanted(self._in_torch(fills))
@@ -302,16 +315,12 @@ class _Comparison:
         if finite:
             holes = [_holes(one) for one in wanted]
             wanted, got = _filled_up(wanted, holes), _filled_up(got, holes)
-        difference = _compare.difference(
+        return _compare.difference(
             wanted,
             got,
-            lambda: self._noise(fills, wanted),
+            (lambda: self._noise(fills, wanted)) if disturb else None,
             roundings=0 if self._is_pointwise else ROUNDINGS,
         )
-        if not difference or not finite:
-            return difference
-        numbers = "0, ±1, ±10, ±100, large and small ones"
-        return f"its result is wrong for numbers that the example has not ({numbers}): {difference}"
 
     def _noise(self, fills: Fills, wanted: list[torch.Tensor]) -> list[torch.Tensor]:
         others = self._wanted(self._in_torch(fills, disturb=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from opgraft._torch_arrays import from_array, to_array
 from opgraft.torch import _private
 from opgraft.torch._examples import input_values
 from opgraft.torch._report import Report
+
+#: Among a model's metadata: what it gives otherwise than its source does, a line for each.
+DIFFERS = "opgraft.differs"
 
 
 class Program(torch.onnx.ONNXProgram):
@@ -76,9 +80,22 @@ class Program(torch.onnx.ONNXProgram):
         providers = self.report.providers or None
         return opgraft.InferenceSession(model, options, providers, allow=self.report.allow)
 
+    def tell_differences(self, lines: Sequence[str]) -> None:
+        """Writes what the program gives otherwise than the model into the file too."""
+        known = self.model.metadata_props.get(DIFFERS, "").splitlines()
+        if lines:
+            self.model.metadata_props[DIFFERS] = "\n".join([*known, *lines])
+
     def release(self) -> None:
         self._session = None
         super().release()
+
+
+def tell_excuses(program: Program, lines: Sequence[str]) -> None:
+    """Warns of results of examples that say nothing, and writes them into the file."""
+    program.tell_differences(lines)
+    for one in lines:
+        warnings.warn(f"the exported program is verified, but {one}", stacklevel=8)
 
 
 class TracedProgram(Program):

@@ -78,6 +78,8 @@ class Report:
     notes: list[str] = field(default_factory=list)
     #: By operator, what NaN and infinities become, where torch makes something else of them.
     not_numbers: list[str] = field(default_factory=list)
+    #: By operator, for what extreme numbers it differs from torch.
+    differs: list[str] = field(default_factory=list)
     #: What a session must allow to run the model, and the packs that must be loaded.
     allow: list[str] = field(default_factory=list)
     packs: list[str] = field(default_factory=list)
@@ -111,6 +113,7 @@ class Report:
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"NaN and infinities become something else: {one}" for one in self.not_numbers]
+        lines += [f"differs: {one}" for one in self.differs]
         lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
         lines += [f"to run it: register the library that has {one}" for one in self.libraries]
         providers = f", providers={self.providers!r}" if self.providers else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -13,11 +14,13 @@ from opgraft._errors import Error, ModelError
 from opgraft.torch import _arguments, _compare, _guards, _private, _requirements, _ties
 from opgraft.torch import _traced_examples as _examples
 from opgraft.torch._capture import title
+from opgraft.torch._compare import Comparison
 from opgraft.torch._dispatch import STANDARD
 from opgraft.torch._examples import Example
 from opgraft.torch._guards import Guard, Line
+from opgraft.torch._nearby import settled
 from opgraft.torch._open_sizes import OpenSizes
-from opgraft.torch._program import Program, TracedProgram
+from opgraft.torch._program import Program, TracedProgram, tell_excuses
 from opgraft.torch._progress import Progress
 from opgraft.torch._report import UNTRIED, Report, all_nodes, of_another_opset
 from opgraft.torch._request import Request
@@ -36,6 +39,9 @@ class TracedExport:
         self._sizes = OpenSizes(self._model, request.args, request.kwargs, request.dynamic_shapes)
         self._tracer = Tracer(request, self._sizes, registry)
         self._notes: list[str] = []
+        self._is_guarded = False  # whether the graph is not for other data than the example's
+        #: Of examples, by their identity, which of their elements say nothing.
+        self._excuses: dict[int, str] = {}
 
     def run(self, bar: Progress, *, verify: bool) -> Program:
         bar.step("capture")
@@ -108,6 +114,7 @@ class TracedExport:
     ) -> tuple[Program, list[Guard]]:
         """The program, and what it holds for, as far as it was seen to be right."""
         example = _examples.given(self._model, self._tracer.leaves, self._tracer.tree)
+        self._is_guarded = bool(_guards.refused(guards))
         program.report.is_random = is_random = self._is_random(trace, example)
         problem, how = self._problem(program, example, blind=is_random)
         if problem:
@@ -149,6 +156,14 @@ class TracedExport:
         _open_outputs(program, [one for one, _ in seen])
         how_random = ", by types and shapes alone, since it is random" if is_random else ""
         told = [", ".join(filter(None, [one.describe({}), how])) + how_random for one, how in seen]
+        tell_excuses(
+            program,
+            [
+                f"with {one.what}, {excuse}"
+                for one, _ in seen
+                if (excuse := self._excuses.get(id(one)))
+            ],
+        )
         program.report.verified = [
             (one if told.count(one) == 1 else f"{one} ({told.count(one)} times)")
             + _guards.where(guards)
@@ -224,17 +239,36 @@ class TracedExport:
 
     def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, str]:
         """What is wrong with a run, and how it was compared, both in words."""
-        got, failure = example.run_by(program)
-        if failure:
-            return failure, ""
-        if blind:
-            return _compare.unlikeness(example.wanted, got), ""
-        return _ties.difference(
-            example.wanted,
-            got,
-            lambda times: self._disturbed(example, times),
-            roundings=_ROUNDINGS,
-        )
+        how = {}
+
+        def compare(one: Example) -> tuple[Comparison, bool]:
+            got, failure = one.run_by(program)
+            if failure:
+                return Comparison(failure), True
+            if blind:
+                return Comparison(_compare.unlikeness(one.wanted, got)), False
+            disturbed = functools.partial(self._disturbed, one)
+            problem, how[one.what] = _ties.difference(
+                one.wanted, got, disturbed, roundings=_ROUNDINGS
+            )
+            if problem or how[one.what]:
+                return Comparison(problem), False
+            found = _compare.compare(one.wanted, got, lambda: disturbed(1), roundings=_ROUNDINGS)
+            return found, False
+
+        finding = settled(example, compare, self._results_where_it_holds)
+        self._excuses[id(example)] = finding.excuse
+        if not finding.is_decided:
+            return finding.undecided(), ""
+        if finding.excuse:
+            return "", f"but for this: {finding.excuse}"
+        return finding.problem, how.get(finding.example.what, "")
+
+    def _results_where_it_holds(self, leaves: list[Any], tree: Any) -> list[Any]:
+        """What the model gives; raises where the graph is for the example alone."""
+        if self._is_guarded:
+            raise Error("the graph does not hold for other data")
+        return _examples.results(self._model, leaves, tree)
 
     def _disturbed(self, example: Example, times: float) -> list[Any]:
         leaves = [_compare.disturb(leaf, times) for leaf in example.leaves]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -65,10 +65,17 @@ def takes(target: Any) -> bool:
     return isinstance(target, _private.OpOverload) and operator_name(target) in _known()
 
 
-def kept() -> dict[str, Any]:
-    """The operators that must not be decomposed, by their names."""
+def kept(nodes: Iterable[torch.fx.Node] = ()) -> dict[str, Any]:
+    """The operators that must not be decomposed, by their names; but for those that no function
+    takes as they are called in these nodes."""
     _known()
-    found = {name: _private.find_operator(name, "") for name in _kept}
+    refused = {
+        operator_name(one.target)
+        for one in nodes
+        if operator_name(one.target) in _kept and Call(one).has_complex
+    }
+    parts = {name: name.partition(".") for name in _kept - refused}
+    found = {name: _private.find_operator(one, other) for name, (one, _, other) in parts.items()}
     return {name: target for name, target in found.items() if target is not None}
 
 
