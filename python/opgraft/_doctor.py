@@ -208,6 +208,7 @@ def _conclude(
             "" if not is_told else "error" if error else "problems" if problems else "operators",
         ),
         holds_where=list(survey.holds_where),
+        state=list(survey.state),
     )
 
 
@@ -261,6 +262,9 @@ def render(diagnosis: Diagnosis) -> str:
         what = ("specialised: ", "data") if is_by_data else ("", "sizes")
         lines += ["", f"{what[0]}it was exported with an example, and is right for such {what[1]}:"]
         lines += [f"  {one}" for one in diagnosis.holds_where]
+    if diagnosis.state:
+        lines += ["", "state: the model that was exported writes what this one does not keep:"]
+        lines += [f"  {one}" for one in diagnosis.state]
     if diagnosis.operators:
         lines += ["", *_table(diagnosis)]
     for problem in diagnosis.problems:

@@ -102,6 +102,8 @@ class Diagnosis:
     trial: Trial
     #: What data the model is right for, as its export says; empty where for any.
     holds_where: list[str] = field(default_factory=list)
+    #: What the model that was exported writes in a call, and this one does not keep.
+    state: list[str] = field(default_factory=list)
 
 
 def versions(survey: Survey, findings_known: set[str], found: Examination) -> list[Version]:
@@ -146,6 +148,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "problems": diagnosis.problems,
         "hints": diagnosis.hints,
         "holds_where": diagnosis.holds_where,
+        "state": diagnosis.state,
         "trial": {
             "done": diagnosis.trial.is_done,
             "loaded": diagnosis.trial.is_loaded,

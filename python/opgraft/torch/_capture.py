@@ -22,6 +22,7 @@ from opgraft.torch._arguments import signature_of
 from opgraft.torch._asserts import guards_of
 from opgraft.torch._fakes import fakes
 from opgraft.torch._guards import Guard
+from opgraft.torch._kept import keeping
 from opgraft.torch._open_sizes import Fixed, OpenSizes, Size
 
 
@@ -174,6 +175,7 @@ class _Capture:
         shapes, _ = _private.nameless_dimensions(shapes)
         with (
             quiet() as printed,
+            keeping(self._model),
             _private.fresh_dispatch(),
             fakes(),
             _private.undoing_transforms(),
@@ -182,8 +184,18 @@ class _Capture:
             strategy = self._ways[way](verbose=False)
             result = strategy(self._model, self._args, dict(self._kwargs), shapes)
         if result.exported_program is not None:
+            if self._has_leaks(result.exported_program):
+                return None, RuntimeError("torch.export loses what the model writes to `.data`")
             sys.stderr.write(printed.getvalue())
         return result.exported_program, result.exception
+
+    def _has_leaks(self, program: torch.export.ExportedProgram) -> bool:
+        """Whether it has constants without data, though the model has some: torch crashes when it
+        takes such a program apart."""
+        kept = [*self._model.parameters(), *self._model.buffers()]
+        constants = list(program.constants.values())
+        has_none = _private.has_fakes((self._args, dict(self._kwargs), kept))
+        return not has_none and _private.has_fakes(constants)
 
     def reasons(self, captured: Captured, fixed: Sequence[Fixed]) -> dict[Size, str]:
         """Which lines of the model fix sizes; a draft tells, and nothing else."""

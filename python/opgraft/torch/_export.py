@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _arguments, _guards, _open_sizes, _private, _requirements
+from opgraft.torch import _arguments, _guards, _open_sizes, _private, _requirements, _state
 from opgraft.torch._capture import Called, Captured, capture, title
 from opgraft.torch._dispatch import Dispatcher, Translated
 from opgraft.torch._graph import (
@@ -21,6 +21,7 @@ from opgraft.torch._graph import (
     is_uninitialised,
     operator_name,
 )
+from opgraft.torch._kept import keeping
 from opgraft.torch._plain_export import PlainExport
 from opgraft.torch._program import Program
 from opgraft.torch._progress import Progress
@@ -28,6 +29,7 @@ from opgraft.torch._report import Report, all_nodes, of_another_opset, rows_of
 from opgraft.torch._request import Request
 from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
+from opgraft.torch._traced import names_of
 from opgraft.torch._traced_export import TracedExport
 from opgraft.torch._translation import own_translations
 from opgraft.torch._verify import Verdict, Verifier
@@ -103,7 +105,12 @@ def export(
     )
     bar = Progress(title(model), is_shown=progress, limit=_arguments.time_limit(time_limit))
     watch = Watch(bar)
-    with bar, _private.exporting(), watch.watching(time_limit):
+    with (
+        bar,
+        _private.exporting(),
+        watch.watching(time_limit),
+        keeping(model, has_parameters=True),
+    ):
         program = _Export(request).run(
             bar, watch, verify=verify, by_tracing=others.get("dynamo") is False
         )
@@ -142,15 +149,24 @@ class _Export:
                 self._request.kwargs,
                 self._request.dynamic_shapes,
             )
-        asked = self._request
+        asked = replace(self._request, state=self._state())
         self._request = replace(asked, specialise=False)
         try:
-            return self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
-        except Error:
+            program = self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
+        except Error as error:
             if not asked.specialise:
+                if not _guards.is_refusal(error) and not _state.is_refusal(error):
+                    asked.state.refuse(title(asked.model))  # whatever fails, that comes first
                 raise
-        self._request = asked
-        return self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
+            self._request = asked
+            program = self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
+        asked.state.tell(program)
+        return program
+
+    def _state(self) -> _state.State:
+        model, args, kwargs = self._request.model, self._request.args, self._request.kwargs
+        is_module = isinstance(model, torch.nn.Module)
+        return _state.find(model, args, kwargs, names_of(model, args, kwargs) if is_module else ())
 
     def _by_any_way(
         self, bar: Progress, watch: Watch, *, verify: bool, by_tracing: bool
@@ -188,7 +204,7 @@ class _Export:
         """Whether torch's other ways may do better: not where an operator alone is found to be
         wrong, since they write the same and are looked at as a whole, nor where the user has to
         change what was asked for."""
-        if self._is_final:
+        if self._is_final or _state.is_refusal(error):
             return False
         model = self._request.model
         if not isinstance(model, torch.nn.Module) or isinstance(error, _private.Moved):
@@ -231,6 +247,7 @@ class _Export:
             self._request.dynamic_shapes,
             specialise=self._request.specialise,
         )
+        captured.guards = self._request.with_state(captured.guards, title(self._request.model))
         self._step = "translate"
         _arguments.check_outputs(captured.program)
         for note in watch.notes():

@@ -75,6 +75,8 @@ class Report:
     #: What was compared with torch, and agreed; empty where verification was not asked for, or
     #: found a difference that it could not fix, of which a note tells.
     verified: list[str] = field(default_factory=list)
+    #: What the model writes in a call, and the ONNX model does not keep.
+    state: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: By operator, what NaN and infinities become, where torch makes something else of them.
     not_numbers: list[str] = field(default_factory=list)
@@ -109,6 +111,7 @@ class Report:
             lines.append("specialised: it is right for these sizes and data alone")
             lines += [f"  {note}" for note in self.specialised]
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
+        lines += [f"state: {one}" for one in self.state]
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"NaN and infinities become something else: {one}" for one in self.not_numbers]
         lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
