@@ -266,6 +266,8 @@ def quiet() -> Iterator[io.StringIO]:
     try:
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()) as printed:
             warnings.simplefilter("ignore", FutureWarning)
+            # Opgraft says itself what of a model's state is not kept.
+            warnings.filterwarnings("ignore", "The tensor attribute", UserWarning)
             yield printed
     finally:
         for logger, level in zip(loggers, levels, strict=True):

@@ -34,7 +34,7 @@ from opgraft.torch._traced_export import TracedExport
 from opgraft.torch._translation import own_translations
 from opgraft.torch._verify import Verdict, Verifier
 from opgraft.torch._watch import Watch
-from opgraft.torch._ways import Way, by_others, check_runs
+from opgraft.torch._ways import Way, by_others, check_runs, with_advice
 
 
 def export(
@@ -157,7 +157,7 @@ class _Export:
             if not asked.specialise:
                 if not _guards.is_refusal(error) and not _state.is_refusal(error):
                     asked.state.refuse(title(asked.model))  # whatever fails, that comes first
-                raise
+                raise with_advice(error, asked.model) from error.__cause__
             self._request = asked
             program = self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
         asked.state.tell(program)
@@ -204,9 +204,9 @@ class _Export:
         """Whether torch's other ways may do better: not where an operator alone is found to be
         wrong, since they write the same and are looked at as a whole, nor where the user has to
         change what was asked for."""
-        if self._is_final or _state.is_refusal(error):
-            return False
         model = self._request.model
+        if self._is_final or _state.is_refusal(error) or with_advice(error, model) is not error:
+            return False
         if not isinstance(model, torch.nn.Module) or isinstance(error, _private.Moved):
             return False
         weights = [*model.parameters(), *model.buffers()]
