@@ -24,6 +24,7 @@ from opgraft.torch._fakes import fakes
 from opgraft.torch._guards import Guard
 from opgraft.torch._kept import keeping
 from opgraft.torch._open_sizes import Fixed, OpenSizes, Size
+from opgraft.torch._printed import texts
 
 
 @dataclass
@@ -137,6 +138,7 @@ class _Capture:
         specialise: bool,
     ) -> None:
         self._specialise = specialise
+        self._texts: list[Guard] = []  # of what was captured last
         self._model = model
         self._args = args
         self._kwargs = kwargs
@@ -156,8 +158,9 @@ class _Capture:
             if program is None:
                 errors.append((way, error))
                 continue
-            guards = guards_of(program)
-            if self._specialise or not _guards.refused(guards):
+            guards = [*guards_of(program), *self._texts]
+            # A text was that of a symbol, not of the example: only a trace knows the right one.
+            if not self._texts and (self._specialise or not _guards.refused(guards)):
                 found = _private.specialisations(program)
                 sizes = [one.text for one in found if not one.is_on_data]
                 return Captured(program, way, sizes, guards)
@@ -176,6 +179,7 @@ class _Capture:
         with (
             quiet() as printed,
             keeping(self._model),
+            texts() as self._texts,
             _private.fresh_dispatch(),
             fakes(),
             _private.undoing_transforms(),
@@ -259,16 +263,26 @@ _LOGGERS = (
 @contextmanager
 def quiet() -> Iterator[io.StringIO]:
     """Holds back what torch prints of a capture that fails, and what the model does meanwhile."""
+    with (
+        quiet_loggers(),
+        warnings.catch_warnings(),
+        contextlib.redirect_stderr(io.StringIO()) as printed,
+    ):
+        warnings.simplefilter("ignore", FutureWarning)
+        # Opgraft says itself what of a model's state is not kept.
+        warnings.filterwarnings("ignore", "The tensor attribute", UserWarning)
+        yield printed
+
+
+@contextmanager
+def quiet_loggers() -> Iterator[None]:
+    """Holds back what torch logs of itself."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()) as printed:
-            warnings.simplefilter("ignore", FutureWarning)
-            # Opgraft says itself what of a model's state is not kept.
-            warnings.filterwarnings("ignore", "The tensor attribute", UserWarning)
-            yield printed
+        yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)

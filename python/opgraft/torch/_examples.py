@@ -31,7 +31,8 @@ class Example:
 
     def describe(self, names: Mapping[str, str]) -> str:
         """In words, with the user's names of dimensions."""
-        sizes = ", ".join(f"{names.get(one, one)}={size}" for one, size in self.sizes.items())
+        told = [f"{names.get(one, one)}={size}" for one, size in self.sizes.items()]
+        sizes = ", ".join(dict.fromkeys(told))
         return f"{self.what} ({sizes})" if sizes else self.what
 
     def run_by(self, program: Callable[..., Any]) -> tuple[Any, str]:

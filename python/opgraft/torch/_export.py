@@ -12,7 +12,7 @@ import torch
 
 from opgraft._errors import Error, UnavailableError
 from opgraft.torch import _arguments, _guards, _open_sizes, _private, _requirements, _state
-from opgraft.torch._capture import Called, Captured, capture, title
+from opgraft.torch._capture import Called, Captured, capture, quiet_loggers, title
 from opgraft.torch._dispatch import Dispatcher, Translated
 from opgraft.torch._graph import (
     calls,
@@ -31,7 +31,7 @@ from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
 from opgraft.torch._traced import names_of
 from opgraft.torch._traced_export import TracedExport
-from opgraft.torch._translation import own_translations
+from opgraft.torch._translation import own_translations, writing
 from opgraft.torch._verify import Verdict, Verifier
 from opgraft.torch._watch import Watch
 from opgraft.torch._ways import Way, by_others, check_runs, with_advice
@@ -107,6 +107,7 @@ def export(
     watch = Watch(bar)
     with (
         bar,
+        quiet_loggers(),
         _private.exporting(),
         watch.watching(time_limit),
         keeping(model, has_parameters=True),
@@ -285,7 +286,8 @@ class _Export:
         report = self._report(captured, translated)
         model = translated.onnx.model if is_last else translated.onnx.model.clone()
         model.opset_imports.setdefault("", self._request.opset)
-        model = _private.convert_version(model, self._request.opset)
+        with writing(self._request.table):
+            model = _private.convert_version(model, self._request.opset)
         if model.opset_imports[""] != self._request.opset:
             report.notes.append(of_another_opset(model.opset_imports[""], self._request.opset))
         if captured.guards:

@@ -108,7 +108,7 @@ class Report:
         lines += [f"{_title(one)}: {one.because}" for one in self.rows if one.because]
         lines.append(f"captured: {self.captured}")
         if self.specialised:
-            lines.append("specialised: it is right for these sizes and data alone")
+            lines.append("specialised: for other sizes and data than these it may be wrong")
             lines += [f"  {note}" for note in self.specialised]
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
         lines += [f"state: {one}" for one in self.state]

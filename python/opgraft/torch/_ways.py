@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, ModelError
-from opgraft.torch import _private
+from opgraft.torch import _guards, _private
 from opgraft.torch._error_lines import first_line
 from opgraft.torch._examples import results_of
 from opgraft.torch._program import Program
@@ -31,13 +31,19 @@ def by_others(error: Error, ways: Sequence[Way]) -> Program:
     """The program of the first way that gives one, which notes why: `error` is what came of
     Opgraft's own. That is raised where none does, and says what each of them said."""
     told = [str(error)]
+    first: Exception = error
     for way in ways:
         try:
             program = way.export()
         except Exception as other:
-            if first_line(other) != first_line(
-                error
-            ):  # as where the model decides by data, either way
+            if _guards.is_refusal(first):
+                first = _guards.both(first, other)
+            elif _guards.is_refusal(other):  # which says what to do
+                first, told = (
+                    other,
+                    [str(other), f"torch.export's way failed too: {first_line(error)}"],
+                )
+            elif first_line(other) != first_line(error):
                 told.append(f"{way.name} was tried too: {first_line(other)}")
             continue
         program.report.notes.append(
@@ -45,8 +51,8 @@ def by_others(error: Error, ways: Sequence[Way]) -> Program:
         )
         return program
     if len(told) == 1:
-        raise error from error.__cause__
-    raise type(error)("\n".join(told)) from error.__cause__
+        raise first from error.__cause__
+    raise type(first)("\n".join(told)) from error.__cause__
 
 
 def with_advice(error: Error, model: Any) -> Error:

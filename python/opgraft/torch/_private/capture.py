@@ -39,6 +39,12 @@ def as_read(number: Any) -> Any:
     return getattr(getattr(number, "node", None), "_expr", number)
 
 
+def is_of_data(number: Any) -> bool:
+    """Whether it is a number that torch does not know before the model runs."""
+    node = getattr(number, "node", None)
+    return node is not None and getattr(node, "hint", None) is None
+
+
 def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
     """The shapes for torch.export, which takes no names of dimensions; whether there were any."""
     shapes, is_named = exporter("_dynamic_shapes", "convert_str_to_export_dim")(dynamic_shapes)
