@@ -69,13 +69,12 @@ def _is_shown(file: str, number: int) -> bool:
     except (SyntaxError, ValueError):
         return False
     for node in ast.walk(tree):
-        is_here = isinstance(node, ast.Expr) and node.lineno <= number <= (node.end_lineno or 0)
-        if is_here and isinstance(node.value, ast.Call):
-            function = node.value.func
-            name = getattr(function, "attr", getattr(function, "id", ""))
-            if name in _SHOWING:
-                return True
-        is_raise = isinstance(node, (ast.Raise, ast.Assert))
-        if is_raise and node.lineno <= number <= (node.end_lineno or 0):
+        if not isinstance(node, ast.stmt) or not node.lineno <= number <= (node.end_lineno or 0):
+            continue
+        if isinstance(node, (ast.Raise, ast.Assert)):
             return True
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            function = node.value.func
+            if getattr(function, "attr", getattr(function, "id", "")) in _SHOWING:
+                return True
     return False
