@@ -133,7 +133,7 @@ class OpenSizes:
                 bounds.append(f"at most {most}")
             if bounds and constant_size(traced, program) is None:
                 bound = " and ".join(bounds)
-                found.append(f"{_title(size, name)}: torch vouches for sizes of {bound}")
+                found.append(f"{_title(size, name)}, as far as torch knows, must be {bound}")
         return found
 
     def _traced(

@@ -24,6 +24,7 @@ from opgraft.torch._conversions import Watch
 from opgraft.torch._error_lines import titled_line
 from opgraft.torch._guards import Guard
 from opgraft.torch._kept import Snapshot, keeping
+from opgraft.torch._noise import without_warnings_of_torch
 from opgraft.torch._open_sizes import OpenSizes
 from opgraft.torch._report import Row, sorted_rows
 from opgraft.torch._request import Request
@@ -135,6 +136,7 @@ class Tracer:
                 with (
                     keeping(self._model),
                     corrected(),
+                    without_warnings_of_torch(),
                     torch.no_grad(),
                     torch.random.fork_rng(),
                     watch,
