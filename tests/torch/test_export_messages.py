@@ -136,17 +136,22 @@ def test_a_bound_of_torch_is_not_said_to_be_one_of_the_model() -> None:
     torch.testing.assert_close(program(x)[0], torch.cdist(x, x), rtol=1e-3, atol=2e-3)
 
 
-def _packed(x: Any, lengths: Any) -> Any:
-    from torch.nn.utils import rnn
+class Packed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.GRU(3, 4, batch_first=True)
 
-    given = rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-    return rnn.pad_packed_sequence(given, batch_first=True)[0] + torch.zeros(1)
+    def forward(self, x: Any, lengths: Any) -> Any:
+        pack = torch.nn.utils.rnn.pack_padded_sequence
+        packed, _ = self.layer(pack(x, lengths, batch_first=True, enforce_sorted=False))
+        return torch.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)[0]
 
 
 def test_torch_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
     level = logging.getLogger("torch.onnx").level
     opgraft.torch.export(torch.nn.GRU(3, 4), (torch.randn(5, 2, 3),))
-    opgraft.torch.export(_packed, (X[:, :, None], torch.tensor([3, 2])), dynamo=False)
+    args = torch.randn(2, 5, 3), torch.tensor([5, 3])
+    opgraft.torch.export(Packed().eval(), args, dynamo=False)
     assert logging.getLogger("torch.onnx").level == level
     shown = capfd.readouterr()
     assert (shown.out, shown.err) == ("", "")
