@@ -209,6 +209,7 @@ def _conclude(
         ),
         holds_where=list(survey.holds_where),
         differs=list(survey.differs),
+        state=list(survey.state),
     )
 
 
@@ -265,6 +266,9 @@ def render(diagnosis: Diagnosis) -> str:
     if diagnosis.differs:
         lines += ["", "its export says what it gives otherwise than the model it was made of:"]
         lines += [f"  {one}" for one in diagnosis.differs]
+    if diagnosis.state:
+        lines += ["", "state: the model that was exported writes what this one does not keep:"]
+        lines += [f"  {one}" for one in diagnosis.state]
     if diagnosis.operators:
         lines += ["", *_table(diagnosis)]
     for problem in diagnosis.problems:

@@ -104,6 +104,8 @@ class Diagnosis:
     holds_where: list[str] = field(default_factory=list)
     #: What the model gives otherwise than its source does, as its export says.
     differs: list[str] = field(default_factory=list)
+    #: What the model that was exported writes in a call, and this one does not keep.
+    state: list[str] = field(default_factory=list)
 
 
 def versions(survey: Survey, findings_known: set[str], found: Examination) -> list[Version]:
@@ -149,6 +151,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "hints": diagnosis.hints,
         "holds_where": diagnosis.holds_where,
         "differs": diagnosis.differs,
+        "state": diagnosis.state,
         "trial": {
             "done": diagnosis.trial.is_done,
             "loaded": diagnosis.trial.is_loaded,

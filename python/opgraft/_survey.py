@@ -104,6 +104,8 @@ class Survey:
     holds_where: tuple[str, ...]
     #: What it gives otherwise than its source does, as an export wrote.
     differs: tuple[str, ...]
+    #: What of a model's state it does not keep, as an export wrote.
+    state: tuple[str, ...]
     operators: tuple[Operator, ...]
 
 
@@ -130,8 +132,13 @@ def values_of(path: str, runtime: str) -> dict[str, Any]:
         return _pyop.survey(mapped, origin, runtime)
 
 
+#: What such lines begin with, among those that say what a model holds for.
+_STATE = "state: "
+
+
 def from_values(values: Mapping[str, Any]) -> Survey:
     """The survey in what opgraft._pyop.survey gives, which may have gone through JSON."""
+    lines = values["holds_where"].splitlines()
     return Survey(
         is_ort_format=values["is_ort_format"],
         ir_version=values["ir_version"],
@@ -139,8 +146,9 @@ def from_values(values: Mapping[str, Any]) -> Survey:
         ir_known=values["ir_known"],
         imports=tuple(Import(*entry) for entry in values["imports"]),
         modules=dict(values["modules"]),
-        holds_where=tuple(values["holds_where"].splitlines()),
+        holds_where=tuple(one for one in lines if not one.startswith(_STATE)),
         differs=tuple(values["differs"].splitlines()),
+        state=tuple(one.removeprefix(_STATE) for one in lines if one.startswith(_STATE)),
         operators=tuple(_operator(one) for one in values["operators"]),
     )
 

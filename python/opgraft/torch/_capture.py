@@ -22,7 +22,9 @@ from opgraft.torch._arguments import signature_of
 from opgraft.torch._asserts import guards_of
 from opgraft.torch._fakes import fakes
 from opgraft.torch._guards import Guard
+from opgraft.torch._kept import keeping
 from opgraft.torch._open_sizes import Fixed, OpenSizes, Size
+from opgraft.torch._printed import texts
 
 
 @dataclass
@@ -136,6 +138,7 @@ class _Capture:
         specialise: bool,
     ) -> None:
         self._specialise = specialise
+        self._texts: list[Guard] = []  # of what was captured last
         self._model = model
         self._args = args
         self._kwargs = kwargs
@@ -155,8 +158,9 @@ class _Capture:
             if program is None:
                 errors.append((way, error))
                 continue
-            guards = guards_of(program)
-            if self._specialise or not _guards.refused(guards):
+            guards = [*guards_of(program), *self._texts]
+            # A text was that of a symbol, not of the example: only a trace knows the right one.
+            if not self._texts and (self._specialise or not _guards.refused(guards)):
                 found = _private.specialisations(program)
                 sizes = [one.text for one in found if not one.is_on_data]
                 return Captured(program, way, sizes, guards)
@@ -174,6 +178,8 @@ class _Capture:
         shapes, _ = _private.nameless_dimensions(shapes)
         with (
             quiet() as printed,
+            keeping(self._model),
+            texts() as self._texts,
             _private.fresh_dispatch(),
             fakes(),
             _private.undoing_transforms(),
@@ -182,8 +188,18 @@ class _Capture:
             strategy = self._ways[way](verbose=False)
             result = strategy(self._model, self._args, dict(self._kwargs), shapes)
         if result.exported_program is not None:
+            if self._has_leaks(result.exported_program):
+                return None, RuntimeError("torch.export loses what the model writes to `.data`")
             sys.stderr.write(printed.getvalue())
         return result.exported_program, result.exception
+
+    def _has_leaks(self, program: torch.export.ExportedProgram) -> bool:
+        """Whether it has constants without data, though the model has some: torch crashes when it
+        takes such a program apart."""
+        kept = [*self._model.parameters(), *self._model.buffers()]
+        constants = list(program.constants.values())
+        has_none = _private.has_fakes((self._args, dict(self._kwargs), kept))
+        return not has_none and _private.has_fakes(constants)
 
     def reasons(self, captured: Captured, fixed: Sequence[Fixed]) -> dict[Size, str]:
         """Which lines of the model fix sizes; a draft tells, and nothing else."""
@@ -247,14 +263,26 @@ _LOGGERS = (
 @contextmanager
 def quiet() -> Iterator[io.StringIO]:
     """Holds back what torch prints of a capture that fails, and what the model does meanwhile."""
+    with (
+        quiet_loggers(),
+        warnings.catch_warnings(),
+        contextlib.redirect_stderr(io.StringIO()) as printed,
+    ):
+        warnings.simplefilter("ignore", FutureWarning)
+        # Opgraft says itself what of a model's state is not kept.
+        warnings.filterwarnings("ignore", "The tensor attribute", UserWarning)
+        yield printed
+
+
+@contextmanager
+def quiet_loggers() -> Iterator[None]:
+    """Holds back what torch logs of itself."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()) as printed:
-            warnings.simplefilter("ignore", FutureWarning)
-            yield printed
+        yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)

@@ -25,14 +25,14 @@ from opgraft.torch._sources import Source, Sources
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _OF_TORCH = os.path.dirname(torch.__file__) + os.sep
 #: Those that give values of Python's, and torch does not warn of.
-_SILENT = frozenset({"equal", "allclose", "is_nonzero"})
+_SILENT = frozenset({"equal", "allclose", "is_nonzero", "__dlpack__"})
 #: Those that make a tensor of one, or of numbers, and what calls them.
 _COPIES = frozenset({"tensor", "as_tensor", "asarray", "interpolate"})
 _COPIED = "torch.tensor results are registered as constants"
 #: Methods of tensors that give values of Python's.
 _METHODS = (
     *("__bool__", "__int__", "__float__", "__complex__", "__index__", "__len__", "__array__"),
-    *("__contains__", "item", "tolist", "numpy", "equal", "allclose", "is_nonzero"),
+    *("__contains__", "__dlpack__", "item", "tolist", "numpy", "equal", "allclose", "is_nonzero"),
 )
 #: Those that tell sizes, whatever the data.
 _OF_SIZES = frozenset({"__len__", "__iter__", "__reversed__"})

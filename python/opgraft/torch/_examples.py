@@ -13,6 +13,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from opgraft.torch import _private
 from opgraft.torch._graph import calls, is_uninitialised
+from opgraft.torch._kept import keeping
 
 #: What stands for no bound of a size.
 MANY = 2**31
@@ -30,7 +31,8 @@ class Example:
 
     def describe(self, names: Mapping[str, str]) -> str:
         """In words, with the user's names of dimensions."""
-        sizes = ", ".join(f"{names.get(one, one)}={size}" for one, size in self.sizes.items())
+        told = [f"{names.get(one, one)}={size}" for one, size in self.sizes.items()]
+        sizes = ", ".join(dict.fromkeys(told))
         return f"{self.what} ({sizes})" if sizes else self.what
 
     def run_by(self, program: Callable[..., Any]) -> tuple[Any, str]:
@@ -63,29 +65,12 @@ def results_of(
     program: torch.export.ExportedProgram | None = None,
 ) -> list[Any]:
     """All that a model gives when it is used, without gradients and in no export, one after the
-    other. Nothing that it does to its arguments, its buffers or the random numbers of this process
-    lasts."""
+    other. Nothing that it does to its arguments, to what it keeps or to the random numbers of this
+    process lasts."""
     args, kwargs = _private.unflatten([_copy(leaf) for leaf in leaves], tree)
-    with keeping_buffers(model), repeatable(program), _private.in_use():
-        return _private.flatten(model(*args, **kwargs))[0]
-
-
-@contextmanager
-def keeping_buffers(model: torch.nn.Module) -> Iterator[None]:
-    """What a model does to its buffers does not last."""
-    buffers = [
-        (module, name, one, one.detach().clone())
-        for module in model.modules()
-        for name, one in module.named_buffers(recurse=False)
-    ]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for module, name, buffer, before in buffers:
-                if not torch.equal(buffer, before):
-                    buffer.copy_(before)
-                setattr(module, name, buffer)  # a model may put another in its place
+    with keeping(model), repeatable(program), _private.in_use():
+        # Copies: what it gives may be what it keeps.
+        return [_copy(one) for one in _private.flatten(model(*args, **kwargs))[0]]
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, UnavailableError
-from opgraft.torch import _arguments, _guards, _open_sizes, _private, _requirements
-from opgraft.torch._capture import Called, Captured, capture, title
+from opgraft.torch import _arguments, _guards, _open_sizes, _private, _requirements, _state
+from opgraft.torch._capture import Called, Captured, capture, quiet_loggers, title
 from opgraft.torch._dispatch import Dispatcher, Translated
 from opgraft.torch._graph import (
     calls,
@@ -21,6 +21,7 @@ from opgraft.torch._graph import (
     is_uninitialised,
     operator_name,
 )
+from opgraft.torch._kept import keeping
 from opgraft.torch._plain_export import PlainExport
 from opgraft.torch._program import Program, tell_excuses
 from opgraft.torch._progress import Progress
@@ -28,11 +29,12 @@ from opgraft.torch._report import Report, all_nodes, of_another_opset, rows_of
 from opgraft.torch._request import Request
 from opgraft.torch._symbolic import set_versions
 from opgraft.torch._symbolic import translations as symbolic_translations
+from opgraft.torch._traced import names_of
 from opgraft.torch._traced_export import TracedExport
-from opgraft.torch._translation import own_translations
+from opgraft.torch._translation import own_translations, writing
 from opgraft.torch._verify import Verdict, Verifier
 from opgraft.torch._watch import Watch
-from opgraft.torch._ways import Way, by_others, check_runs
+from opgraft.torch._ways import Way, by_others, check_runs, with_advice
 
 
 def export(
@@ -103,7 +105,13 @@ def export(
     )
     bar = Progress(title(model), is_shown=progress, limit=_arguments.time_limit(time_limit))
     watch = Watch(bar)
-    with bar, _private.exporting(), watch.watching(time_limit):
+    with (
+        bar,
+        quiet_loggers(),
+        _private.exporting(),
+        watch.watching(time_limit),
+        keeping(model, has_parameters=True),
+    ):
         program = _Export(request).run(
             bar, watch, verify=verify, by_tracing=others.get("dynamo") is False
         )
@@ -142,15 +150,24 @@ class _Export:
                 self._request.kwargs,
                 self._request.dynamic_shapes,
             )
-        asked = self._request
+        asked = replace(self._request, state=self._state())
         self._request = replace(asked, specialise=False)
         try:
-            return self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
-        except Error:
+            program = self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
+        except Error as error:
             if not asked.specialise:
-                raise
-        self._request = asked
-        return self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
+                if not _guards.is_refusal(error) and not _state.is_refusal(error):
+                    asked.state.refuse(title(asked.model))  # whatever fails, that comes first
+                raise with_advice(error, asked.model) from error.__cause__
+            self._request = asked
+            program = self._by_any_way(bar, watch, verify=verify, by_tracing=by_tracing)
+        asked.state.tell(program)
+        return program
+
+    def _state(self) -> _state.State:
+        model, args, kwargs = self._request.model, self._request.args, self._request.kwargs
+        is_module = isinstance(model, torch.nn.Module)
+        return _state.find(model, args, kwargs, names_of(model, args, kwargs) if is_module else ())
 
     def _by_any_way(
         self, bar: Progress, watch: Watch, *, verify: bool, by_tracing: bool
@@ -188,9 +205,9 @@ class _Export:
         """Whether torch's other ways may do better: not where an operator alone is found to be
         wrong, since they write the same and are looked at as a whole, nor where the user has to
         change what was asked for."""
-        if self._is_final:
-            return False
         model = self._request.model
+        if self._is_final or _state.is_refusal(error) or with_advice(error, model) is not error:
+            return False
         if not isinstance(model, torch.nn.Module) or isinstance(error, _private.Moved):
             return False
         weights = [*model.parameters(), *model.buffers()]
@@ -231,6 +248,7 @@ class _Export:
             self._request.dynamic_shapes,
             specialise=self._request.specialise,
         )
+        captured.guards = self._request.with_state(captured.guards, title(self._request.model))
         self._step = "translate"
         _arguments.check_outputs(captured.program)
         for note in watch.notes():
@@ -268,7 +286,8 @@ class _Export:
         report = self._report(captured, translated)
         model = translated.onnx.model if is_last else translated.onnx.model.clone()
         model.opset_imports.setdefault("", self._request.opset)
-        model = _private.convert_version(model, self._request.opset)
+        with writing(self._request.table):
+            model = _private.convert_version(model, self._request.opset)
         if model.opset_imports[""] != self._request.opset:
             report.notes.append(of_another_opset(model.opset_imports[""], self._request.opset))
         if captured.guards:

@@ -95,6 +95,27 @@ def _combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False
     return _like(self, (count, r))
 
 
+def _recurrent(
+    input: torch.Tensor,
+    hx: Any,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[torch.Tensor, ...]:
+    """Of GRU and LSTM. torch runs them step by step to learn the shapes, and takes the example's
+    steps for all that there can be."""
+    states = [hx] if isinstance(hx, torch.Tensor) else list(hx)
+    size = states[0].shape[-1] * (2 if bidirectional else 1)
+    steps, batch = (1, 0) if batch_first else (0, 1)
+    output = _like(input, (input.shape[steps], input.shape[batch], size))
+    output = output.transpose(0, 1) if batch_first else output
+    return output, *(_like(input, one.shape) for one in states)
+
+
 def _unique_consecutive(own: Callable[..., Any]) -> Callable[..., Any]:
     """torch takes an axis that is counted from the end for another one, and thinks that along any
     it gives all three results."""
@@ -121,7 +142,9 @@ _FAKES: dict[Any, Callable[..., Any]] = {
     aten.corrcoef.default: _cov,
     aten.ctc_loss.IntList: _ctc_loss,
     aten.ctc_loss.Tensor: _ctc_loss,
+    aten.gru.input: _recurrent,
     aten.linalg_lstsq.default: _lstsq,
+    aten.lstm.input: _recurrent,
 }
 _DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {aten.narrow.Tensor: _narrow}
 _CORRECTIONS = {aten.unique_consecutive.default: _unique_consecutive}

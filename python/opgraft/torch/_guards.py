@@ -75,7 +75,8 @@ def at(line: Line, taken: bool | None = None, detail: str = "") -> Guard:
     if kind == "while":
         condition = f"`while {ast.unparse(test)}` goes as often as with the example"
     elif kind == "for":
-        condition = f"`for … in {ast.unparse(test)}` goes as often as with the example"
+        does = "goes as often as" if _is_count(test) else "goes over the same values as"
+        condition = f"`for … in {ast.unparse(test)}` {does} with the example"
     elif kind == "assert":
         condition = ast.unparse(test)
     elif kind == "raise":
@@ -85,6 +86,11 @@ def at(line: Line, taken: bool | None = None, detail: str = "") -> Guard:
     else:
         condition = _as_example(ast.unparse(test), detail)
     return Guard(line, condition, _ADVICE[kind], is_asserted=kind in ("assert", "raise"))
+
+
+def _is_count(test: ast.expr) -> bool:
+    """Whether a loop goes over `range(...)`: how often is all that matters."""
+    return isinstance(test, ast.Call) and _name(test.func) == "range"
 
 
 def _as_example(code: str, detail: str) -> str:
@@ -196,8 +202,16 @@ def _nodes(file: str) -> tuple[ast.AST, ...]:
 
 
 def merged(guards: Iterable[Guard]) -> list[Guard]:
-    """Each once, in the order in which they came."""
-    return list(dict.fromkeys(guards))
+    """Each once, in the order in which they came. A line that was asked several times, and said
+    yes and no, is as with the example."""
+    found = list(dict.fromkeys(guards))
+    for one in list(found):
+        other = replace(one, condition=f"not ({one.condition})")
+        if one in found and other in found:
+            both = replace(one, condition=f"`{one.condition}` is, each time, as with the example")
+            found[found.index(one)] = both
+            found.remove(other)
+    return found
 
 
 def refused(guards: Iterable[Guard]) -> list[Guard]:
@@ -236,11 +250,23 @@ def refusal(name: str, guards: Sequence[Guard]) -> ModelError:
     ]
     if len(guards) > _MOST_SHOWN:
         shown.append(f"  and {len(guards) - _MOST_SHOWN} more")
-    return ModelError(
+    error = ModelError(
         f"{name} {_DECIDES}: a graph of it would be right where the data is "
         "as in the example, and silently wrong elsewhere.\n" + "\n".join(shown) + "\n"
         "To export what the example does anyway: specialise=True"
     )
+    error.guards = name, list(guards)  # type: ignore[attr-defined]
+    return error
+
+
+def both(error: Exception, other: Exception) -> Exception:
+    """One refusal of two: no way of capture sees all lines, since what one has fixed it does not
+    ask for again."""
+    name, guards = getattr(error, "guards", ("", []))
+    _, others = getattr(other, "guards", ("", []))
+    lines = {one.line for one in guards}
+    more = [one for one in others if one.line not in lines]
+    return refusal(name, [*guards, *more]) if guards and more else error
 
 
 def warning(guards: Sequence[Guard]) -> str:

@@ -132,7 +132,8 @@ class OpenSizes:
             if most < _number(getattr(dim, "max", None), MANY):
                 bounds.append(f"at most {most}")
             if bounds and constant_size(traced, program) is None:
-                found.append(f"{_title(size, name)} must be {' and '.join(bounds)}")
+                bound = " and ".join(bounds)
+                found.append(f"{_title(size, name)}, as far as torch knows, must be {bound}")
         return found
 
     def _traced(

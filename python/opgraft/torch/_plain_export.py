@@ -22,6 +22,7 @@ from opgraft.torch._dispatch import STANDARD
 from opgraft.torch._error_lines import titled_line
 from opgraft.torch._graph import calls, is_random, operator_name
 from opgraft.torch._guards import Guard
+from opgraft.torch._kept import keeping
 from opgraft.torch._open_sizes import OpenSizes
 from opgraft.torch._program import Program, tell_excuses
 from opgraft.torch._progress import Progress
@@ -55,6 +56,7 @@ class PlainExport:
         try:
             with (
                 quiet(),
+                keeping(self._request.module),
                 contextlib.redirect_stdout(io.StringIO()),  # torch counts its steps
                 _private.fresh_dispatch(),
                 _private.undoing_transforms(),  # which torch leaves on where it fails
@@ -82,6 +84,7 @@ class PlainExport:
         guards = guards_of(captured)
         if not self._request.specialise and (refused := _guards.refused(guards)):
             raise _guards.refusal(title(self._request.module), refused)
+        guards = self._request.with_state(guards, title(self._request.module))
         sizes = OpenSizes(
             self._request.module,
             self._request.args,

@@ -75,6 +75,8 @@ class Report:
     #: What was compared with torch, and agreed; empty where verification was not asked for, or
     #: found a difference that it could not fix, of which a note tells.
     verified: list[str] = field(default_factory=list)
+    #: What the model writes in a call, and the ONNX model does not keep.
+    state: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: By operator, what NaN and infinities become, where torch makes something else of them.
     not_numbers: list[str] = field(default_factory=list)
@@ -108,9 +110,10 @@ class Report:
         lines += [f"{_title(one)}: {one.because}" for one in self.rows if one.because]
         lines.append(f"captured: {self.captured}")
         if self.specialised:
-            lines.append("specialised: it is right for these sizes and data alone")
+            lines.append("specialised: for other sizes and data than these it may be wrong")
             lines += [f"  {note}" for note in self.specialised]
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
+        lines += [f"state: {one}" for one in self.state]
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"NaN and infinities become something else: {one}" for one in self.not_numbers]
         lines += [f"differs: {one}" for one in self.differs]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+
+from opgraft.torch._guards import Guard
+from opgraft.torch._state import State
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,17 @@ class Request:
     kinds: Collection[str]
     #: Whether a graph will do that holds for some data alone.
     specialise: bool
+    #: What the model writes in a call.
+    state: State = field(default_factory=State)
 
     @property
     def module(self) -> torch.nn.Module:
         """The model, where it is not captured yet."""
         assert isinstance(self.model, torch.nn.Module)
         return self.model
+
+    def with_state(self, guards: Sequence[Guard], name: str) -> list[Guard]:
+        """Guards, and those by what the model keeps, which is refused unless it is asked for."""
+        if not self.specialise:
+            self.state.refuse(name)
+        return [*guards, *self.state.guards]

@@ -27,6 +27,13 @@ _OF_GIVEN_SIZE = frozenset(
     aten::new_ones aten::new_zeros aten::ones aten::rand aten::randn aten::range aten::repeat
     aten::reshape aten::view aten::zeros aten::slice aten::narrow""".split()
 )
+#: Operators that give memory as they find it, which is another each time.
+_UNINITIALISED = frozenset(
+    """aten::empty aten::empty_like aten::empty_permuted aten::empty_strided aten::new_empty
+    aten::new_empty_strided""".split()
+)
+#: Operators that write to all of their first argument, whatever it was.
+_OVERWRITING = frozenset({"aten::copy", "aten::fill", "aten::zero"})
 _SIZES = frozenset(
     """aten::_shape_as_tensor aten::len aten::numel aten::size aten::sym_size
     prim::shape""".split()
@@ -130,8 +137,10 @@ class Sources:
                 return "", [(one, True) for one in inputs]
             # Numbers that a shape is made of count themselves, of tensors the sizes alone.
             return "", [(one, not _is_number(one, kind, inputs)) for one in inputs]
-        if _is_random(kind):
+        if _is_random(kind) or kind in _UNINITIALISED:
             return "data", []
+        if kind in _OVERWRITING and str(node.kind()).endswith("_"):
+            return "", [(one, False) for one in inputs[1:]]
         if kind in _SIZES:
             return "", [(inputs[0], True)]
         if kind == "aten::select" and _is_count_of_sequences(inputs):

@@ -22,8 +22,9 @@ from opgraft.torch import _private, _symbolic
 from opgraft.torch._arguments import signature_of
 from opgraft.torch._conversions import Watch
 from opgraft.torch._error_lines import titled_line
-from opgraft.torch._examples import keeping_buffers
 from opgraft.torch._guards import Guard
+from opgraft.torch._kept import Snapshot, keeping
+from opgraft.torch._noise import without_warnings_of_torch
 from opgraft.torch._open_sizes import OpenSizes
 from opgraft.torch._report import Row, sorted_rows
 from opgraft.torch._request import Request
@@ -76,7 +77,7 @@ class Tracer:
         self._registry = registry
         self.leaves, self.tree = _private.flatten((request.args, dict(request.kwargs)))
         self._sizes = sizes
-        self._names = _names(self._model, request.args, request.kwargs)
+        self._names = names_of(self._model, request.args, request.kwargs)
         for size, _ in sizes.asked:
             if size.axis is None:
                 raise UnavailableError(
@@ -133,8 +134,9 @@ class Tracer:
             path = str(Path(folder) / "model.onnx")
             try:
                 with (
-                    keeping_buffers(self._model),
+                    keeping(self._model),
                     corrected(),
+                    without_warnings_of_torch(),
                     torch.no_grad(),
                     torch.random.fork_rng(),
                     watch,
@@ -191,14 +193,20 @@ class _Flat(torch.nn.Module):
         self.names: list[str] = []
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        if _private.is_tracing():
+        is_tracing = _private.is_tracing()
+        if is_tracing:
             self._watch.begin(tensors, _kept(self.model))
+            with _private.pausing_trace():
+                before = Snapshot(self.model, has_parameters=False)
         left = iter(tensors)
         leaves = [next(left) if one is None else one[0] for one in self._leaves]
         args, kwargs = _private.unflatten(leaves, self._tree)
         given = self.model(*args, **kwargs)
-        if _private.is_tracing():
+        if is_tracing:
             self._watch.end()
+            # Torch takes what the model keeps from it later, and would take what this call wrote.
+            with _private.pausing_trace():
+                before.restore()
         results = _private.flatten(given)[0]
         for one in results:
             if one is not None and not isinstance(one, (torch.Tensor, bool, int, float, str)):
@@ -226,7 +234,7 @@ def _output_name(path: Sequence[str]) -> str:
     return "_".join([*words, *(one for one in path if one.isdecimal())])
 
 
-def _names(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
+def names_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
     """What the inputs are called, as torch.export calls them: images, or images_0, images_1."""
     signature = signature_of(model.forward)
     bound: dict[str, Any] = {}

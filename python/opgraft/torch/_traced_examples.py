@@ -88,12 +88,7 @@ def other_data(model: torch.nn.Module, example: Example) -> Iterator[Example | s
     """The example's sizes with other numbers: its own in another order, negative and
     lower ones."""
     count, refusal = 0, ""
-    for change in (_turned, _lowered, _turned_floats):
-        leaves = [
-            change(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in example.leaves
-        ]
-        if _same(leaves, example.leaves):
-            continue
+    for leaves in other_leaves(example.leaves):
         try:
             wanted = results(model, leaves, example.tree)
         except Exception as error:
@@ -108,6 +103,15 @@ def other_data(model: torch.nn.Module, example: Example) -> Iterator[Example | s
             return
     if not count:
         yield "no other data that the model takes was found" + (f" ({refusal})" if refusal else "")
+
+
+def other_leaves(leaves: Sequence[Any]) -> list[list[Any]]:
+    """Arguments with other numbers, as often as they can be others."""
+    changed = [
+        [change(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        for change in (_turned, _lowered, _turned_floats)
+    ]
+    return [one for one in changed if not _same(one, leaves)]
 
 
 def _turned(leaf: torch.Tensor) -> torch.Tensor:

@@ -48,6 +48,7 @@ class TracedExport:
         trace = self._tracer.trace({})
         guards = _guards.merged(trace.guards)
         self._allow(guards)
+        guards = self._request.with_state(guards, title(self._model))
         bar.step("optimise")
         program = self._finish(trace)
         if not verify:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import onnx_ir as ir
@@ -11,6 +13,8 @@ import onnx_ir as ir
 from opgraft._errors import Error
 from opgraft._signature import REQUIRED, VARIADIC
 from opgraft.torch import _nodes, _operators, _private
+from opgraft.torch._error_lines import first_line
+from opgraft.torch._graph import operator_name
 from opgraft.torch._schema import TorchSchema
 from opgraft.torch._symbolic import ALIASES
 
@@ -156,3 +160,32 @@ def _mismatch(schema: TorchSchema, overload: Any, what: str) -> Error:
         "has nothing for. Fix: opgraft.torch.translation_table(answering=False), or declare "
         "what is missing"
     )
+
+
+@contextmanager
+def writing(table: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+    """An Error where what a translation of the user's gives does not fit into the model."""
+    try:
+        yield
+    except ir.passes.PassError as error:
+        cause = error.__cause__ or error
+        name = re.search(r"function '[^']*?::(\w+)'", str(cause))
+        guilty = [
+            operator_name(target)
+            for target, one in table.items()
+            if name is None or getattr(one, "name", getattr(one, "__name__", "")) == name[1]
+        ]
+        if not guilty:
+            raise
+        opset = re.search(r"version (\d+) in the model", str(cause))
+        fix = (
+            f"write it with onnxscript.opset{opset[1]}, which exports are written in before they "
+            "are converted to opset_version"
+            if opset
+            else "give the operator's results, and as many; or write a plain Python function that "
+            "calls operators of onnxscript"
+        )
+        raise Error(
+            f"custom_translation_table: the function for {', '.join(guilty)} cannot become a part "
+            f"of the model: {first_line(cause)}. Fix: {fix}"
+        ) from error

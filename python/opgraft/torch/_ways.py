@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 
 from opgraft._errors import Error, ModelError
-from opgraft.torch import _private
+from opgraft.torch import _guards, _private
 from opgraft.torch._error_lines import first_line
 from opgraft.torch._examples import results_of
 from opgraft.torch._program import Program
@@ -30,13 +31,19 @@ def by_others(error: Error, ways: Sequence[Way]) -> Program:
     """The program of the first way that gives one, which notes why: `error` is what came of
     Opgraft's own. That is raised where none does, and says what each of them said."""
     told = [str(error)]
+    first: Exception = error
     for way in ways:
         try:
             program = way.export()
         except Exception as other:
-            if first_line(other) != first_line(
-                error
-            ):  # as where the model decides by data, either way
+            if _guards.is_refusal(first):
+                first = _guards.both(first, other)
+            elif _guards.is_refusal(other):  # which says what to do
+                first, told = (
+                    other,
+                    [str(other), f"torch.export's way failed too: {first_line(error)}"],
+                )
+            elif first_line(other) != first_line(error):
                 told.append(f"{way.name} was tried too: {first_line(other)}")
             continue
         program.report.notes.append(
@@ -44,8 +51,35 @@ def by_others(error: Error, ways: Sequence[Way]) -> Program:
         )
         return program
     if len(told) == 1:
-        raise error from error.__cause__
-    raise type(error)("\n".join(told)) from error.__cause__
+        raise first from error.__cause__
+    raise type(first)("\n".join(told)) from error.__cause__
+
+
+def with_advice(error: Error, model: Any) -> Error:
+    """The error, and what to do where a layer of torch's is behind it, which no way helps."""
+    if not isinstance(model, torch.nn.Module) or not _NESTED.search(str(error)):
+        return error
+    nested = [
+        name
+        for name, one in model.named_modules()
+        if isinstance(one, torch.nn.TransformerEncoder)
+        and not one.training
+        and getattr(one, "use_nested_tensor", False)
+    ]
+    if not nested:
+        return error
+    names = ", ".join(f"'{name}'" if name else "the model itself" for name in nested)
+    return type(error)(
+        f"torch.nn.TransformerEncoder ({names}) makes nested tensors of what a "
+        "src_key_padding_mask leaves, in eval mode, and its result is 0 elsewhere: a graph has no "
+        "such tensors. Fix: TransformerEncoder(..., enable_nested_tensor=False), or "
+        "`encoder.use_nested_tensor = False`: what is padded is then what the layers give, in "
+        f"torch too, and not 0.\n{error}"
+    )
+
+
+#: What is said of such a layer: that results differ, or that there are no such tensors.
+_NESTED = re.compile("captured something else|(?i:nested)")
 
 
 def check_runs(

@@ -39,6 +39,12 @@ def as_read(number: Any) -> Any:
     return getattr(getattr(number, "node", None), "_expr", number)
 
 
+def is_of_data(number: Any) -> bool:
+    """Whether it is a number that torch does not know before the model runs."""
+    node = getattr(number, "node", None)
+    return node is not None and getattr(node, "hint", None) is None
+
+
 def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
     """The shapes for torch.export, which takes no names of dimensions; whether there were any."""
     shapes, is_named = exporter("_dynamic_shapes", "convert_str_to_export_dim")(dynamic_shapes)
@@ -151,6 +157,9 @@ def fake_functions(
     composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
     known = private("torch._subclasses.fake_impls", "op_implementations_dict")
     added = {one: function for one, function in functions.items() if one not in known}
+    # Operators in this table are not taken apart to learn the shapes of what they give.
+    whole = private("torch._decomp", "meta_table")
+    kept = [one for one in added if one not in whole]
     corrected = {one: known[one] for one in corrections if one in known}
     targets = {**added, **decompositions}
     before = {one: dict(one.py_kernels) for one in targets}
@@ -160,11 +169,14 @@ def fake_functions(
         if target in added:
             known[target] = _as_fake(function)
         target._dispatch_cache.clear()
+    whole.update({one: added[one] for one in kept})
     known.update({one: corrections[one](own) for one, own in corrected.items()})
     try:
         yield
     finally:
         known.update(corrected)
+        for target in kept:
+            whole.pop(target, None)
         for target in targets:
             if target in added:
                 known.pop(target, None)
