@@ -24,6 +24,86 @@ class ElementType:
 
 ELEMENT_TYPES: tuple[ElementType, ...]
 
+class Parameter:
+    """An input or output."""
+
+    name: str
+    description: str
+    occurrence: int  #: REQUIRED, OPTIONAL or VARIADIC of opgraft._signature
+    type: int  #: an index into the schema's types
+    minimum: int  #: of a variadic one
+    def __init__(self, name: str, occurrence: int, type: int) -> None: ...
+
+class TypeVariable:
+    """The element type of one or more parameters."""
+
+    name: str  #: "T"
+    description: str
+    allowed: list[int]  #: ONNX's numbers; none: any
+    is_tied: bool  #: all values of it have the same
+    def __init__(self, name: str, allowed: Sequence[int], is_tied: bool) -> None: ...
+
+class AttributeParameter:
+    name: str
+    description: str
+    kind: int  #: a number of AttributeProto.AttributeType
+    is_required: bool
+    default: Any  #: as onnx.helper.get_attribute_value gives it, a tensor as an array; or None
+    is_bool: bool  #: an integer, or some, that the operator takes for true or false
+    def __init__(
+        self, name: str, kind: int, is_required: bool, default: Any, is_bool: bool
+    ) -> None: ...
+
+class KernelChoice:
+    """What computes an operator on one device, for one choice of its types; 0: any."""
+
+    device: str
+    types: list[int]
+
+class TypeOrigin:
+    """Where an output's type comes from: a fixed one, or an input; neither: nobody can tell."""
+
+    fixed: int
+    input: int | None
+
+class Schema:
+    """What an operator takes and gives, by a declaration in Python or by that of a pack."""
+
+    domain: str
+    name: str
+    full_name: str  #: "domain::Name"
+    module: str  #: that declares it; empty for one of a pack
+    documentation: str
+    torch_name: str  #: "aten::linalg_inv, aten::inverse": what it can stand for in torch
+    since_version: int
+    inputs: list[Parameter]
+    outputs: list[Parameter]
+    types: list[TypeVariable]
+    attributes: list[AttributeParameter]
+    has_shape_rule: bool
+    on_gpu: bool  #: its Python function takes arrays on a GPU, and no others
+    is_native: bool  #: of a pack
+    runtime_name: str  #: what nodes of prepared models call it, as `full_name`
+    kernels: list[KernelChoice]  #: of a pack's
+    pack: str  #: its path; empty for one that is declared in Python
+    def __init__(
+        self,
+        *,
+        domain: str,
+        name: str,
+        module: str,
+        documentation: str,
+        torch_name: str,
+        inputs: Sequence[Parameter],
+        outputs: Sequence[Parameter],
+        types: Sequence[TypeVariable],
+        attributes: Sequence[AttributeParameter],
+        has_shape_rule: bool,
+        on_gpu: bool,
+    ) -> None: ...
+    def output_type(self, index: int, input_types: Sequence[int]) -> int: ...
+    def output_type_origin(self, index: int, are_there: Sequence[bool]) -> TypeOrigin: ...
+
 class SizeExpression:
     """A sum of products of names and quotients, such as `2*n + m//3`.
 
@@ -62,21 +142,11 @@ def held(model: object) -> list[tuple[str, str, dict[str, Any]]]: ...
 def held_for(module: str) -> str: ...
 def allowance_of(module: str) -> str: ...
 def is_of_standard_library(name: str) -> bool: ...
-def declare(
-    domain: str,
-    name: str,
-    module: str,
-    inputs: Sequence[tuple[str, int, int]],
-    outputs: Sequence[tuple[str, int, int]],
-    types: Sequence[tuple[Sequence[int], bool]],
-    attributes: Sequence[tuple[str, int, bool]],
-    has_shape_rule: bool,
-    on_gpu: bool,
-) -> None: ...
+def declare(schema: Schema) -> None: ...
 def load_pack(path: bytes) -> None: ...
 def has_packs() -> bool: ...
-def pack_operators() -> list[dict[str, Any]]: ...
-def read_pack(path: bytes) -> list[dict[str, Any]]: ...
+def pack_operators() -> list[Schema]: ...
+def read_pack(path: bytes) -> list[Schema]: ...
 def run_native(
     full_name: str, version: int, inputs: list[Any], attributes: dict[str, Any], outputs: int
 ) -> list[Any]: ...

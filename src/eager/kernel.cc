@@ -112,15 +112,7 @@ void Callee::Reload() {
 std::vector<std::int64_t> OutputTypes(const Schema& schema, const std::vector<std::int64_t>& types,
                                       std::size_t outputs) {
   std::vector<std::int64_t> found;
-  for (std::size_t i = 0; i < outputs; ++i) {
-    const std::size_t variable = Schema::At(schema.outputs, i).type;
-    const std::vector<std::int64_t>& allowed = schema.types[variable].allowed;
-    std::int64_t type = allowed.size() == 1 ? allowed.front() : 0;
-    for (std::size_t j = 0; j < types.size() && type == 0; ++j) {
-      if (Schema::At(schema.inputs, j).type == variable) type = types[j];
-    }
-    found.push_back(type);
-  }
+  for (std::size_t i = 0; i < outputs; ++i) found.push_back(schema.OutputType(i, types));
   return found;
 }
 

@@ -1,15 +1,12 @@
 // The Python module opgraft._pyop: the bridge for libopgraft, and prepare() for the package.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <string>
-#include <tuple>
 #include <utility>
-#include <vector>
 
 #include "aten/libtorch.h"
 #include "aten/operators.h"
@@ -112,37 +109,6 @@ nb::tuple PrepareFile(const nb::bytes& path, const std::string& runtime, const s
                         }));
 }
 
-using Parameters = std::vector<std::tuple<std::string, int, std::size_t>>;
-
-std::vector<Parameter> ToParameters(const Parameters& given) {
-  std::vector<Parameter> parameters;
-  for (const auto& [name, occurrence, type] : given) {
-    parameters.push_back({name, static_cast<Occurrence>(occurrence), type});
-  }
-  return parameters;
-}
-
-/// opgraft._signature has seen to it that all is in order.
-void DeclareOperator(const std::string& domain, const std::string& name, const std::string& module,
-                     const Parameters& inputs, const Parameters& outputs,
-                     const std::vector<std::tuple<std::vector<std::int64_t>, bool>>& types,
-                     const std::vector<std::tuple<std::string, std::int64_t, bool>>& attributes,
-                     bool has_shape_rule, bool on_gpu) {
-  auto schema = std::make_shared<Schema>();
-  schema->domain = domain;
-  schema->name = name;
-  schema->module = module;
-  schema->inputs = ToParameters(inputs);
-  schema->outputs = ToParameters(outputs);
-  for (const auto& [allowed, is_tied] : types) schema->types.push_back({allowed, is_tied});
-  for (const auto& [attribute, type, is_required] : attributes) {
-    schema->attributes.push_back({attribute, type, is_required});
-  }
-  schema->has_shape_rule = has_shape_rule;
-  schema->on_gpu = on_gpu;
-  if (Status status = Declare(std::move(schema)); !status.ok()) Raise(status);
-}
-
 /// The kind and the message of the error for what the runtime said, or None where there is nothing
 /// to add.
 nb::object FindRefusal(const std::string& text) {
@@ -202,9 +168,12 @@ NB_MODULE(_pyop, module) {
   DefineSurvey(module);
   DefinePacks(module);
   opgraft::eager::DefineKernel(module);
-  module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
-             nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
-             nb::arg("has_shape_rule"), nb::arg("on_gpu"));
+  module.def(
+      "declare",
+      [](const std::shared_ptr<opgraft::Schema>& schema) {
+        if (opgraft::Status status = Declare(schema); !status.ok()) Raise(status);
+      },
+      nb::arg("schema"));
   module.def(
       "make_session", [](std::int64_t number) { return std::exchange(session_in_making, number); },
       nb::arg("number"),
