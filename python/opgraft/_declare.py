@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -322,11 +322,18 @@ def operators() -> list[Operator]:
     return list(_operators.values())
 
 
-def make(
-    full_name: str, given: Mapping[str, Any]
-) -> tuple[Callable[..., Any], bool, Callable[..., Any] | None, bool]:
-    """What the bridge runs for a node: the callable, whether inputs are copied, the shape rule for
-    these attributes, whether it takes `out`."""
+class Made(NamedTuple):
+    """What the bridge runs for a node."""
+
+    compute: Callable[..., Any]
+    copy_inputs: bool
+    #: From the shapes of the inputs and the number of outputs to their shapes.
+    rule: Callable[[Sequence[Any], int], list[Any]] | None
+    takes_out: bool
+
+
+def make(full_name: str, given: Mapping[str, Any]) -> Made:
+    """For a node with these attributes."""
     operator = _operators[full_name]
     rule = None
     if operator.rule is not None:
@@ -336,7 +343,7 @@ def make(
         def rule(shapes: Sequence[Any], outputs: int) -> list[Any]:
             return apply(shapes, arguments, outputs)
 
-    return operator.make(given), operator.copy_inputs, rule, operator.takes_out
+    return Made(operator.make(given), operator.copy_inputs, rule, operator.takes_out)
 
 
 def infer(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from opgraft import _errors, _pyop
-from opgraft._library import library_path, shipped_packs
+from opgraft._library import shipped_packs
 from opgraft._modules import names
 from opgraft._when_imported import tell_torch, when_imported
+
+if TYPE_CHECKING:
+    from opgraft import _pyop
 
 #: That of all operators in the packs that come with Opgraft.
 _SHIPPED_DOMAIN = "com.microsoft"
@@ -35,9 +36,9 @@ def load(pack: str | os.PathLike[str]) -> Pack:
     >>> opgraft.load("libmy_op.so")
     Pack(path='.../libmy_op.so', operators=('my.domain::Scale',))
     """
+    from opgraft import _pyop
+
     path = os.path.realpath(os.fsdecode(pack))
-    # In this order: who prepares a model with the operators finds that the runtime has them.
-    _load_into_library(path)
     _pyop.load_pack(os.fsencode(path))
     when_imported("onnx", _tell_onnx)
     tell_torch()
@@ -71,26 +72,17 @@ def load_shipped() -> None:
         load(pack)
 
 
-def _load_into_library(path: str) -> None:
-    """libopgraft, which registers operators with ONNX Runtime, has a list of its own."""
-    library = ctypes.CDLL(library_path())
-    text = ctypes.c_char_p()
-    library.opgraft_free.argtypes = [ctypes.c_char_p]
-    kind = library.opgraft_load(ctypes.c_char_p(os.fsencode(path)), ctypes.byref(text))
-    if kind == 0:
-        return
-    message = (text.value or b"").decode("utf-8", "replace")
-    library.opgraft_free(text)
-    raise _errors.of_kind(kind)(message)
-
-
 def operators() -> list[_pyop.Schema]:
     """Those of all packs that are loaded, every version of them."""
+    from opgraft import _pyop
+
     return _pyop.pack_operators()
 
 
 def read(library: str | os.PathLike[str]) -> list[_pyop.Schema]:
     """Those of a library, though no session is to find them; none where it is no pack."""
+    from opgraft import _pyop
+
     return _pyop.read_pack(os.fsencode(os.path.realpath(os.fsdecode(library))))
 
 

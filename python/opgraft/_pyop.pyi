@@ -1,11 +1,7 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 bridge: Any
-
-_Prepared = tuple[
-    bytes | None, bool, bool, list[tuple[str, str, str, str]], dict[str, str], dict[str, bool]
-]
 
 class ElementType:
     """One of ONNX's types of elements, or torch's complex32, whose number is 0."""
@@ -125,12 +121,43 @@ class SizeExpression:
     def evaluate(self, sizes: dict[str, Any], /) -> Any: ...
 
 def evaluate_size(text: str, sizes: dict[str, Any]) -> Any: ...
-def prepare(
-    model: bytes, origin: str, runtime: str, allow: str, environment: str, prefer: str
-) -> _Prepared: ...
-def prepare_file(
-    path: bytes, runtime: str, allow: str, environment: str, prefer: str, may_refer: bool
-) -> tuple[_Prepared, bytes, Callable[[], None] | None]: ...
+
+class PlannedOperator:
+    """A Python operator that a model will run, where it is allowed to."""
+
+    node: str
+    module: str
+    class_name: str
+    operator: str
+
+class SessionPlan:
+    """What opening a session of a model takes."""
+
+    tells_folder: bool  #: the runtime is told of the folder while it makes the session
+    folder: bytes  #: of the external data; empty where the model came as bytes
+    has_external_data: bool
+    refers_to_original: bool  #: some of the weights are references into the model's file
+    needs_file: bool  #: it cannot be opened, but by the path of a file with the model
+    python_operators: list[PlannedOperator]
+    packs: dict[str, str]  #: by the operators, "domain::Name"
+    aten: dict[str, bool]  #: operators of ATen, and whether they run without an allowance
+    def take_content(self) -> bytes | None:
+        """The model for the runtime, once; None where the original serves as it is."""
+    def check_unchanged(self) -> None: ...
+
+def make_plan(
+    *,
+    path: bytes | None = None,
+    model: bytes = b"",
+    origin: str = "the model",
+    folder: bytes = b"",
+    runtime: str,
+    allow: str,
+    environment: str,
+    prefer: str,
+    may_refer: bool = False,
+) -> SessionPlan: ...
+def refuse_to_open(runtime: str) -> NoReturn: ...
 def aten_is_listed(full_name: str) -> bool | None: ...
 def libtorch_problem(installed: str) -> str: ...
 def survey(model: object, origin: str, runtime: str) -> dict[str, Any]: ...

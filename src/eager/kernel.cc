@@ -178,14 +178,7 @@ std::shared_ptr<Callee::Node> Callee::MakeNode(PyObject* keywords) {
   const nb::object read = read_(made->keywords);
   made->attributes = nb::borrow<nb::dict>(nb::object(read[0]));
   made->outputs = nb::cast<std::size_t>(read[1]);
-  if (schema_->native == nullptr) {
-    const nb::object parts =
-        nb::module_::import_("opgraft._declare").attr("make")(full_name_.c_str(), made->attributes);
-    made->callable.compute = parts[0];
-    made->callable.copy_inputs = nb::cast<bool>(parts[1]);
-    if (!nb::object(parts[2]).is_none()) made->callable.rule = parts[2];
-    made->callable.takes_out = nb::cast<bool>(parts[3]);
-  }
+  if (!schema_->native) made->callable = pyop::MakeDeclared(full_name_, made->attributes);
   if (nodes_.size() == kMostKept) nodes_.pop_back();
   nodes_.insert(nodes_.begin(), made);
   return made;

@@ -10,12 +10,7 @@
 
 #include "aten/libtorch.h"
 #include "aten/operators.h"
-#include "core/packs.h"
-#include "core/text.h"
 #include "eager/kernel.h"
-#include "model/pack_operators.h"
-#include "model/prepare.h"
-#include "model/prepare_file.h"
 #include "ort/refusal.h"
 #include "pyop/arrays.h"
 #include "pyop/bridge.h"
@@ -24,6 +19,7 @@
 #include "pyop/exit_gate.h"
 #include "pyop/failure.h"
 #include "pyop/packs.h"
+#include "pyop/plans.h"
 #include "pyop/python_operator.h"
 #include "pyop/schemas.h"
 #include "pyop/session_number.h"
@@ -36,78 +32,6 @@ namespace {
 
 constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create, &FindSchema, &InferShapes,
                             &ImportModule};
-
-/// (bytes, or None where the original serves; has external data, needs a file, [(node, module,
-/// class, operator)], {operator of a pack: the pack}, {operator of ATen: needs no allowance}).
-nb::tuple ToPython(const model::PreparedModel& prepared) {
-  nb::list operators;
-  for (const Spec& spec : prepared.python_operators) {
-    operators.append(nb::make_tuple(ReadableName(spec.node), ReadableName(spec.module),
-                                    ReadableName(spec.class_name),
-                                    ReadableName(spec.operator_name)));
-  }
-  const nb::object bytes =
-      prepared.bytes.empty() ? nb::none()
-                             : nb::object(nb::bytes(prepared.bytes.data(), prepared.bytes.size()));
-  nb::dict native;
-  for (const auto& [name, pack] : prepared.native_operators) {
-    native[ReadableName(name).c_str()] = nb::steal(PyUnicode_DecodeFSDefault(pack.c_str()));
-  }
-  nb::dict aten;
-  for (const std::string& name : prepared.aten_operators) {
-    aten[ReadableName(name).c_str()] = aten::IsListed(name).value_or(false);
-  }
-  return nb::make_tuple(bytes, prepared.has_external_data, prepared.needs_file, operators, native,
-                        aten);
-}
-
-/// Calls `prepare` with the operators that are declared here, and raises what it returns.
-template <class Prepare>
-void PrepareAllowed(const std::string& allow, const std::string& environment,
-                    const std::string& prefer, const model::PreparedModel& prepared,
-                    const Prepare& prepare) {
-  const Packs& packs = Packs::OfThisProcess();
-  Policy policy;
-  model::Preference preference;
-  Status status = Policy::Parse(allow, environment, &policy);
-  if (status.ok()) status = model::Preference::Parse(prefer, packs, &preference);
-  if (status.ok()) {
-    WithoutGil([&] {
-      DeclaredOperators declared(policy);
-      model::PackOperators operators(packs, preference, declared);
-      status = prepare(operators);
-    });
-  }
-  if (!status.ok()) Raise(status, prepared.opset_limit);
-}
-
-nb::tuple Prepare(const nb::bytes& model, const std::string& origin, const std::string& runtime,
-                  const std::string& allow, const std::string& environment,
-                  const std::string& prefer) {
-  model::PreparedModel prepared;
-  const std::string_view bytes(model.c_str(), model.size());
-  PrepareAllowed(allow, environment, prefer, prepared, [&](model::OperatorSource& operators) {
-    return model::Prepare(bytes, origin, runtime, operators, &prepared);
-  });
-  return ToPython(prepared);
-}
-
-nb::tuple PrepareFile(const nb::bytes& path, const std::string& runtime, const std::string& allow,
-                      const std::string& environment, const std::string& prefer, bool may_refer) {
-  model::PreparedFile prepared;
-  const std::string name(path.c_str(), path.size());
-  PrepareAllowed(allow, environment, prefer, prepared.model, [&](model::OperatorSource& operators) {
-    return model::PrepareFile(name, runtime, operators, may_refer, &prepared);
-  });
-  const nb::tuple model = ToPython(prepared.model);
-  const nb::bytes folder(prepared.folder.data(), prepared.folder.size());
-  if (!prepared.model.refers_to_original) return nb::make_tuple(model, folder, nb::none());
-  prepared.model.bytes = std::string();  // Python has them
-  return nb::make_tuple(model, folder, nb::cpp_function([file = std::move(prepared)] {
-                          Status changed = file.CheckUnchanged();
-                          if (!changed.ok()) Raise(changed);
-                        }));
-}
 
 /// The kind and the message of the error for what the runtime said, or None where there is nothing
 /// to add.
@@ -146,16 +70,7 @@ NB_MODULE(_pyop, module) {
   ImportNumPy();
   PrepareForForks();
   module.attr(kBridgeAttribute) = nb::capsule(&kBridge, kBridgeCapsule);
-  module.def(
-      "prepare", &Prepare, nb::arg("model"), nb::arg("origin"), nb::arg("runtime"),
-      nb::arg("allow"), nb::arg("environment"), nb::arg("prefer"),
-      "(bytes, or None where the original serves as it is; has external data, needs a file, "
-      "[(node, module, class, operator)], {operator of a pack: the pack}, {operator of ATen: "
-      "needs no allowance})");
-  module.def("prepare_file", &PrepareFile, nb::arg("path"), nb::arg("runtime"), nb::arg("allow"),
-             nb::arg("environment"), nb::arg("prefer"), nb::arg("may_refer"),
-             "(as prepare, the folder of the data, and where the bytes refer to the file a "
-             "function that raises once it is another)");
+  DefinePlans(module);
   module.def(
       "aten_is_listed",
       [](const std::string& full_name) { return opgraft::aten::IsListed(full_name); },
