@@ -30,10 +30,10 @@ def declared(implementation: Any, **options: Any) -> _declare.Operator:
 
 def types(implementation: Any) -> tuple[list[Any], list[Any]]:
     """The allowed types of each input and output; a letter for those that are tied together."""
-    signature = declared(implementation).signature
+    schema = declared(implementation).schema
     return (
-        [signature.types[one.type][0] for one in signature.inputs],
-        [signature.types[one.type][0] for one in signature.outputs],
+        [schema.types[one.type].allowed for one in schema.inputs],
+        [schema.types[one.type].allowed for one in schema.outputs],
     )
 
 
@@ -64,10 +64,10 @@ def test_arrays() -> None:
     assert types(abstract) == ([[FLOAT, 10, DOUBLE]], [[INT64]])
     assert types(texts) == ([[STRING]], [[STRING]])
     assert types(brain) == ([[16]], [[22]])
-    signature = declared(tied).signature
-    assert len({one.type for one in (*signature.inputs, *signature.outputs)}) == 1
-    signature = declared(bare).signature
-    assert signature.inputs[0].type == signature.outputs[0].type != signature.inputs[1].type
+    schema = declared(tied).schema
+    assert len({one.type for one in (*schema.inputs, *schema.outputs)}) == 1
+    schema = declared(bare).schema
+    assert schema.inputs[0].type == schema.outputs[0].type != schema.inputs[1].type
 
 
 def test_optional_and_variadic_inputs_and_outputs() -> None:
@@ -80,13 +80,13 @@ def test_optional_and_variadic_inputs_and_outputs() -> None:
     def nothing() -> npt.NDArray[np.float32]: ...
     def several(x: np.ndarray) -> tuple[np.ndarray, npt.NDArray[np.int64]]: ...
 
-    signature = declared(optional).signature
-    assert [one.occurrence for one in signature.inputs] == [0, 1, 1] and not signature.outputs
-    signature = declared(variadic).signature
-    assert [one.occurrence for one in signature.inputs] == [0, 2]
-    assert [one.occurrence for one in signature.outputs] == [2]
-    assert declared(nothing).signature.inputs == []
-    assert len(declared(several).signature.outputs) == 2
+    schema = declared(optional).schema
+    assert [one.occurrence for one in schema.inputs] == [0, 1, 1] and not schema.outputs
+    schema = declared(variadic).schema
+    assert [one.occurrence for one in schema.inputs] == [0, 2]
+    assert [one.occurrence for one in schema.outputs] == [2]
+    assert declared(nothing).schema.inputs == []
+    assert len(declared(several).schema.outputs) == 2
 
 
 def test_static_and_class_methods() -> None:
@@ -99,7 +99,7 @@ def test_static_and_class_methods() -> None:
         def compute(cls, x: np.ndarray, y: np.ndarray) -> np.ndarray: ...
 
     for implementation in (Static, OfClass):
-        assert [one.name for one in declared(implementation).signature.inputs] == ["x", "y"]
+        assert [one.name for one in declared(implementation).schema.inputs] == ["x", "y"]
 
 
 def test_a_union_of_arrays() -> None:
@@ -127,17 +127,60 @@ def test_defaults_of_every_kind_are_known_to_onnx() -> None:
     assert list(attributes["array"].default_value.t.string_data) == [b"a", b"b"]
 
 
+def test_the_schema_holds_defaults_as_models_do() -> None:
+    def defaults(
+        x: np.ndarray,
+        *,
+        epsilon: float = 1e-5,
+        flag: bool = True,
+        flags: tuple[bool, ...] = (True, False),
+        text: str = "\u00e4",
+        names: list[bytes] = [b"\xff", b""],  # noqa: B006
+        none: int | None = None,
+        given: int,
+        brain: np.ndarray = np.array([1.5], ml_dtypes.bfloat16),  # noqa: B008
+        big: np.ndarray = np.array([[1, 2]], ">i4"),  # noqa: B008
+        texts: np.ndarray = np.array(["a"]),  # noqa: B008
+    ) -> None:
+        """For this."""
+
+    schema = declared(defaults, torch="aten::relu").schema
+    assert (schema.documentation, schema.torch_name) == ("For this.", "aten::relu")
+    found = {one.name: one.default for one in schema.attributes}
+    assert found["epsilon"] == 1e-5  # not rounded to a float32
+    assert (found["flag"], found["flags"]) == (1, [1, 0])
+    assert (found["text"], found["names"]) == (b"\xc3\xa4", [b"\xff", b""])
+    assert found["none"] is found["given"] is None
+    assert [one.name for one in schema.attributes if one.is_required] == ["given"]
+    assert [one.name for one in schema.attributes if one.is_bool] == ["flag", "flags"]
+    assert found["brain"].dtype == ml_dtypes.bfloat16 and found["brain"].tolist() == [1.5]
+    assert found["big"].tolist() == [[1, 2]] and found["texts"].tolist() == ["a"]
+
+
+def test_the_schema_tells_the_type_of_an_output() -> None:
+    def several(
+        x: npt.NDArray[Real], y: npt.NDArray[Integer], *more: npt.NDArray[Integer]
+    ) -> tuple[npt.NDArray[Integer], npt.NDArray[Real], npt.NDArray[np.bool_]]: ...
+
+    schema = declared(several).schema
+    assert [schema.output_type(index, [DOUBLE, 6]) for index in range(3)] == [6, DOUBLE, 9]
+    assert schema.output_type(0, [DOUBLE, 0, 0, INT64]) == INT64  # of the first that is there
+    origin = schema.output_type_origin(0, [True, False, True])
+    assert (origin.fixed, origin.input) == (0, 2)
+
+
 def local_annotations() -> Any:
     Local = TypeVar("Local", np.int8, np.int16)
 
     @opgraft.op("test::Declared")
     def local(x: npt.NDArray[Local]) -> npt.NDArray[Local]: ...
 
-    return _declare.find("test::Declared").signature.types
+    return _declare.find("test::Declared").schema.types
 
 
 def test_annotations_may_name_what_is_local() -> None:
-    assert local_annotations()[0] == ([3, 5], True)
+    local = local_annotations()[0]
+    assert local.allowed == [3, 5] and local.is_tied
 
 
 def refused_cases() -> list[tuple[Callable[..., Any], str]]:

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from opgraft import _signature
+from opgraft import _pyop, _signature
 from opgraft._backward import Backward
 from opgraft._errors import Error
 from opgraft._shapes import Known, Rule
@@ -30,28 +30,24 @@ _OUR_DOMAIN = "ai.opgraft"
 class Operator:
     """A declared operator: the one statement that all hosts derive theirs from."""
 
-    domain: str
-    name: str
-    module: str
-    documentation: str
-    signature: _signature.Signature
+    schema: _pyop.Schema
+    attributes: list[_signature.Attribute]
+    takes_out: bool
     rule: Rule | None
     copy_inputs: bool
     implementation: Callable[..., Any]  # the function, or the class
-    on_gpu: bool = False
-    arrays: str = ""  # of one on a GPU, the library: "torch" or "cupy"
-    torch_name: str = ""  # "aten::linalg_inv, aten::inverse": what it can stand for in torch
-    backward: Backward | None = None
+    arrays: str  # of one on a GPU, the library: "torch" or "cupy"
+    backward: Backward | None
 
     @property
     def full_name(self) -> str:
-        return f"{self.domain}::{self.name}"
+        return self.schema.full_name
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All attributes as Python values: those given in the model, and the other's defaults."""
         return {
             one.name: one.convert(given[one.name]) if one.name in given else one.default
-            for one in self.signature.attributes
+            for one in self.attributes
             if one.name in given or not one.is_required
         }
 
@@ -67,18 +63,18 @@ class Operator:
 
     def run(self, inputs: Sequence[Any], given: Mapping[str, Any], outputs: int) -> tuple[Any, ...]:
         """Runs it on arrays, without a runtime; an input that is absent is None."""
-        if self.on_gpu:
+        if self.schema.on_gpu:
             raise Error(
                 f'{self.full_name} runs on a GPU (device="cuda"), not on NumPy arrays. Fix: '
                 "run it in a session, opgraft.InferenceSession(model, "
                 'providers=["OpgraftCUDA", "CPUExecutionProvider"])'
             )
-        absent = [None] * (_required(self.signature.inputs) - len(inputs))
+        absent = [None] * (_required(self.schema.inputs) - len(inputs))
         inputs = [*inputs, *absent]
         extra: dict[str, Any] = {}
-        if self.rule is not None and self.signature.takes_out:
+        if self.rule is not None and self.takes_out:
             shapes = [None if one is None else one.shape for one in inputs]
-            total = max(outputs, _required(self.signature.outputs))
+            total = max(outputs, _required(self.schema.outputs))
             sizes = self.rule.apply(shapes, self.arguments(given), total)
             out = tuple(
                 np.empty(self._whole(size, index), self._output_dtype(index, inputs))
@@ -101,18 +97,15 @@ class Operator:
         return tuple(size for size in shape if size is not None)
 
     def _output_dtype(self, index: int, inputs: Sequence[Any]) -> Any:
-        parameter = self.signature.outputs[min(index, len(self.signature.outputs) - 1)]
-        allowed, _ = self.signature.types[parameter.type]
-        if len(allowed) == 1:
-            return _signature.dtype_of(allowed[0])
-        for place, value in enumerate(inputs):
-            source = self.signature.inputs[min(place, len(self.signature.inputs) - 1)]
-            if source.type == parameter.type and value is not None:
-                return value.dtype
-        raise Error(f"{self.full_name}: output {index} has the type of an input that is absent")
+        origin = self.schema.output_type_origin(index, [one is not None for one in inputs])
+        if origin.fixed:
+            return _signature.dtype_of(origin.fixed)
+        if origin.input is None:
+            raise Error(f"{self.full_name}: output {index} has the type of an input that is absent")
+        return inputs[origin.input].dtype
 
 
-def _required(parameters: Sequence[_signature.Parameter]) -> int:
+def _required(parameters: Sequence[_pyop.Parameter]) -> int:
     """How many values there are at least, absent ones included."""
     return len(parameters) - sum(one.occurrence == _signature.VARIADIC for one in parameters)
 
@@ -188,24 +181,33 @@ def op(
                 name,
                 _rule_attributes(shape, name, signature),
                 _required(signature.inputs),
-                count_outputs(signature),
+                count_outputs(signature.outputs),
             )
         elif signature.takes_out:
             raise Error(
                 f"{name} cannot be declared: it takes 'out', which needs a shape rule (shape=...)"
             )
-        operator = Operator(
+        schema = _pyop.Schema(
             domain=domain,
             name=parts["name"],
             module=implementation.__module__,
             documentation=inspect.cleandoc(implementation.__doc__ or ""),
-            signature=signature,
+            torch_name=", ".join(torch_names),
+            inputs=signature.inputs,
+            outputs=signature.outputs,
+            types=signature.types,
+            attributes=[one.parameter for one in signature.attributes],
+            has_shape_rule=rule is not None,
+            on_gpu=on_gpu,
+        )
+        operator = Operator(
+            schema=schema,
+            attributes=signature.attributes,
+            takes_out=signature.takes_out,
             rule=rule,
             copy_inputs=copy_inputs,
             implementation=implementation,
-            on_gpu=on_gpu,
             arrays=(arrays or signature.arrays or "torch") if on_gpu else "",
-            torch_name=", ".join(torch_names),
             backward=None if backward is None else read_backward(name, backward, signature),
         )
         _register(operator)
@@ -281,28 +283,14 @@ def _rule_attributes(
     return taken
 
 
-def count_outputs(signature: _signature.Signature) -> int:
+def count_outputs(outputs: Sequence[_pyop.Parameter]) -> int:
     """-1 where the number is the node's choice."""
-    outputs = signature.outputs
     is_variadic = bool(outputs) and outputs[-1].occurrence == _signature.VARIADIC
     return -1 if is_variadic else len(outputs)
 
 
 def _register(operator: Operator) -> None:
-    from opgraft import _pyop
-
-    signature = operator.signature
-    _pyop.declare(
-        domain=operator.domain,
-        name=operator.name,
-        module=operator.module,
-        inputs=[(one.name, one.occurrence, one.type) for one in signature.inputs],
-        outputs=[(one.name, one.occurrence, one.type) for one in signature.outputs],
-        types=signature.types,
-        attributes=[(one.name, one.kind, one.is_required) for one in signature.attributes],
-        has_shape_rule=operator.rule is not None,
-        on_gpu=operator.on_gpu,
-    )
+    _pyop.declare(operator.schema)
     _operators[operator.full_name] = operator
     when_imported("onnx", _tell_onnx)
     tell_torch()
@@ -334,11 +322,18 @@ def operators() -> list[Operator]:
     return list(_operators.values())
 
 
-def make(
-    full_name: str, given: Mapping[str, Any]
-) -> tuple[Callable[..., Any], bool, Callable[..., Any] | None, bool]:
-    """What the bridge runs for a node: the callable, whether inputs are copied, the shape rule for
-    these attributes, whether it takes `out`."""
+class Made(NamedTuple):
+    """What the bridge runs for a node."""
+
+    compute: Callable[..., Any]
+    copy_inputs: bool
+    #: From the shapes of the inputs and the number of outputs to their shapes.
+    rule: Callable[[Sequence[Any], int], list[Any]] | None
+    takes_out: bool
+
+
+def make(full_name: str, given: Mapping[str, Any]) -> Made:
+    """For a node with these attributes."""
     operator = _operators[full_name]
     rule = None
     if operator.rule is not None:
@@ -348,7 +343,7 @@ def make(
         def rule(shapes: Sequence[Any], outputs: int) -> list[Any]:
             return apply(shapes, arguments, outputs)
 
-    return operator.make(given), operator.copy_inputs, rule, operator.signature.takes_out
+    return Made(operator.make(given), operator.copy_inputs, rule, operator.takes_out)
 
 
 def infer(

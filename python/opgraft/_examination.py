@@ -180,7 +180,7 @@ def _examine(request: Request, say: Callable[[str, object], None]) -> None:
     say("classes", {":".join(one): _find_class(*one) for one in request.classes})
     from opgraft import _declare
 
-    say("declared", {one.full_name: one.module for one in _declare.operators()})
+    say("declared", {one.full_name: one.schema.module for one in _declare.operators()})
     if request.is_installed:
         say("step", "asking ONNX Runtime for its operators")
         domains, lacking = _ask_runtime(request.operators)

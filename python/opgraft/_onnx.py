@@ -5,10 +5,9 @@ Imported once onnx is.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from onnx.reference.op_run import OpRun
 
 from opgraft import _declare, _packs, _pyop, _signature
 from opgraft._declare import Operator
-from opgraft._packs import NativeOperator
 
 _registered: dict[str, Operator] = {}
 _registered_native: set[tuple[str, int]] = set()
@@ -38,16 +36,17 @@ _OPTIONS = {
 def register_declared() -> None:
     """Gives onnx the schemas of all operators that it has not got yet, or got otherwise."""
     for operator in _declare.operators():
+        name, domain = operator.schema.name, operator.schema.domain
         known = _registered.get(operator.full_name)
         if known is operator:
             continue
-        if known is None and onnx.defs.has(operator.name, operator.domain):
+        if known is None and onnx.defs.has(name, domain):
             continue  # onnx's own, or someone else's: theirs to keep
         _registered[operator.full_name] = operator  # whatever becomes of it: not again and again
         try:
-            schema = _schema(operator)
-            if known is not None and onnx.defs.has(operator.name, operator.domain):
-                onnx.defs.deregister_schema(operator.name, 1, operator.domain)
+            schema = _schema(operator.schema, functools.partial(_infer, operator))
+            if known is not None and onnx.defs.has(name, domain):
+                onnx.defs.deregister_schema(name, 1, domain)
             onnx.defs.register_schema(schema)
         except Exception as error:  # it may be an import of onnx that we are in
             _warn(operator.full_name, error)
@@ -55,60 +54,43 @@ def register_declared() -> None:
 
 def register_native() -> None:
     """The same of all operators of packs."""
-    for operator in _packs.operators():
-        key = operator.full_name, operator.since_version
+    for schema in _packs.operators():
+        key = schema.full_name, schema.since_version
         if key in _registered_native:
             continue
         _registered_native.add(key)  # whatever becomes of it: not again and again
-        if operator.domain == "":
+        if schema.domain == "":
             continue  # onnx's own
         try:
-            onnx.defs.register_schema(_native_schema(operator))
+            infer = functools.partial(_infer_native, schema)
+            onnx.defs.register_schema(_schema(schema, infer))
         except Exception as error:  # it may be an import of onnx that we are in
-            _warn(operator.full_name, error)
+            _warn(schema.full_name, error)
 
 
 def _warn(full_name: str, error: Exception) -> None:
     warnings.warn(f"onnx {onnx.__version__} takes no schema of {full_name}: {error}", stacklevel=3)
 
 
-def _schema(operator: Operator) -> OpSchema:
-    signature = operator.signature
-    schema = OpSchema(
-        operator.name,
-        operator.domain,
-        1,
-        operator.documentation,
-        inputs=[_parameter(operator, one) for one in signature.inputs],
-        outputs=[_output(operator, one) for one in signature.outputs],
+def _schema(schema: _pyop.Schema, infer: Callable[[Any], None]) -> OpSchema:
+    used = {one.type for one in (*schema.inputs, *schema.outputs)}
+    made = OpSchema(
+        schema.name,
+        schema.domain,
+        schema.since_version,
+        schema.documentation,
+        inputs=[_parameter(schema, one, one.occurrence) for one in schema.inputs],
+        outputs=[_output(schema, one) for one in schema.outputs],
         type_constraints=[
-            (f"T{index}", _type_names(allowed), "")
-            for index, (allowed, _) in enumerate(signature.types)
-            if any(one.type == index for one in (*signature.inputs, *signature.outputs))
+            (one.name, _type_names(one.allowed), "")
+            for index, one in enumerate(schema.types)
+            if index in used
         ],
-        attributes=[_attribute(one) for one in signature.attributes],
+        attributes=[_attribute(one) for one in schema.attributes],
     )
-    return _inferring(schema, functools.partial(_infer, operator))
-
-
-def _native_schema(operator: NativeOperator) -> OpSchema:
-    schema = OpSchema(
-        operator.name,
-        operator.domain,
-        operator.since_version,
-        operator.documentation,
-        inputs=[_native_parameter(operator, one) for one in operator.inputs],
-        outputs=[_native_parameter(operator, one) for one in operator.outputs],
-        type_constraints=[(one.name, _type_names(one.allowed), "") for one in operator.types],
-        attributes=[_native_attribute(one) for one in operator.attributes],
-    )
-    return _inferring(schema, functools.partial(_infer_native, operator))
-
-
-def _inferring(schema: OpSchema, infer: Callable[[Any], None]) -> OpSchema:
-    if hasattr(schema, "set_type_and_shape_inference_function"):  # from onnx 1.19 on
-        schema.set_type_and_shape_inference_function(infer)
-    return schema
+    if hasattr(made, "set_type_and_shape_inference_function"):  # from onnx 1.19 on
+        made.set_type_and_shape_inference_function(infer)
+    return made
 
 
 def _type_names(allowed: Sequence[int]) -> list[str]:
@@ -118,120 +100,94 @@ def _type_names(allowed: Sequence[int]) -> list[str]:
     return [f"tensor({_pyop.ELEMENT_TYPES[number].onnx_name})" for number in allowed or every]
 
 
-def _parameter(operator: Operator, parameter: _signature.Parameter) -> OpSchema.FormalParameter:
-    _, is_tied = operator.signature.types[parameter.type]
-    return OpSchema.FormalParameter(
-        parameter.name,
-        f"T{parameter.type}",
-        "",
-        param_option=_OPTIONS[parameter.occurrence],
-        is_homogeneous=is_tied,
-        min_arity=0 if parameter.occurrence == _signature.VARIADIC else 1,
-    )
-
-
-def _native_parameter(operator: NativeOperator, one: _packs.Parameter) -> OpSchema.FormalParameter:
+def _parameter(
+    schema: _pyop.Schema, one: _pyop.Parameter, occurrence: int
+) -> OpSchema.FormalParameter:
     return OpSchema.FormalParameter(
         one.name,
-        operator.types[one.type].name,
+        schema.types[one.type].name,
         one.description,
-        param_option=_OPTIONS[one.occurrence],
-        is_homogeneous=operator.types[one.type].is_tied,
-        min_arity=one.minimum,
+        param_option=_OPTIONS[occurrence],
+        is_homogeneous=schema.types[one.type].is_tied,
+        min_arity=one.minimum if occurrence == _signature.VARIADIC else 1,
     )
 
 
-def _output(operator: Operator, parameter: _signature.Parameter) -> OpSchema.FormalParameter:
-    """A node may leave out any of several outputs."""
-    if len(operator.signature.outputs) > 1:
-        optional = dataclasses.replace(parameter, occurrence=_signature.OPTIONAL)
-        return _parameter(operator, optional)
-    return _parameter(operator, parameter)
+def _output(schema: _pyop.Schema, one: _pyop.Parameter) -> OpSchema.FormalParameter:
+    """A node may leave out any of several outputs of a Python operator."""
+    may_be_left_out = not schema.is_native and len(schema.outputs) > 1
+    return _parameter(schema, one, _signature.OPTIONAL if may_be_left_out else one.occurrence)
 
 
-def _attribute(attribute: _signature.Attribute) -> OpSchema.Attribute:
-    if attribute.is_required or attribute.default is None:
-        kind = OpSchema.AttrType(attribute.kind)
-        return OpSchema.Attribute(attribute.name, kind, "", required=attribute.is_required)
-    default = attribute.default
-    if attribute.kind == _signature.TENSOR:
-        default = numpy_helper.from_array(
-            default.astype(object) if default.dtype.kind in "US" else default
-        )
-    elif attribute.kind == _signature.INT:
-        default = int(default)
-    elif attribute.kind == _signature.INTS:
-        default = [int(one) for one in default]
-    elif attribute.kind == _signature.FLOATS:
-        default = [float(one) for one in default]
-    elif attribute.kind == _signature.FLOAT:
-        default = float(default)
-    value = helper.make_attribute(attribute.name, default, attr_type=attribute.kind)
-    return OpSchema.Attribute(attribute.name, value, "")
-
-
-def _native_attribute(one: _packs.Attribute) -> OpSchema.Attribute:
-    if one.default is None:
+def _attribute(one: _pyop.AttributeParameter) -> OpSchema.Attribute:
+    default = one.default
+    if default is None:
         kind = OpSchema.AttrType(one.kind)
         return OpSchema.Attribute(one.name, kind, one.description, required=one.is_required)
-    default = one.default
     if one.kind == AttributeProto.TENSOR:
+        if default.dtype.kind == "O":
+            texts = [text.encode("utf-8", "surrogateescape") for text in default.flat]
+            default = np.array(texts, object).reshape(default.shape)
         default = numpy_helper.from_array(default)
     value = helper.make_attribute(one.name, default, attr_type=one.kind)
     return OpSchema.Attribute(one.name, value, one.description)
 
 
 def _infer(operator: Operator, context: Any) -> None:
-    """Types by the signature, shapes by the rule."""
-    signature = operator.signature
-    types: dict[int, int] = {}  # by type variable, of the first value that has it
-    shapes: list[Any] = []
-    for index in range(context.get_num_inputs()):
-        parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
-        value = context.get_input_type(index) if context.has_input(index) else None
-        if value is None or not value.HasField("tensor_type"):
-            shapes.append(None if value is None else ...)
-            continue
-        types.setdefault(parameter.type, value.tensor_type.elem_type)
-        has_shape = value.tensor_type.HasField("shape")
-        shapes.append(_known_shape(value.tensor_type.shape) if has_shape else ...)
+    """Types by the schema, shapes by the rule."""
+    schema = operator.schema
+    known = _known_inputs(context)
     count = context.get_num_outputs()
     inferred: list[Any] = [None] * count
     if operator.rule is not None:
-        shapes += [None] * (len(signature.inputs) - len(shapes))
-        if signature.inputs and signature.inputs[-1].occurrence == _signature.VARIADIC:
-            shapes = shapes[: max(context.get_num_inputs(), len(signature.inputs) - 1)]
-        total = count if _declare.count_outputs(signature) < 0 else len(signature.outputs)
+        shapes: list[Any] = [None if one is None else one[1] for one in known]
+        shapes += [None] * (len(schema.inputs) - len(shapes))
+        if schema.inputs and schema.inputs[-1].occurrence == _signature.VARIADIC:
+            shapes = shapes[: max(context.get_num_inputs(), len(schema.inputs) - 1)]
+        is_open = _declare.count_outputs(schema.outputs) < 0
         inferred = _declare.infer(
-            operator.full_name, shapes, _given(signature.attributes, context), total
+            operator.full_name,
+            shapes,
+            _given(schema, context),
+            count if is_open else len(schema.outputs),
         )
+    types = [0 if one is None else one[0] for one in known]
     for index in range(count):
-        parameter = signature.outputs[min(index, len(signature.outputs) - 1)]
-        allowed, _ = signature.types[parameter.type]
-        element_type = allowed[0] if len(allowed) == 1 else types.get(parameter.type)
-        if element_type is None:
-            continue
-        _set_output(context, index, element_type, inferred[index])
+        _set_output(context, index, schema.output_type(index, types), inferred[index])
 
 
-def _infer_native(operator: NativeOperator, context: Any) -> None:
+def _infer_native(schema: _pyop.Schema, context: Any) -> None:
     """Types by the declaration, shapes by the C++ rule."""
-    inputs: list[Any] = []
-    for index in range(context.get_num_inputs()):
-        value = context.get_input_type(index) if context.has_input(index) else None
-        if value is None or not value.HasField("tensor_type"):
-            inputs.append(None)
-            continue
-        has_shape = value.tensor_type.HasField("shape")
-        shape = _known_shape(value.tensor_type.shape) if has_shape else None
-        inputs.append((value.tensor_type.elem_type, shape, _constant(context, index)))
-    given = _given(operator.attributes, context)
+    inputs = [
+        None
+        if one is None or one[0] == 0
+        else (one[0], None if one[1] is ... else one[1], _constant(context, index))
+        for index, one in enumerate(_known_inputs(context))
+    ]
     inferred = _pyop.infer_native(
-        operator.full_name, operator.since_version, inputs, given, context.get_num_outputs()
+        schema.full_name,
+        schema.since_version,
+        inputs,
+        _given(schema, context),
+        context.get_num_outputs(),
     )
     for index, (element_type, shape) in enumerate(inferred):
-        if element_type != 0:
-            _set_output(context, index, element_type, shape)
+        _set_output(context, index, element_type, shape)
+
+
+def _known_inputs(context: Any) -> list[tuple[int, Any] | None]:
+    """The type of each input, 0 for what is no tensor, and its shape, `...` where that is not
+    known; None for one that is absent."""
+    known: list[tuple[int, Any] | None] = []
+    for index in range(context.get_num_inputs()):
+        value = context.get_input_type(index) if context.has_input(index) else None
+        if value is None:
+            known.append(None)
+            continue
+        tensor = value.tensor_type if value.HasField("tensor_type") else TypeProto.Tensor()
+        shape = _known_shape(tensor.shape) if tensor.HasField("shape") else ...
+        known.append((tensor.elem_type, shape))
+    return known
 
 
 def _constant(context: Any, index: int) -> Any:
@@ -253,7 +209,9 @@ def _constant(context: Any, index: int) -> Any:
 def _set_output(
     context: Any, index: int, element_type: int, shape: Sequence[int | str | None] | None
 ) -> None:
-    """Tells onnx what is inferred of an output."""
+    """Tells onnx what is inferred of an output; nothing where its type is not known."""
+    if element_type == 0:
+        return
     output = TypeProto()
     output.tensor_type.elem_type = element_type
     if shape is not None:
@@ -273,9 +231,9 @@ def _known_shape(shape: onnx.TensorShapeProto) -> tuple[int | str | None, ...]:
     )
 
 
-def _given(attributes: Iterable[Any], context: Any) -> dict[str, Any]:
+def _given(schema: _pyop.Schema, context: Any) -> dict[str, Any]:
     given = {}
-    for attribute in attributes:
+    for attribute in schema.attributes:
         value: AttributeProto | None = context.get_attribute(attribute.name)
         if value is None:
             continue
@@ -292,7 +250,7 @@ def record_modules(model: onnx.ModelProto) -> None:
         key = f"opgraft.module.{operator.full_name}"
         entry = next((one for one in model.metadata_props if one.key == key), None)
         entry = entry or model.metadata_props.add(key=key)
-        entry.value = operator.module
+        entry.value = operator.schema.module
 
 
 def _used(model: onnx.ModelProto) -> list[Operator]:
@@ -320,8 +278,8 @@ def reference_operators() -> list[type]:
         return tuple(_pyop.run_native(full_name, version, list(inputs), present, count))
 
     declared = [
-        (operator.name, operator.domain, functools.partialmethod(run, operator=operator))
-        for operator in _declare.operators()
+        (one.schema.name, one.schema.domain, functools.partialmethod(run, operator=one))
+        for one in _declare.operators()
     ]
     native = {
         (one.name, one.domain): functools.partialmethod(run_native, full_name=one.full_name)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from opgraft import _errors
-from opgraft._library import library_path, shipped_packs
+from opgraft._library import shipped_packs
 from opgraft._modules import names
 from opgraft._when_imported import tell_torch, when_imported
+
+if TYPE_CHECKING:
+    from opgraft import _pyop
 
 #: That of all operators in the packs that come with Opgraft.
 _SHIPPED_DOMAIN = "com.microsoft"
@@ -38,8 +39,6 @@ def load(pack: str | os.PathLike[str]) -> Pack:
     from opgraft import _pyop
 
     path = os.path.realpath(os.fsdecode(pack))
-    # In this order: who prepares a model with the operators finds that the runtime has them.
-    _load_into_library(path)
     _pyop.load_pack(os.fsencode(path))
     when_imported("onnx", _tell_onnx)
     tell_torch()
@@ -73,97 +72,18 @@ def load_shipped() -> None:
         load(pack)
 
 
-def _load_into_library(path: str) -> None:
-    """libopgraft, which registers operators with ONNX Runtime, has a list of its own."""
-    library = ctypes.CDLL(library_path())
-    text = ctypes.c_char_p()
-    library.opgraft_free.argtypes = [ctypes.c_char_p]
-    kind = library.opgraft_load(ctypes.c_char_p(os.fsencode(path)), ctypes.byref(text))
-    if kind == 0:
-        return
-    message = (text.value or b"").decode("utf-8", "replace")
-    library.opgraft_free(text)
-    raise _errors.of_kind(kind)(message)
-
-
-class Parameter(NamedTuple):
-    """An input or output."""
-
-    name: str
-    description: str
-    occurrence: int
-    type: int
-    minimum: int
-
-
-class Type(NamedTuple):
-    name: str
-    description: str
-    allowed: list[int]
-    is_tied: bool
-
-
-class Attribute(NamedTuple):
-    name: str
-    description: str
-    kind: int
-    is_required: bool
-    default: Any
-
-
-class Kernel(NamedTuple):
-    """What computes an operator, for one device and one choice of its types; 0: any."""
-
-    device: str
-    types: tuple[int, ...]
-
-
-class NativeOperator(NamedTuple):
-    """An operator of a pack, at one version."""
-
-    domain: str
-    name: str
-    documentation: str
-    torch_name: str
-    since_version: int
-    inputs: tuple[Parameter, ...]
-    outputs: tuple[Parameter, ...]
-    types: tuple[Type, ...]
-    attributes: tuple[Attribute, ...]
-    #: What nodes of prepared models call it, as `full_name`.
-    runtime_name: str
-    has_shape_rule: bool
-    kernels: tuple[Kernel, ...]
-    pack: str
-
-    @property
-    def full_name(self) -> str:
-        return f"{self.domain}::{self.name}"
-
-
-def operators() -> list[NativeOperator]:
+def operators() -> list[_pyop.Schema]:
     """Those of all packs that are loaded, every version of them."""
     from opgraft import _pyop
 
-    return [_operator(values) for values in _pyop.pack_operators()]
+    return _pyop.pack_operators()
 
 
-def read(library: str | os.PathLike[str]) -> list[NativeOperator]:
+def read(library: str | os.PathLike[str]) -> list[_pyop.Schema]:
     """Those of a library, though no session is to find them; none where it is no pack."""
     from opgraft import _pyop
 
-    path = os.path.realpath(os.fsdecode(library))
-    return [_operator(values) for values in _pyop.read_pack(os.fsencode(path))]
-
-
-def _operator(values: dict[str, Any]) -> NativeOperator:
-    given = dict(values)
-    given["inputs"] = tuple(Parameter(*one) for one in values["inputs"])
-    given["outputs"] = tuple(Parameter(*one) for one in values["outputs"])
-    given["types"] = tuple(Type(*one) for one in values["types"])
-    given["attributes"] = tuple(Attribute(*one) for one in values["attributes"])
-    given["kernels"] = tuple(Kernel(device, tuple(types)) for device, types in values["kernels"])
-    return NativeOperator(**given)
+    return _pyop.read_pack(os.fsencode(os.path.realpath(os.fsdecode(library))))
 
 
 def _tell_onnx() -> None:

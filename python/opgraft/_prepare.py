@@ -7,8 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from opgraft._errors import ModelError, UnavailableError
 from opgraft._modules import import_all, names
@@ -16,6 +15,8 @@ from opgraft._packs import load_preferred
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from opgraft import _pyop
 
 Model = Union[str, "os.PathLike[str]", bytes, "ModelProto", "PreparedModel"]
 
@@ -53,6 +54,8 @@ class PreparedModel:
     #: The operators of torch's library ATen that it will run in libtorch, "aten::name" or
     #: "aten::name.overload", and whether they run without an allowance.
     aten: dict[str, bool] = field(default_factory=dict)
+    #: The runtime has to be told of the folder, since it gets bytes with data that lies there.
+    _tells_folder: bool = field(default=False, repr=False)
 
     @property
     def bytes(self) -> _Bytes:
@@ -139,13 +142,23 @@ def prepare_to_open(
         os.environ.get("OPGRAFT_ALLOW", ""),
         ",".join(load_preferred(prefer)),
     )
-    if isinstance(model, (str, os.PathLike)):
-        return _prepare_file(os.fspath(model), how, may_refer)
-    original = _bytes(model)
-    result = _or_converted(
-        lambda: _pyop().prepare(original, "the model", *how), lambda: original, "the model", how
+    if not isinstance(model, (str, os.PathLike)):
+        original = _bytes(model)
+        plan, content = _or_converted(lambda: how.plan(model=original), lambda: original, how)
+        return _from(plan, content or original, None, None), None
+    path = os.fspath(model)
+    folder = os.path.dirname(os.path.abspath(path))
+    plan, content = _or_converted(
+        lambda: how.plan(path=os.fsencode(path), may_refer=may_refer),
+        Path(path).read_bytes,
+        how,
+        origin=f"'{path}'",
+        folder=os.fsencode(folder),
     )
-    return _from(result, None, None, original), None
+    if plan.refers_to_original:
+        folder = os.fsdecode(plan.folder)
+    prepared = _from(plan, content, folder, path if content is None else None)
+    return prepared, plan.check_unchanged if plan.refers_to_original else None
 
 
 class _How(NamedTuple):
@@ -156,62 +169,39 @@ class _How(NamedTuple):
     environment: str
     prefer: str
 
+    def plan(self, **model: Any) -> _pyop.SessionPlan:
+        from opgraft import _pyop  # not before: `import opgraft` needs neither it nor NumPy
 
-# (bytes, or None where the original serves as it is; has external data, needs a file, operators,
-# {operator of a pack: the pack}, {operator of ATen: whether it runs without an allowance})
-_Result = tuple[
-    bytes | None, bool, bool, list[tuple[str, str, str, str]], dict[str, str], dict[str, bool]
-]
-
-
-def _pyop() -> ModuleType:
-    from opgraft import _pyop
-
-    return _pyop
-
-
-def _prepare_file(
-    path: str, how: _How, may_refer: bool
-) -> tuple[PreparedModel, Callable[[], None] | None]:
-    data_folder, check_unchanged = b"", None
-
-    def prepare_it() -> _Result:
-        nonlocal data_folder, check_unchanged
-        result: _Result
-        result, data_folder, check_unchanged = _pyop().prepare_file(
-            os.fsencode(path), *how, may_refer
-        )
-        return result
-
-    result = _or_converted(prepare_it, Path(path).read_bytes, f"'{path}'", how)
-    folder = os.path.dirname(os.path.abspath(path))
-    if check_unchanged is not None:
-        folder = os.fsdecode(data_folder)
-    return _from(result, folder, path, None), check_unchanged
+        return _pyop.make_plan(**model, **self._asdict())
 
 
 def _from(
-    result: _Result, folder: str | None, path: str | None, original: bytes | None
+    plan: _pyop.SessionPlan, content: bytes | None, folder: str | None, path: str | None
 ) -> PreparedModel:
-    prepared, has_external_data, needs_file, operators, packs, aten = result
     return PreparedModel(
         folder=folder,
-        report=tuple(PythonOperator(*operator) for operator in operators),
-        has_external_data=has_external_data,
-        needs_file=needs_file,
-        path=path if prepared is None else None,
-        _content=original if prepared is None else prepared,
-        packs=packs,
-        aten=aten,
+        report=tuple(
+            PythonOperator(one.node, one.module, one.class_name, one.operator)
+            for one in plan.python_operators
+        ),
+        has_external_data=plan.has_external_data,
+        needs_file=plan.needs_file,
+        path=path,
+        _content=content,
+        packs=plan.packs,
+        aten=plan.aten,
+        _tells_folder=plan.tells_folder,
     )
 
 
 def _or_converted(
-    prepare_it: Callable[[], _Result], read: Callable[[], bytes], origin: str, how: _How
-) -> _Result:
-    """What `prepare_it` gives, or, where opsets are in the way, what onnx's converter helps to."""
+    plan_it: Callable[[], _pyop.SessionPlan], read: Callable[[], bytes], how: _How, **known: Any
+) -> tuple[_pyop.SessionPlan, bytes | None]:
+    """The plan, with help of onnx's converter where opsets are in the way, and the model that the
+    runtime is given; None: the original."""
     try:
-        return prepare_it()
+        plan = plan_it()
+        return plan, plan.take_content()
     except ModelError as refused:
         if refused.opset_limit is None:
             raise
@@ -219,8 +209,8 @@ def _or_converted(
 
         try:
             converted = _lowering.convert(read(), refused.opset_limit)
-            result: _Result = _pyop().prepare(converted, origin, *how)
-            return (result[0] or converted, *result[1:])
+            plan = how.plan(model=converted, **known)
+            return plan, plan.take_content() or converted
         except ModelError as error:
             why = f"after onnx.version_converter, {error}"
             if str(error) == str(refused):

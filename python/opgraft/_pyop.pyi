@@ -1,11 +1,7 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 bridge: Any
-
-_Prepared = tuple[
-    bytes | None, bool, bool, list[tuple[str, str, str, str]], dict[str, str], dict[str, bool]
-]
 
 class ElementType:
     """One of ONNX's types of elements, or torch's complex32, whose number is 0."""
@@ -23,6 +19,86 @@ class ElementType:
     dlpack_code: int  #: DLDataTypeCode, where it has one; DLPack's bits are `bits`
 
 ELEMENT_TYPES: tuple[ElementType, ...]
+
+class Parameter:
+    """An input or output."""
+
+    name: str
+    description: str
+    occurrence: int  #: REQUIRED, OPTIONAL or VARIADIC of opgraft._signature
+    type: int  #: an index into the schema's types
+    minimum: int  #: of a variadic one
+    def __init__(self, name: str, occurrence: int, type: int) -> None: ...
+
+class TypeVariable:
+    """The element type of one or more parameters."""
+
+    name: str  #: "T"
+    description: str
+    allowed: list[int]  #: ONNX's numbers; none: any
+    is_tied: bool  #: all values of it have the same
+    def __init__(self, name: str, allowed: Sequence[int], is_tied: bool) -> None: ...
+
+class AttributeParameter:
+    name: str
+    description: str
+    kind: int  #: a number of AttributeProto.AttributeType
+    is_required: bool
+    default: Any  #: as onnx.helper.get_attribute_value gives it, a tensor as an array; or None
+    is_bool: bool  #: an integer, or some, that the operator takes for true or false
+    def __init__(
+        self, name: str, kind: int, is_required: bool, default: Any, is_bool: bool
+    ) -> None: ...
+
+class KernelChoice:
+    """What computes an operator on one device, for one choice of its types; 0: any."""
+
+    device: str
+    types: list[int]
+
+class TypeOrigin:
+    """Where an output's type comes from: a fixed one, or an input; neither: nobody can tell."""
+
+    fixed: int
+    input: int | None
+
+class Schema:
+    """What an operator takes and gives, by a declaration in Python or by that of a pack."""
+
+    domain: str
+    name: str
+    full_name: str  #: "domain::Name"
+    module: str  #: that declares it; empty for one of a pack
+    documentation: str
+    torch_name: str  #: "aten::linalg_inv, aten::inverse": what it can stand for in torch
+    since_version: int
+    inputs: list[Parameter]
+    outputs: list[Parameter]
+    types: list[TypeVariable]
+    attributes: list[AttributeParameter]
+    has_shape_rule: bool
+    on_gpu: bool  #: its Python function takes arrays on a GPU, and no others
+    is_native: bool  #: of a pack
+    runtime_name: str  #: what nodes of prepared models call it, as `full_name`
+    kernels: list[KernelChoice]  #: of a pack's
+    pack: str  #: its path; empty for one that is declared in Python
+    def __init__(
+        self,
+        *,
+        domain: str,
+        name: str,
+        module: str,
+        documentation: str,
+        torch_name: str,
+        inputs: Sequence[Parameter],
+        outputs: Sequence[Parameter],
+        types: Sequence[TypeVariable],
+        attributes: Sequence[AttributeParameter],
+        has_shape_rule: bool,
+        on_gpu: bool,
+    ) -> None: ...
+    def output_type(self, index: int, input_types: Sequence[int]) -> int: ...
+    def output_type_origin(self, index: int, are_there: Sequence[bool]) -> TypeOrigin: ...
 
 class SizeExpression:
     """A sum of products of names and quotients, such as `2*n + m//3`.
@@ -45,12 +121,43 @@ class SizeExpression:
     def evaluate(self, sizes: dict[str, Any], /) -> Any: ...
 
 def evaluate_size(text: str, sizes: dict[str, Any]) -> Any: ...
-def prepare(
-    model: bytes, origin: str, runtime: str, allow: str, environment: str, prefer: str
-) -> _Prepared: ...
-def prepare_file(
-    path: bytes, runtime: str, allow: str, environment: str, prefer: str, may_refer: bool
-) -> tuple[_Prepared, bytes, Callable[[], None] | None]: ...
+
+class PlannedOperator:
+    """A Python operator that a model will run, where it is allowed to."""
+
+    node: str
+    module: str
+    class_name: str
+    operator: str
+
+class SessionPlan:
+    """What opening a session of a model takes."""
+
+    tells_folder: bool  #: the runtime is told of the folder while it makes the session
+    folder: bytes  #: of the external data; empty where the model came as bytes
+    has_external_data: bool
+    refers_to_original: bool  #: some of the weights are references into the model's file
+    needs_file: bool  #: it cannot be opened, but by the path of a file with the model
+    python_operators: list[PlannedOperator]
+    packs: dict[str, str]  #: by the operators, "domain::Name"
+    aten: dict[str, bool]  #: operators of ATen, and whether they run without an allowance
+    def take_content(self) -> bytes | None:
+        """The model for the runtime, once; None where the original serves as it is."""
+    def check_unchanged(self) -> None: ...
+
+def make_plan(
+    *,
+    path: bytes | None = None,
+    model: bytes = b"",
+    origin: str = "the model",
+    folder: bytes = b"",
+    runtime: str,
+    allow: str,
+    environment: str,
+    prefer: str,
+    may_refer: bool = False,
+) -> SessionPlan: ...
+def refuse_to_open(runtime: str) -> NoReturn: ...
 
 class AtenWord:
     """What no plain value of Python's is among the arguments of an operator of torch."""
@@ -77,21 +184,11 @@ def held(model: object) -> list[tuple[str, str, dict[str, Any]]]: ...
 def held_for(module: str) -> str: ...
 def allowance_of(module: str) -> str: ...
 def is_of_standard_library(name: str) -> bool: ...
-def declare(
-    domain: str,
-    name: str,
-    module: str,
-    inputs: Sequence[tuple[str, int, int]],
-    outputs: Sequence[tuple[str, int, int]],
-    types: Sequence[tuple[Sequence[int], bool]],
-    attributes: Sequence[tuple[str, int, bool]],
-    has_shape_rule: bool,
-    on_gpu: bool,
-) -> None: ...
+def declare(schema: Schema) -> None: ...
 def load_pack(path: bytes) -> None: ...
 def has_packs() -> bool: ...
-def pack_operators() -> list[dict[str, Any]]: ...
-def read_pack(path: bytes) -> list[dict[str, Any]]: ...
+def pack_operators() -> list[Schema]: ...
+def read_pack(path: bytes) -> list[Schema]: ...
 def run_native(
     full_name: str, version: int, inputs: list[Any], attributes: dict[str, Any], outputs: int
 ) -> list[Any]: ...

@@ -19,7 +19,6 @@ from opgraft._cuda import Chosen
 from opgraft._errors import (
     Error,
     ModelError,
-    UnavailableError,
     of_kind,
     raised_by_runtime,
     translate,
@@ -220,15 +219,10 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             model, may_refer=may_refer, allow=_registered(options) or (), prefer=preferred
         )
         if prepared.needs_file:
-            raise UnavailableError(
-                "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or "
-                f"newer, this one is {onnxruntime.__version__}. Write it into the folder of its "
-                "data first: opgraft prepare MODEL PREPARED"
-            )
+            _pyop.refuse_to_open(onnxruntime.__version__)
         self._number = next(_numbers)
         self._is_parallel = options.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
-        has_data = prepared.has_external_data or self._check_unchanged is not None
-        self._folder = prepared.folder if prepared.path is None and has_data else None
+        self._folder = prepared.folder if prepared._tells_folder else None
         self._shares_options = sess_options is not None
         origin = f"'{os.fspath(model)}'" if isinstance(model, (str, os.PathLike)) else "the model"
         folder = prepared.folder or _get(options, _FOLDER_ENTRY) or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import types
 import typing
@@ -36,33 +37,37 @@ _EXPECTED = "int, float, bool, str, bytes, a list or tuple of these, or numpy.nd
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """An input or output; `type` is an index into the signature's types."""
-
-    name: str
-    occurrence: int
-    type: int
-
-
-@dataclass(frozen=True)
 class Attribute:
+    """An attribute as the function takes it; the schema has what models know of it."""
+
     name: str
     kind: int  # a number of AttributeProto.AttributeType
     #: Makes of the value in the model the one that the annotation asks for.
     convert: Callable[[Any], Any]
     default: Any = inspect.Parameter.empty
+    is_bool: bool = False
 
     @property
     def is_required(self) -> bool:
         return self.default is inspect.Parameter.empty
 
+    @property
+    def parameter(self) -> _pyop.AttributeParameter:
+        default = None if self.is_required else self.default
+        if self.kind == TENSOR and default is not None:
+            default = _as_models_hold(default)
+        return _pyop.AttributeParameter(
+            self.name, self.kind, self.is_required, default, self.is_bool
+        )
+
 
 @dataclass
 class Signature:
-    inputs: list[Parameter] = field(default_factory=list)
-    outputs: list[Parameter] = field(default_factory=list)
-    #: The element types: which are allowed (none: any), and whether all values have the same.
-    types: list[tuple[list[int], bool]] = field(default_factory=list)
+    """What a declaration says of its operator, while it is read."""
+
+    inputs: list[_pyop.Parameter] = field(default_factory=list)
+    outputs: list[_pyop.Parameter] = field(default_factory=list)
+    types: list[_pyop.TypeVariable] = field(default_factory=list)
     attributes: list[Attribute] = field(default_factory=list)
     takes_out: bool = False
     #: The library of arrays on a GPU that the annotations name: "torch", "cupy", or "".
@@ -82,8 +87,9 @@ class _Reader:
     def add_type(self, allowed: list[int], is_tied: bool) -> int:
         if self.on_gpu and not allowed:
             allowed = GPU_TYPES
-        self.signature.types.append((allowed, is_tied))
-        return len(self.signature.types) - 1
+        index = len(self.signature.types)
+        self.signature.types.append(_pyop.TypeVariable(f"T{index}", allowed, is_tied))
+        return index
 
     # Arrays.
 
@@ -212,7 +218,7 @@ class _Reader:
         type_index = self.array(annotation, where)
         if type_index is None:
             type_index = self.add_type([], False)
-        self.signature.inputs.append(Parameter(parameter.name, occurrence, type_index))
+        self.signature.inputs.append(_pyop.Parameter(parameter.name, occurrence, type_index))
 
     def output(self, name: str, annotation: Any, occurrence: int) -> None:
         where = f"output '{name}'"
@@ -225,13 +231,13 @@ class _Reader:
                     "there is none; write its type, as in numpy.typing.NDArray[numpy.float32]"
                 )
             type_index = inputs[0].type
-        allowed, _ = self.signature.types[type_index]
+        allowed = self.signature.types[type_index].allowed
         if len(allowed) != 1 and not any(one.type == type_index for one in inputs):
             raise self.refuse(
                 f"{where} is annotated as {_text(annotation)}, which does not say which type it "
                 "has: use one type, or a TypeVar that an input has as well"
             )
-        self.signature.outputs.append(Parameter(name, occurrence, type_index))
+        self.signature.outputs.append(_pyop.Parameter(name, occurrence, type_index))
 
     def outputs(self, annotation: Any) -> None:
         if annotation in (None, type(None)):
@@ -259,25 +265,32 @@ class _Reader:
             annotation = _without_none(annotation)
             if default is inspect.Parameter.empty:
                 raise self.refuse(f"{where} may be None, and must have the default None")
-        kind, convert = self._attribute_kind(annotation, where)
+        kind, convert, is_bool = self._attribute_kind(annotation, where)
         is_given = default is not None and default is not inspect.Parameter.empty
         if is_given and not _is_value(kind, annotation, default):
             raise self.refuse(
                 f"{where} is annotated as {_text(annotation)}, but its default is {default!r}"
             )
-        self.signature.attributes.append(Attribute(parameter.name, kind, convert, default))
+        self.signature.attributes.append(Attribute(parameter.name, kind, convert, default, is_bool))
 
-    def _attribute_kind(self, annotation: Any, where: str) -> tuple[int, Callable[[Any], Any]]:
+    def _attribute_kind(
+        self, annotation: Any, where: str
+    ) -> tuple[int, Callable[[Any], Any], bool]:
+        """The kind, what makes the function's value of the model's, whether it is of bools."""
         if annotation in _SCALARS:
-            return _SCALARS[annotation], _converter(annotation)
+            return _SCALARS[annotation], _converter(annotation), annotation is bool
         if annotation is np.ndarray or _scalar_of(annotation) is not None:
-            return TENSOR, lambda value: value
+            return TENSOR, lambda value: value, False
         origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
         is_list = isinstance(origin, type) and issubclass(origin, (list, tuple, typing.Sequence))
         if is_list and parts and parts[0] in _LISTS and set(parts[1:]) <= {Ellipsis, parts[0]}:
             convert = _converter(parts[0])
             container = tuple if origin is tuple else list
-            return _LISTS[parts[0]], lambda values: container(map(convert, values))
+            return (
+                _LISTS[parts[0]],
+                lambda values: container(map(convert, values)),
+                parts[0] is bool,
+            )
         raise self.refuse(f"{where} is annotated as {_text(annotation)}, expected {_EXPECTED}")
 
 
@@ -399,6 +412,14 @@ def dtype_of(element_type: int) -> np.dtype[Any]:
 
         dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return dtype
+
+
+def _as_models_hold(array: Any) -> Any:
+    """An array of str, or of numbers in this machine's byte order."""
+    if array.dtype.kind not in "US":
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+    texts = np.array([os.fsdecode(one) for one in array.flat], object)
+    return texts.reshape(array.shape)
 
 
 def _is_union(annotation: Any) -> bool:

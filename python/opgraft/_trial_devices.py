@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from opgraft import _cuda, _declare, _packs
+from opgraft import _cuda, _declare, _packs, _pyop
 
 CPU, CUDA = "cpu", "cuda"
 
@@ -26,7 +26,7 @@ def devices_of(
     """
     for one in _declare.operators() if library is None else ():
         if one.full_name == full_name:
-            return {CUDA if one.on_gpu else CPU}
+            return {CUDA if one.schema.on_gpu else CPU}
     native = _find(full_name, version, library)
     if native is None:
         return {CPU}
@@ -36,7 +36,7 @@ def devices_of(
     return {one.device for one in native.kernels if _takes(native, one, input_types)} or {CPU}
 
 
-def _find(full_name: str, version: int, library: str | None) -> _packs.NativeOperator | None:
+def _find(full_name: str, version: int, library: str | None) -> _pyop.Schema | None:
     operators = _packs.operators() if library is None else _packs.read(library)
     found = [
         one for one in operators if one.full_name == full_name and one.since_version <= version
@@ -44,9 +44,7 @@ def _find(full_name: str, version: int, library: str | None) -> _packs.NativeOpe
     return max(found, key=lambda one: one.since_version, default=None)
 
 
-def _takes(
-    operator: _packs.NativeOperator, kernel: _packs.Kernel, input_types: Sequence[int]
-) -> bool:
+def _takes(operator: _pyop.Schema, kernel: _pyop.KernelChoice, input_types: Sequence[int]) -> bool:
     def types() -> Iterator[tuple[int, int]]:
         for place, given in enumerate(input_types):
             parameter = operator.inputs[min(place, len(operator.inputs) - 1)]

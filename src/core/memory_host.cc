@@ -332,13 +332,9 @@ Status InferNative(const Schema& schema, const std::vector<KnownValue>& inputs, 
   Status status = CheckCounts(schema, who, inputs.size(), outputs);
   if (status.ok()) status = schema.CheckTypes(who, types, {});
   if (!status.ok()) return status;
-  const std::vector<std::int32_t> bound = BindTypes(schema, types);
   inferred->assign(outputs, KnownValue());
   for (std::size_t i = 0; i < outputs; ++i) {
-    const std::size_t type = Schema::At(schema.outputs, i).type;
-    const std::vector<std::int64_t>& allowed = schema.types[type].allowed;
-    (*inferred)[i].element_type =
-        allowed.size() == 1 ? static_cast<std::int32_t>(allowed[0]) : bound[type];
+    (*inferred)[i].element_type = static_cast<std::int32_t>(schema.OutputType(i, types));
   }
   const OpgraftOperator& declaration = *schema.native->declaration;
   if (declaration.infer == nullptr) return Status();

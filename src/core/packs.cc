@@ -9,10 +9,21 @@
 #include <utility>
 
 #include "core/domains.h"
+#include "core/element_type.h"
 #include "core/platform.h"
+#include "opgraft/attribute.h"
 
 namespace opgraft {
 namespace {
+
+/// "" for what a pack leaves out.
+std::string ToString(const char* text) { return text != nullptr ? text : ""; }
+std::string ToString(const OpgraftText& text) { return {text.data, text.size}; }
+std::vector<std::string> ToStrings(const OpgraftText* texts, std::size_t count) {
+  std::vector<std::string> strings;
+  for (std::size_t i = 0; i < count; ++i) strings.push_back(ToString(texts[i]));
+  return strings;
+}
 
 std::vector<Parameter> ToParameters(const OpgraftParameter* parameters, std::size_t count) {
   std::vector<Parameter> converted;
@@ -20,9 +31,24 @@ std::vector<Parameter> ToParameters(const OpgraftParameter* parameters, std::siz
     const OpgraftParameter& one = parameters[i];
     const bool is_variadic = one.occurrence == OPGRAFT_VARIADIC;
     converted.push_back({one.name, static_cast<Occurrence>(one.occurrence), one.type,
-                         is_variadic ? one.minimum : 0});
+                         is_variadic ? one.minimum : 0, ToString(one.description)});
   }
   return converted;
+}
+
+DefaultValue ToDefault(const OpgraftAttribute& value) {
+  switch (value.kind) {
+    case kAttributeKind<float>: return static_cast<double>(value.floats[0]);
+    case kAttributeKind<std::int64_t>: return value.integers[0];
+    case kAttributeKind<std::string>: return ToString(value.texts[0]);
+    case kAttributeKind<TensorValue>: return DefaultTensor::CopyOf(*value.tensors);
+    case kAttributeKind<std::vector<float>>:
+      return std::vector<double>(value.floats, value.floats + value.count);
+    case kAttributeKind<std::vector<std::int64_t>>:
+      return std::vector<std::int64_t>(value.integers, value.integers + value.count);
+    case kAttributeKind<std::vector<std::string>>: return ToStrings(value.texts, value.count);
+    default: return {};
+  }
 }
 
 std::shared_ptr<Schema> ToSchema(const OpgraftOperator& declaration, const std::string& path) {
@@ -30,16 +56,23 @@ std::shared_ptr<Schema> ToSchema(const OpgraftOperator& declaration, const std::
   schema->domain = declaration.domain;
   if (schema->domain == "ai.onnx") schema->domain.clear();
   schema->name = declaration.name;
+  schema->documentation = ToString(declaration.documentation);
+  schema->torch_name = ToString(declaration.torch_name);
   schema->since_version = declaration.since_version;
   schema->inputs = ToParameters(declaration.inputs, declaration.input_count);
   schema->outputs = ToParameters(declaration.outputs, declaration.output_count);
   for (std::size_t i = 0; i < declaration.type_count; ++i) {
     const OpgraftType& type = declaration.types[i];
-    schema->types.push_back({{type.allowed, type.allowed + type.allowed_count}, type.is_tied != 0});
+    schema->types.push_back({{type.allowed, type.allowed + type.allowed_count},
+                             type.is_tied != 0,
+                             ToString(type.name),
+                             ToString(type.description)});
   }
   for (std::size_t i = 0; i < declaration.attribute_count; ++i) {
     const OpgraftAttributeParameter& attribute = declaration.attributes[i];
-    schema->attributes.push_back({attribute.name, attribute.kind, attribute.is_required != 0});
+    schema->attributes.push_back({attribute.name, attribute.kind, attribute.is_required != 0,
+                                  ToDefault(attribute.fallback), false,
+                                  ToString(attribute.description)});
   }
   schema->has_shape_rule = declaration.infer != nullptr;
   schema->native = std::make_shared<NativeOperator>();
@@ -51,6 +84,10 @@ std::shared_ptr<Schema> ToSchema(const OpgraftOperator& declaration, const std::
     native.runtime_domain = "ai.opgraft." + std::string(declaration.domain);
   }
   native.runtime_name = schema->name;
+  for (std::size_t i = 0; i < declaration.kernel_count; ++i) {
+    const OpgraftKernel& kernel = *declaration.kernels[i];
+    native.kernels.push_back({kernel.device, {kernel.types, kernel.types + schema->types.size()}});
+  }
   return schema;
 }
 

@@ -24,6 +24,20 @@ std::size_t Fewest(const std::vector<Parameter>& parameters) {
 
 }  // namespace
 
+DefaultTensor DefaultTensor::CopyOf(const OpgraftTensor& tensor) {
+  DefaultTensor copy = {tensor.element_type, {tensor.shape, tensor.shape + tensor.rank}, {}, {}};
+  std::size_t count = 1;
+  for (const std::int64_t size : copy.shape) count *= static_cast<std::size_t>(size);
+  if (tensor.element_type == kString) {
+    const auto* const texts = static_cast<const OpgraftText*>(tensor.data);
+    for (std::size_t i = 0; i < count; ++i) copy.texts.emplace_back(texts[i].data, texts[i].size);
+  } else if (const ElementType* const type = FindElementType(tensor.element_type)) {
+    const auto* const elements = static_cast<const std::byte*>(tensor.data);
+    copy.elements.assign(elements, elements + type->PackedSize(count));
+  }
+  return copy;
+}
+
 bool TypeVariable::Allows(std::int64_t element_type) const {
   return allowed.empty() ||
          std::find(allowed.begin(), allowed.end(), element_type) != allowed.end();
@@ -67,6 +81,13 @@ Status Schema::CheckTypes(std::string_view who, const std::vector<std::int64_t>&
     if (Status status = check("output", outputs, i, output_types[i]); !status.ok()) return status;
   }
   return Status();
+}
+
+std::int64_t Schema::OutputType(std::size_t index,
+                                const std::vector<std::int64_t>& input_types) const {
+  const TypeOrigin origin = FindTypeOrigin(
+      *this, index, input_types.size(), [&](std::size_t input) { return input_types[input] != 0; });
+  return origin.input ? input_types[*origin.input] : origin.fixed;
 }
 
 std::string Schema::CountText(const std::vector<Parameter>& parameters, std::string_view what) {

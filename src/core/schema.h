@@ -7,8 +7,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "core/output_type.h"
 #include "opgraft/c_api.h"
 #include "opgraft/status.h"
 
@@ -36,6 +38,7 @@ struct Parameter {
   Occurrence occurrence = Occurrence::kRequired;
   std::size_t type = 0;     ///< which of the schema's types
   std::size_t minimum = 0;  ///< of a variadic one
+  std::string description = {};
 };
 
 /// The element type of one or more parameters.
@@ -44,14 +47,41 @@ struct TypeVariable {
   /// All values of it have the same type. If not, each has its own, and an output takes that of the
   /// first input.
   bool is_tied = true;
+  std::string name = {};  ///< "T"
+  std::string description = {};
 
   bool Allows(std::int64_t element_type) const;
 };
+
+/// A tensor that a schema holds.
+struct DefaultTensor {
+  std::int32_t element_type = 0;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> elements;  ///< of any type but string
+  std::vector<std::string> texts;   ///< of type string
+
+  static DefaultTensor CopyOf(const OpgraftTensor& tensor);
+};
+
+/// The default of an attribute, by its kind; monostate where it has none. Floats are as precise as
+/// the declaration has them.
+using DefaultValue =
+    std::variant<std::monostate, double, std::int64_t, std::string, std::vector<double>,
+                 std::vector<std::int64_t>, std::vector<std::string>, DefaultTensor>;
 
 struct AttributeParameter {
   std::string name;
   std::int64_t type = 0;  ///< a number of AttributeProto.AttributeType
   bool is_required = false;
+  DefaultValue fallback = {};
+  bool is_bool = false;  ///< an integer, or some, that the operator takes for true or false
+  std::string description = {};
+};
+
+/// What computes an operator on one device, for one choice of its types.
+struct KernelChoice {
+  std::string device;               ///< "cpu" or "cuda"
+  std::vector<std::int64_t> types;  ///< what each of the schema's types is; 0: any that is allowed
 };
 
 /// What makes an operator one of a pack.
@@ -65,12 +95,15 @@ struct NativeOperator {
   std::string RuntimeFullName() const { return runtime_domain + "::" + runtime_name; }
   /// The newest version of any operator in that domain.
   std::int64_t domain_version = 1;
+  std::vector<KernelChoice> kernels;
 };
 
 struct Schema {
   std::string domain;
   std::string name;
   std::string module;  ///< the Python module that declares it; empty for one of a pack
+  std::string documentation;
+  std::string torch_name;  ///< "aten::gelu", or several: what it can stand for in torch; or empty
   std::int64_t since_version = 1;
   std::vector<Parameter> inputs;
   std::vector<Parameter> outputs;
@@ -86,6 +119,10 @@ struct Schema {
   /// that begins with `who` if not. The counts have been let through.
   Status CheckTypes(std::string_view who, const std::vector<std::int64_t>& input_types,
                     const std::vector<std::int64_t>& output_types) const;
+
+  /// The type of output `index` where the inputs have these, 0 for what is absent or not known; 0
+  /// where it cannot be told.
+  std::int64_t OutputType(std::size_t index, const std::vector<std::int64_t>& input_types) const;
 
   /// "2 inputs", "1 to 3 outputs", "at least 1 input": what a message calls the number expected.
   static std::string CountText(const std::vector<Parameter>& parameters, std::string_view what);

@@ -36,6 +36,23 @@ TEST(SchemaTest, ValuesBeyondTheLastParameterAreOfTheVariadicOne) {
   EXPECT_EQ(Schema::At({kX, kMore}, 7).name, "more");
 }
 
+TEST(SchemaTest, AnOutputHasTheOnlyTypeOrThatOfTheFirstInputThatIsThere) {
+  Schema schema;
+  schema.types = {{{1, 11}}, {{7}}, {}};
+  schema.inputs = {kX, {"axes", Occurrence::kOptional, 2}, {"more", Occurrence::kVariadic, 2}};
+  schema.outputs = {{"y", Occurrence::kRequired, 0},
+                    {"n", Occurrence::kRequired, 1},
+                    {"z", Occurrence::kVariadic, 2}};
+  EXPECT_EQ(schema.OutputType(0, {11, 0, 0, 6}), 11);
+  EXPECT_EQ(schema.OutputType(1, {11, 0, 0, 6}), 7);
+  EXPECT_EQ(schema.OutputType(2, {11, 0, 0, 6}), 6);
+  EXPECT_EQ(schema.OutputType(5, {11, 9, 0, 6}), 9);
+  EXPECT_EQ(schema.OutputType(2, {11}), 0);
+  schema.inputs.clear();
+  EXPECT_EQ(schema.OutputType(0, {}), 0);
+  EXPECT_EQ(schema.OutputType(1, {}), 7);
+}
+
 TEST(TypeVariableTest, AllowsWhatItListsOrAll) {
   EXPECT_TRUE(TypeVariable().Allows(7));
   EXPECT_TRUE((TypeVariable{{1, 11}}).Allows(11));

@@ -112,15 +112,7 @@ void Callee::Reload() {
 std::vector<std::int64_t> OutputTypes(const Schema& schema, const std::vector<std::int64_t>& types,
                                       std::size_t outputs) {
   std::vector<std::int64_t> found;
-  for (std::size_t i = 0; i < outputs; ++i) {
-    const std::size_t variable = Schema::At(schema.outputs, i).type;
-    const std::vector<std::int64_t>& allowed = schema.types[variable].allowed;
-    std::int64_t type = allowed.size() == 1 ? allowed.front() : 0;
-    for (std::size_t j = 0; j < types.size() && type == 0; ++j) {
-      if (Schema::At(schema.inputs, j).type == variable) type = types[j];
-    }
-    found.push_back(type);
-  }
+  for (std::size_t i = 0; i < outputs; ++i) found.push_back(schema.OutputType(i, types));
   return found;
 }
 
@@ -186,14 +178,7 @@ std::shared_ptr<Callee::Node> Callee::MakeNode(PyObject* keywords) {
   const nb::object read = read_(made->keywords);
   made->attributes = nb::borrow<nb::dict>(nb::object(read[0]));
   made->outputs = nb::cast<std::size_t>(read[1]);
-  if (schema_->native == nullptr) {
-    const nb::object parts =
-        nb::module_::import_("opgraft._declare").attr("make")(full_name_.c_str(), made->attributes);
-    made->callable.compute = parts[0];
-    made->callable.copy_inputs = nb::cast<bool>(parts[1]);
-    if (!nb::object(parts[2]).is_none()) made->callable.rule = parts[2];
-    made->callable.takes_out = nb::cast<bool>(parts[3]);
-  }
+  if (!schema_->native) made->callable = pyop::MakeDeclared(full_name_, made->attributes);
   if (nodes_.size() == kMostKept) nodes_.pop_back();
   nodes_.insert(nodes_.begin(), made);
   return made;

@@ -128,33 +128,22 @@ class Matcher {
     return schema_.CheckTypes(who_, types, {});
   }
 
-  /// The first input that is there and has the type variable, if any.
-  std::optional<std::size_t> SourceOf(std::size_t variable) {
-    for (std::size_t i = 0; i < inputs().size(); ++i) {
-      if (!inputs()[i].empty() && Schema::At(schema_.inputs, i).type == variable) return i;
-    }
-    return std::nullopt;
-  }
-
   Status FindOutputTypes() {
     std::optional<std::size_t> leading;
     for (std::size_t i = 0; i < outputs().size(); ++i) {
-      const Parameter& parameter = Schema::At(schema_.outputs, i);
-      const TypeVariable& variable = schema_.types[parameter.type];
+      const TypeOrigin origin = FindTypeOrigin(
+          schema_, i, inputs().size(), [&](std::size_t input) { return !inputs()[input].empty(); });
       OutputType& type = output_types_.emplace_back();
-      if (variable.allowed.size() == 1) {
-        type.fixed = variable.allowed[0];
-        continue;
-      }
-      const std::optional<std::size_t> source = SourceOf(parameter.type);
-      if (!source) {
-        return Status::Model(who_ + ": output " + Quoted(parameter.name) +
+      type.fixed = origin.fixed;
+      if (type.fixed != 0) continue;
+      if (!origin.input) {
+        return Status::Model(who_ + ": output " + Quoted(Schema::At(schema_.outputs, i).name) +
                              " has the type of an input that is absent");
       }
-      type.source = *source;
-      if (!leading) leading = source;
+      type.source = *origin.input;
+      if (!leading) leading = origin.input;
       // Only one input can give types while the runtime loads the model.
-      if (*leading != *source) {
+      if (*leading != type.source) {
         if (Status status = Fix(i); !status.ok()) return status;
       }
     }

@@ -13,14 +13,10 @@
 #include "core/packs.h"
 #include "core/platform.h"
 #include "core/text.h"
-#include "model/explain.h"
-#include "model/pack_operators.h"
-#include "model/prepare.h"
-#include "model/prepare_file.h"
+#include "model/session_plan.h"
 #include "opgraft/onnxruntime.h"
 #include "ort/calls.h"
 #include "ort/cuda_session.h"
-#include "ort/refusal.h"
 #include "ort/registration.h"
 #include "ort/running.h"
 #include "pyop/interpreter.h"
@@ -66,29 +62,21 @@ Status LoadPreferred(std::string_view prefer) {
   return std::filesystem::exists(pack, error) ? Load(pack.c_str()) : Status();
 }
 
-/// Makes the session from what a file was prepared to be.
-Status CreateFrom(const OrtApi* api, const OrtEnv* environment, const model::PreparedFile& file,
-                  OrtSessionOptions* options, OrtSession** session) {
-  const model::PreparedModel& model = file.model;
-  if (model.bytes.empty()) {
-    return FromRuntime(api,
-                       ort::CreateSession(api, environment, file.path.c_str(), options, session));
-  }
-  if (model.needs_file) {
-    return Status::Unavailable(
-        "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or newer. "
-        "Write it into the folder of its data first: opgraft prepare MODEL PREPARED");
-  }
-  if (model.has_external_data || model.refers_to_original) {
+/// Makes the session as planned, with options that are its own. `given` is the model in memory.
+Status Carry(const OrtApi* api, const OrtEnv* environment, const model::SessionPlan& plan,
+             std::string_view given, OrtSessionOptions* options, OrtSession** session) {
+  if (plan.tells_folder) {
     Status status =
-        FromRuntime(api, AddSessionConfigEntry(api, options, kFolderEntry, file.folder.c_str()));
+        FromRuntime(api, AddSessionConfigEntry(api, options, kFolderEntry, plan.folder.c_str()));
     if (!status.ok()) return status;
   }
-  Status status =
-      FromRuntime(api, ort::CreateSessionFromArray(api, environment, model.bytes.data(),
-                                                   model.bytes.size(), options, session));
+  Status status = FromRuntime(
+      api, plan.opens_file
+               ? ort::CreateSession(api, environment, plan.path.c_str(), options, session)
+               : ort::CreateSessionFromArray(api, environment, given.data(), given.size(), options,
+                                             session));
   if (!status.ok()) return status;
-  status = file.CheckUnchanged();
+  status = plan.CheckUnchanged();
   if (!status.ok()) {
     ReleaseSession(api, *session);
     *session = nullptr;
@@ -96,57 +84,32 @@ Status CreateFrom(const OrtApi* api, const OrtEnv* environment, const model::Pre
   return status;
 }
 
-/// What the runtime said of a model that it did not take, in words of ours where the model tells.
-Status Explained(Status status, const model::PreparedFile& file, std::string_view in_memory) {
-  if (status.ok() || status.kind() != ErrorKind::kError) return status;
-  platform::MappedFile original;
-  const bool is_file = in_memory.data() == nullptr;
-  std::string_view model = is_file ? std::string_view(file.model.bytes) : in_memory;
-  if (model.empty() && original.Open(file.path).ok()) model = original.contents();
-  const std::string origin = is_file ? "'" + file.path + "'" : "the model";
-  const std::string why = model::Explain(model, origin, file.folder, status.message());
-  return why.empty() ? ToRefusal(std::move(status)) : Status::Model(why);
-}
-
-Status Create(const OrtApiBase* base, const OrtEnv* environment, const char* path,
-              std::string_view model, const OrtSessionOptions* options, std::string_view allow,
-              std::string_view prefer, OrtSession** session) {
+Status Create(const OrtApiBase* base, const OrtEnv* environment, model::PlanRequest request,
+              const OrtSessionOptions* options, OrtSession** session) {
   Runtime runtime;
   if (Status status = Runtime::Find(base, &runtime); !status.ok()) return status;
   const OrtApi* const api = runtime.api;
-  Policy policy;
-  if (Status status = ParsePolicy(allow, &policy); !status.ok()) return status;
-  const Packs& packs = Packs::OfThisProcess();
-  model::Preference preference;
-  if (Status status = LoadPreferred(prefer); !status.ok()) return status;
-  if (Status status = model::Preference::Parse(prefer, packs, &preference); !status.ok()) {
-    return status;
+  const std::string allowed_by_environment = AllowedByEnvironment();
+  request.environment = allowed_by_environment;
+  request.runtime_version = GetVersionString(base);
+  request.may_refer = true;
+  if (Status status = LoadPreferred(request.prefer); !status.ok()) return status;
+  model::SessionPlan plan;
+  Status status = model::MakePlan(
+      request,
+      [](const Policy& policy) { return std::make_unique<pyop::BridgedOperators>(policy); }, &plan);
+  if (status.ok() && plan.model.needs_file) {
+    status = model::SessionPlan::NeedsFile(request.runtime_version);
   }
-  pyop::BridgedOperators declared(policy);
-  model::PackOperators operators(packs, preference, declared);
-  const char* const version = GetVersionString(base);
-  model::PreparedFile file;
-  model::PreparedModel in_memory;
-  Status status = path != nullptr
-                      ? model::PrepareFile(path, version, operators, true, &file)
-                      : model::Prepare(model, "the model", version, operators, &in_memory);
-  if (!status.ok()) return status;
-
   // A copy of the options, so that the caller's serve any number of sessions and policies.
   OrtSessionOptions* own = nullptr;
-  status = FromRuntime(api, CloneSessionOptions(api, options, &own));
+  if (status.ok()) status = FromRuntime(api, CloneSessionOptions(api, options, &own));
   if (!status.ok()) return status;
-  status = ort::Register(runtime, own, allow);
-  std::string_view bytes;
-  if (path == nullptr) bytes = in_memory.bytes.empty() ? model : in_memory.bytes;
-  if (status.ok() && path != nullptr) {
-    status = CreateFrom(api, environment, file, own, session);
-  } else if (status.ok()) {
-    status = FromRuntime(api, ort::CreateSessionFromArray(api, environment, bytes.data(),
-                                                          bytes.size(), own, session));
-  }
+  status = ort::Register(runtime, own, request.allow);
+  const std::string_view given = plan.model.bytes.empty() ? request.bytes : plan.model.bytes;
+  if (status.ok()) status = Carry(api, environment, plan, given, own, session);
   ReleaseSessionOptions(api, own);
-  return Explained(std::move(status), file, bytes);
+  return plan.Explain(std::move(status), given);
 }
 
 /// Calls `body`, which returns a Status, where a program called us: no exception gets past.
@@ -186,9 +149,12 @@ int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment,
                            const char* allow, const char* prefer, OrtSession** session,
                            char** text) {
   return opgraft::ort::ToProgram(text, [&] {
-    return opgraft::ort::Create(runtime, environment, path, {static_cast<const char*>(model), size},
-                                options, opgraft::ort::OrEmpty(allow),
-                                opgraft::ort::OrEmpty(prefer), session);
+    opgraft::model::PlanRequest request;
+    if (path != nullptr) request.path = path;
+    request.bytes = {static_cast<const char*>(model), size};
+    request.allow = opgraft::ort::OrEmpty(allow);
+    request.prefer = opgraft::ort::OrEmpty(prefer);
+    return opgraft::ort::Create(runtime, environment, std::move(request), options, session);
   });
 }
 

@@ -95,15 +95,11 @@ Status FindDomains(const Runtime& runtime, const std::string& key, Policy policy
   return Status();
 }
 
+}  // namespace
+
 std::string AllowedByEnvironment() {
   const char* variable = std::getenv("OPGRAFT_ALLOW");
   return variable != nullptr ? variable : "";
-}
-
-}  // namespace
-
-Status ParsePolicy(std::string_view allow, Policy* policy) {
-  return Policy::Parse(allow, AllowedByEnvironment(), policy);
 }
 
 Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_view allow) {

@@ -1,9 +1,9 @@
 // Registers Opgraft's operators, under a policy, with the options of a session.
 #pragma once
 
+#include <string>
 #include <string_view>
 
-#include "core/policy.h"
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
 #include "ort/runtime.h"
@@ -13,8 +13,8 @@ namespace opgraft::ort {
 /// The entry of the session options that holds the list of allowed modules.
 inline constexpr char kAllowEntry[] = "opgraft.allow";
 
-/// The policy of `allow` and of the variable OPGRAFT_ALLOW.
-Status ParsePolicy(std::string_view allow, Policy* policy);
+/// What the variable OPGRAFT_ALLOW lists.
+std::string AllowedByEnvironment();
 
 /// Registers under the policy `allow`, the operators of packs included. Doing so again under the
 /// same policy adds those of packs that were loaded in the meantime; under another it is refused,

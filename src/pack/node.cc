@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/element_type.h"
+#include "core/output_type.h"
 #include "opgraft/kernel.h"
 
 namespace opgraft::internal {
@@ -430,13 +431,9 @@ std::size_t OperatorDefinition::IndexOf(const std::vector<ParameterDefinition>& 
 
 std::int32_t OperatorDefinition::OutputType(std::size_t index,
                                             const std::vector<std::int32_t>& input_types) const {
-  const std::uint32_t type = At(outputs, index).type;
-  const std::vector<std::int32_t>& allowed = types[type].allowed;
-  if (allowed.size() == 1) return allowed[0];
-  for (std::size_t i = 0; i < input_types.size() && !inputs.empty(); ++i) {
-    if (input_types[i] != 0 && At(inputs, i).type == type) return input_types[i];
-  }
-  return 0;
+  const TypeOrigin origin = FindTypeOrigin(
+      *this, index, input_types.size(), [&](std::size_t input) { return input_types[input] != 0; });
+  return origin.input ? input_types[*origin.input] : static_cast<std::int32_t>(origin.fixed);
 }
 
 bool OperatorDefinition::IsOnHost(const KernelDefinition& kernel, std::size_t index) const {

@@ -18,7 +18,7 @@ namespace opgraft::pyop {
 
 /// Raised with every change of this file or of what it includes. Both sides are built from one
 /// tree, but a program may bring a libopgraft older or newer than its Python's package.
-inline constexpr std::uint32_t kBridgeVersion = 4;
+inline constexpr std::uint32_t kBridgeVersion = 5;
 
 /// A tensor in the runtime's memory, of the GPU where the operator runs on one; `data` is nullptr
 /// for an input that is absent, and not to be read where the type is string. Elements of less than
@@ -100,7 +100,7 @@ inline constexpr char kBridgeCapsule[] = "opgraft._pyop.bridge";
 
 /// The function of the module's library that starts Python in a program that has none. Its name
 /// changes with kBridgeVersion, since it is called before the version can be read.
-inline constexpr char kStartPythonSymbol[] = "opgraft_start_python_4";
+inline constexpr char kStartPythonSymbol[] = "opgraft_start_python_5";
 using StartPython = void (*)(const char* program, Status* status);
 
 }  // namespace opgraft::pyop

@@ -180,12 +180,7 @@ Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallabl
   if (status.ok()) status = ReadArguments(spec, &arguments);
   if (!status.ok()) return status;
   try {
-    const nb::object parts = nb::module_::import_("opgraft._declare")
-                                 .attr("make")(spec.operator_name.c_str(), arguments);
-    made->compute = parts[0];
-    made->copy_inputs = nb::cast<bool>(parts[1]);
-    if (!nb::object(parts[2]).is_none()) made->rule = parts[2];
-    made->takes_out = nb::cast<bool>(parts[3]);
+    *made = MakeDeclared(spec.operator_name, arguments);
     for (const std::int64_t type : spec.output_types) {
       if (!made->takes_out || HasViews(type)) continue;
       return Status::PyOp(spec.Who() + ": it takes 'out', but an output is " +
@@ -200,6 +195,17 @@ Status MakeFromDeclaration(const Spec& spec, const Policy& policy, PythonCallabl
 }
 
 }  // namespace
+
+PythonCallable MakeDeclared(const std::string& full_name, const nb::dict& attributes) {
+  const nb::object made =
+      nb::module_::import_("opgraft._declare").attr("make")(full_name.c_str(), attributes);
+  PythonCallable callable;
+  callable.compute = made.attr("compute");
+  callable.copy_inputs = nb::cast<bool>(made.attr("copy_inputs"));
+  if (!made.attr("rule").is_none()) callable.rule = made.attr("rule");
+  callable.takes_out = nb::cast<bool>(made.attr("takes_out"));
+  return callable;
+}
 
 Status MakeCallable(const Spec& spec, const Policy& policy, PythonCallable* made) {
   bool is_written_here = false;

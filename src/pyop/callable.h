@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
+
 #include "core/policy.h"
 #include "opgraft/status.h"
 #include "pyop/spec.h"
@@ -17,6 +19,10 @@ struct PythonCallable {
   nanobind::object rule;
   bool takes_out = false;  ///< has a parameter `out`
 };
+
+/// That of a declared operator, for a node with these attributes. Needs the GIL; may throw
+/// nb::python_error.
+PythonCallable MakeDeclared(const std::string& full_name, const nanobind::dict& attributes);
 
 /// Makes the class or declared operator of `spec` ready. Needs the GIL; may throw
 /// nb::python_error.

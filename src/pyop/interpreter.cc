@@ -96,9 +96,11 @@ Status StartInterpreter() {
   void* handle = nullptr;
   // NumPy's and other extension modules look for Python's functions among the global ones.
   status = platform::LoadLibrary(library, /*is_global=*/true, &handle);
-  if (status.ok()) status = platform::LoadLibrary(bridge, /*is_global=*/false, &handle);
   if (!status.ok()) return status;
-  void* start = platform::FindSymbol(handle, kStartPythonSymbol);
+  status = platform::LoadLibrary(bridge, /*is_global=*/false, &handle);
+  const bool is_of_another = status.message().find("OPGRAFT_CORE_") != std::string::npos;
+  if (!status.ok() && !is_of_another) return status;
+  void* start = status.ok() ? platform::FindSymbol(handle, kStartPythonSymbol) : nullptr;
   if (start == nullptr) {
     return Status::Unavailable(bridge +
                                " is of another version of Opgraft than this program's "

@@ -1,32 +1,64 @@
-// The call of a Python operator's function, and what surrounds it, whatever arrays it takes.
+// The call of a Python operator's function, wherever its arrays lie: on the CPU, on a GPU, or in
+// tensors of torch's.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <exception>
+#include <memory>
+#include <memory_resource>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/platform.h"
 #include "opgraft/status.h"
+#include "pyop/bridge.h"
 #include "pyop/callable.h"
 #include "pyop/exit_gate.h"
 #include "pyop/failure.h"
 #include "pyop/gil.h"
+#include "pyop/shape_rule.h"
 #include "pyop/spec.h"
 
 namespace opgraft::pyop {
 
-/// The arguments of one call, as Python objects; the first place is free for a bound method to put
-/// its object into.
-using Arguments = std::vector<PyObject*>;
+/// The arguments of one call, as Python objects: the positional ones, then the arrays of `out`.
+/// They come and go with it; few enough cost no memory. Needs the GIL.
+class Arguments {
+ public:
+  Arguments() : memory_(bytes_.data(), bytes_.size()), all_(&memory_) { all_.push_back(nullptr); }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+  ~Arguments() { Clear(); }
 
-/// Calls Python with so many positional arguments, and what follows them as `out`. Invalid with a
-/// Python error set.
-nanobind::object Invoke(const PythonCallable& callable, std::size_t positional,
-                        Arguments* arguments);
+  void Reserve(std::size_t count) { all_.reserve(count + 2); }
+  /// Takes a reference.
+  void Add(PyObject* argument) { all_.push_back(argument); }
+  /// What is added from now on is `out`.
+  void EndPositional() { positional_ = all_.size() - 1; }
+
+  std::span<PyObject* const> all() const { return std::span(all_).subspan(1); }
+  std::span<PyObject* const> out() const { return all().subspan(positional_); }
+  void Clear() {
+    for (PyObject* argument : all()) Py_DECREF(argument);
+    all_.resize(1);
+  }
+
+  /// Calls Python. Invalid with a Python error set.
+  nanobind::object Invoke(const PythonCallable& callable);
+
+ private:
+  std::array<std::byte, 256> bytes_;
+  std::pmr::monotonic_buffer_resource memory_;
+  std::pmr::vector<PyObject*> all_;  // the first place is free for a bound method's object
+  std::size_t positional_ = 0;
+};
 
 /// Calls `body`, which returns a Status, with the GIL held and every C++ exception caught.
 template <class Body>
@@ -69,5 +101,58 @@ void AwaitRelease(const IsKept& is_kept) {
 /// `how` says how to copy an array.
 Status KeptError(const Spec& spec, const PythonCallable& callable, const std::string& how);
 Status StillKeptError(const Spec& spec, const PythonCallable& callable, const std::string& how);
+
+/// One call, with the GIL held. `Turn` is what differs from place to place, for this call alone:
+///   inputs()               a TensorView for each
+///   HoldsArguments()       whether arguments of an earlier call are still held
+///   HowToCopy()            for messages, how to copy an array
+///   KeepsFrames()          as in Failure
+///   Begin(inferred)        what comes before the arguments; nullptr where there is no shape rule
+///   Make(index, status)    an argument; nullptr with the status, or a Python error, set
+///   MakeOut(arguments)     adds the arrays of `out`
+///   Store(returned, out)   takes what came back
+///   Release(arguments)     lets go of them; false where the operator has kept some
+///   Finish()               what comes last, where all is well
+/// All may throw nb::python_error.
+template <class Turn>
+Status CallFunction(const Spec& spec, const PythonCallable& callable, ShapeRule* rule, Turn& turn) {
+  if (turn.HoldsArguments()) return StillKeptError(spec, callable, turn.HowToCopy());
+  const std::span<const TensorView> inputs = turn.inputs();
+  std::shared_ptr<const InferredShapes> inferred;
+  Status status;
+  if (rule != nullptr) status = rule->Apply(inputs, &inferred);
+  if (!status.ok()) return status;
+  turn.Begin(inferred.get());
+  Arguments arguments;
+  arguments.Reserve(inputs.size() + (callable.takes_out ? spec.output_types.size() : 0));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    PyObject* const argument =
+        inputs[i].data != nullptr ? turn.Make(i, &status) : Py_NewRef(Py_None);
+    if (argument == nullptr) {
+      return status.ok() ? Failure(true).ToStatus(spec.Who() + ": the array of an input", true)
+                         : status;
+    }
+    arguments.Add(argument);
+  }
+  arguments.EndPositional();
+  if (callable.takes_out) {
+    status = turn.MakeOut(&arguments);
+    if (!status.ok()) {
+      turn.Release(&arguments);
+      return status;
+    }
+  }
+  nanobind::object returned = arguments.Invoke(callable);
+  if (!returned.is_valid()) {
+    const Failure failure(turn.KeepsFrames());
+    // An exception that holds an argument is not kept: it would outlive the memory.
+    const bool is_released = turn.Release(&arguments);
+    return failure.ToStatus(spec.Who() + ": " + spec.Callee(), is_released);
+  }
+  status = turn.Store(returned, arguments.out());
+  returned.reset();
+  if (!turn.Release(&arguments) && status.ok()) return KeptError(spec, callable, turn.HowToCopy());
+  return status.ok() ? turn.Finish() : status;
+}
 
 }  // namespace opgraft::pyop

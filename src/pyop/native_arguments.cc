@@ -32,10 +32,14 @@ Status ArrayTensor::Take(const nb::object& value, const std::string& what) {
   if (!array_.Take(value.ptr())) {
     return Status::Error(what + " is " + Describe(value.ptr()) + ", expected an array");
   }
-  std::int32_t type = 0;
-  for (std::int32_t number = 1; number <= kLastType && type == 0; ++number) {
-    if (HasArrays(number) && array_.HasType(number)) type = number;
-  }
+  const auto find = [&](const auto& has_arrays) {
+    std::int32_t number = 1;
+    while (number <= kLastType && !(has_arrays(number) && array_.HasType(number))) ++number;
+    return number <= kLastType ? number : 0;
+  };
+  std::int32_t type = find(&HasArrays);
+  // One of ml_dtypes, which nothing here has needed yet.
+  if (type == 0) type = find([](std::int32_t number) { return FindArrays(number).ok(); });
   if (type == 0) {
     return Status::Error(what + " is " + Describe(value.ptr()) + ", of no type that ONNX has");
   }

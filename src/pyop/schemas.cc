@@ -6,13 +6,25 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
 #include "core/element_type.h"
+#include "core/schema.h"
+#include "model/onnx_tags.h"
 #include "opgraft/size_expression.h"
+#include "pyop/arrays.h"
+#include "pyop/failure.h"
+#include "pyop/native_arguments.h"
 
 namespace nb = nanobind;
 
 namespace opgraft::pyop {
 namespace {
+
+namespace tag = model::tag;
 
 void DefineElementTypes(nb::module_& module) {
   nb::class_<ElementType>(module, "ElementType")
@@ -35,6 +47,200 @@ void DefineElementTypes(nb::module_& module) {
     types.append(nb::cast(&type, nb::rv_policy::reference));
   }
   module.attr("ELEMENT_TYPES") = nb::tuple(types);
+}
+
+/// A pack's texts are any bytes.
+nb::object Text(const std::string& text) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+template <class Class, class Owner>
+void DefineText(nb::class_<Class>& defined, const char* name, std::string Owner::* member) {
+  defined.def_prop_ro(name, [member](const Class& one) { return Text(one.*member); });
+}
+
+nb::object ToPython(const DefaultTensor& tensor) {
+  PyObject* made = nullptr;
+  if (tensor.element_type == kString) {
+    const std::vector<std::string_view> views(tensor.texts.begin(), tensor.texts.end());
+    made = MakeStrings(tensor.shape, views);
+  } else if (FindArrays(tensor.element_type).ok()) {
+    made = MakeCopy(
+        {const_cast<std::byte*>(tensor.elements.data()), tensor.element_type, tensor.shape});
+  }
+  if (made == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return made != nullptr ? nb::steal(made) : nb::none();
+}
+
+nb::object ToPython(std::monostate) { return nb::none(); }
+nb::object ToPython(double value) { return nb::float_(value); }
+nb::object ToPython(std::int64_t value) { return nb::int_(value); }
+nb::object ToPython(const std::string& value) { return nb::bytes(value.data(), value.size()); }
+template <class T>
+nb::object ToPython(const std::vector<T>& values) {
+  nb::list list;
+  for (const T& value : values) list.append(ToPython(value));
+  return list;
+}
+
+template <class T>
+std::vector<T> ToVector(const nb::object& values) {
+  std::vector<T> converted;
+  for (const nb::handle value : values) converted.push_back(nb::cast<T>(value));
+  return converted;
+}
+
+std::string ToBytes(const nb::handle& text) {
+  if (!nb::isinstance<nb::bytes>(text)) return nb::cast<std::string>(text);
+  const auto bytes = nb::cast<nb::bytes>(text);
+  return {bytes.c_str(), bytes.size()};
+}
+
+/// A default that opgraft._signature has found to be of the kind.
+DefaultValue ToDefault(std::int64_t kind, const nb::object& value) {
+  if (value.is_none()) return {};
+  switch (kind) {
+    case tag::kFloat: return nb::cast<double>(value);
+    case tag::kInt: return nb::cast<std::int64_t>(value);
+    case tag::kString: return ToBytes(value);
+    case tag::kFloats: return ToVector<double>(value);
+    case tag::kInts: return ToVector<std::int64_t>(value);
+    case tag::kStrings: {
+      std::vector<std::string> texts;
+      for (const nb::handle text : value) texts.push_back(ToBytes(text));
+      return texts;
+    }
+    default: break;
+  }
+  ArrayTensor array;
+  if (Status status = array.Take(value, "a default"); !status.ok()) Raise(status);
+  return DefaultTensor::CopyOf(array.tensor());
+}
+
+void DefineOperators(nb::module_& module) {
+  nb::class_<Parameter> parameter(module, "Parameter");
+  parameter
+      .def(
+          "__init__",
+          [](Parameter* self, std::string name, int occurrence, std::size_t type) {
+            new (self) Parameter{std::move(name), static_cast<Occurrence>(occurrence), type};
+          },
+          nb::arg("name"), nb::arg("occurrence"), nb::arg("type"))
+      .def_prop_ro("occurrence",
+                   [](const Parameter& one) { return static_cast<int>(one.occurrence); })
+      .def_ro("type", &Parameter::type)
+      .def_ro("minimum", &Parameter::minimum);
+  DefineText(parameter, "name", &Parameter::name);
+  DefineText(parameter, "description", &Parameter::description);
+
+  nb::class_<TypeVariable> type(module, "TypeVariable");
+  type.def(
+          "__init__",
+          [](TypeVariable* self, std::string name, std::vector<std::int64_t> allowed,
+             bool is_tied) {
+            new (self) TypeVariable{std::move(allowed), is_tied, std::move(name)};
+          },
+          nb::arg("name"), nb::arg("allowed"), nb::arg("is_tied"))
+      .def_ro("allowed", &TypeVariable::allowed)
+      .def_ro("is_tied", &TypeVariable::is_tied);
+  DefineText(type, "name", &TypeVariable::name);
+  DefineText(type, "description", &TypeVariable::description);
+
+  nb::class_<AttributeParameter> attribute(module, "AttributeParameter");
+  attribute
+      .def(
+          "__init__",
+          [](AttributeParameter* self, std::string name, std::int64_t kind, bool is_required,
+             const nb::object& fallback, bool is_bool) {
+            new (self) AttributeParameter{std::move(name), kind, is_required,
+                                          ToDefault(kind, fallback), is_bool};
+          },
+          nb::arg("name"), nb::arg("kind"), nb::arg("is_required"), nb::arg("default").none(),
+          nb::arg("is_bool"))
+      .def_ro("kind", &AttributeParameter::type)
+      .def_ro("is_required", &AttributeParameter::is_required)
+      .def_ro("is_bool", &AttributeParameter::is_bool)
+      .def_prop_ro("default", [](const AttributeParameter& one) {
+        return std::visit([](const auto& value) { return ToPython(value); }, one.fallback);
+      });
+  DefineText(attribute, "name", &AttributeParameter::name);
+  DefineText(attribute, "description", &AttributeParameter::description);
+
+  nb::class_<KernelChoice> kernel(module, "KernelChoice");
+  kernel.def_ro("types", &KernelChoice::types);
+  DefineText(kernel, "device", &KernelChoice::device);
+
+  nb::class_<TypeOrigin>(module, "TypeOrigin")
+      .def_ro("fixed", &TypeOrigin::fixed)
+      .def_ro("input", &TypeOrigin::input);
+}
+
+void DefineSchema(nb::module_& module) {
+  nb::class_<Schema> schema(module, "Schema");
+  schema
+      .def(
+          "__init__",
+          [](Schema* self, std::string domain, std::string name, std::string source,
+             std::string documentation, std::string torch_name, std::vector<Parameter> inputs,
+             std::vector<Parameter> outputs, std::vector<TypeVariable> types,
+             std::vector<AttributeParameter> attributes, bool has_shape_rule, bool on_gpu) {
+            new (self) Schema{.domain = std::move(domain),
+                              .name = std::move(name),
+                              .module = std::move(source),
+                              .documentation = std::move(documentation),
+                              .torch_name = std::move(torch_name),
+                              .inputs = std::move(inputs),
+                              .outputs = std::move(outputs),
+                              .types = std::move(types),
+                              .attributes = std::move(attributes),
+                              .has_shape_rule = has_shape_rule,
+                              .on_gpu = on_gpu,
+                              .native = nullptr};
+          },
+          nb::kw_only(), nb::arg("domain"), nb::arg("name"), nb::arg("module"),
+          nb::arg("documentation"), nb::arg("torch_name"), nb::arg("inputs"), nb::arg("outputs"),
+          nb::arg("types"), nb::arg("attributes"), nb::arg("has_shape_rule"), nb::arg("on_gpu"))
+      .def_prop_ro("full_name", [](const Schema& one) { return Text(one.FullName()); })
+      .def_ro("since_version", &Schema::since_version)
+      .def_ro("inputs", &Schema::inputs)
+      .def_ro("outputs", &Schema::outputs)
+      .def_ro("types", &Schema::types)
+      .def_ro("attributes", &Schema::attributes)
+      .def_ro("has_shape_rule", &Schema::has_shape_rule)
+      .def_ro("on_gpu", &Schema::on_gpu)
+      .def_prop_ro("is_native", [](const Schema& one) { return one.native != nullptr; })
+      .def_prop_ro("runtime_name",
+                   [](const Schema& one) {
+                     return Text(one.native ? one.native->RuntimeFullName() : one.FullName());
+                   })
+      .def_prop_ro("kernels",
+                   [](const Schema& one) {
+                     return one.native ? one.native->kernels : std::vector<KernelChoice>();
+                   })
+      .def_prop_ro("pack",
+                   [](const Schema& one) {
+                     const std::string pack = one.native ? one.native->pack : "";
+                     return nb::steal(PyUnicode_DecodeFSDefault(pack.c_str()));
+                   })
+      .def(
+          "output_type",
+          [](const Schema& one, std::size_t index, const std::vector<std::int64_t>& input_types) {
+            return one.OutputType(index, input_types);
+          },
+          nb::arg("index"), nb::arg("input_types"))
+      .def(
+          "output_type_origin",
+          [](const Schema& one, std::size_t index, const std::vector<bool>& are_there) {
+            return FindTypeOrigin(one, index, are_there.size(),
+                                  [&](std::size_t input) { return are_there[input]; });
+          },
+          nb::arg("index"), nb::arg("are_there"));
+  DefineText(schema, "domain", &Schema::domain);
+  DefineText(schema, "name", &Schema::name);
+  DefineText(schema, "module", &Schema::module);
+  DefineText(schema, "documentation", &Schema::documentation);
+  DefineText(schema, "torch_name", &Schema::torch_name);
 }
 
 using internal::SizeExpression;
@@ -94,6 +300,8 @@ void DefineSizes(nb::module_& module) {
 
 void DefineSchemas(nb::module_& module) {
   DefineElementTypes(module);
+  DefineOperators(module);
+  DefineSchema(module);
   DefineSizes(module);
 }
 

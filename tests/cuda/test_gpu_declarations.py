@@ -36,10 +36,10 @@ def declare(function: Callable[..., Any], **named: Any) -> _declare.Operator:
 def names(operator: _declare.Operator) -> list[list[str]]:
     """The element types of each input and output."""
     by_number = {number: name for name, number in ELEMENT_TYPES.items()}
-    signature = operator.signature
+    signature = operator.schema
     return [
         ["any"]
-        if (found := signature.types[one.type][0]) == GPU_TYPES
+        if (found := signature.types[one.type].allowed) == GPU_TYPES
         else [by_number[n] for n in found]
         for one in (*signature.inputs, *signature.outputs)
     ]
@@ -55,7 +55,7 @@ def test_annotations_of_torch() -> None:
     assert names(operator) == [["any"], ["float16"], ["bool"], ["any"], ["bfloat16"], ["int64"]]
     assert operator.arrays == "torch"
     # The output has the type of the first input.
-    signature = operator.signature
+    signature = operator.schema
     assert signature.outputs[0].type == signature.inputs[0].type
 
 
@@ -67,8 +67,8 @@ def test_types_that_are_tied() -> None:
 
     operator = declare(tied)
     assert names(operator) == [["float32", "float16"]] * 3
-    assert len({one.type for one in (*operator.signature.inputs, *operator.signature.outputs)}) == 1
-    assert [one.name for one in operator.signature.attributes] == ["scale"]
+    assert len({one.type for one in (*operator.schema.inputs, *operator.schema.outputs)}) == 1
+    assert [one.name for one in operator.schema.attributes] == ["scale"]
 
 
 def test_annotations_of_numpy() -> None:
@@ -91,7 +91,7 @@ def test_a_class_and_an_attribute_with_a_note() -> None:
 
     operator = _declare.find("my::Declared")
     assert names(operator) == [["float16"], ["float16"]]
-    assert operator.signature.attributes[0].default == 2.0
+    assert operator.schema.attributes[0].default == 2.0
 
 
 class FakeArray:

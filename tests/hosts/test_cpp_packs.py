@@ -97,8 +97,9 @@ def test_a_pack_and_python_that_claim_the_same(
     if is_first:
         assert (first, others[0]) == (
             "loaded",
-            "opgraft.Error: node 'name', operator test.packs::Scale is declared by the pack "
-            f"'{first_library}' and by the Python module '{module}'; only one of them can have it",
+            f"opgraft.PyOpError: the import of '{module}' raised opgraft.Error: test.packs::Scale "
+            f"is declared by the pack '{first_library}' and by the Python module '{module}'; only "
+            "one of them can have it",
         )
     else:
         assert (first, others[1]) == ("-1 -2", "-1 -2")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from opgraft import _declare, _pyop
+from opgraft import _pyop
 from opgraft.torch import _batch, _fake, _gradient, _on_gpu, _private
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def install(operator: TorchOperator) -> None:
         schema = operator.schema
         return schema.attributes_of(keywords), schema.count_outputs(keywords)
 
-    run = _pyop.TorchKernel(operator.schema.full_name, not operator.schema.module, read)
+    run = _pyop.TorchKernel(operator.schema.full_name, operator.schema.core.is_native, read)
     operator.kernel = run
     begin: Callable[..., Any] = _gradient.make(operator)
     on_tensors: Callable[..., Any] = run
-    if operator.schema.module and _declare.find(operator.schema.full_name).on_gpu:
+    if operator.schema.core.on_gpu:
         on_tensors = _on_gpu.make(operator)
     else:
         begin = run.otherwise(begin)

@@ -38,7 +38,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
         given = schema.attributes_of(kwargs)
         count = schema.count_outputs(kwargs)
         results = operator.kernel.output_types(types, count)
-        infer = _infer_declared if schema.module else _infer_native
+        infer = _infer_native if schema.core.is_native else _infer_declared
         sizes = infer(operator, types, shapes, given, count)
         return schema.arrange(
             [
@@ -89,7 +89,9 @@ def _infer_native(
             None if shape is None else (type_, shape, None)
             for type_, shape in zip(types, named, strict=True)
         ]
-        inferred = _pyop.infer_native(schema.full_name, schema.version, inputs, dict(given), count)
+        inferred = _pyop.infer_native(
+            schema.full_name, schema.core.since_version, inputs, dict(given), count
+        )
         return [shape for _, shape in inferred]
 
     return _sizes.infer_by_names(shapes, infer)
@@ -97,14 +99,14 @@ def _infer_native(
 
 def _settled(operator: TorchOperator, place: int, shape: _sizes.Shape | None) -> list[Any]:
     """A size that the rule leaves open becomes a symbol that is known once the operator has run."""
-    name = operator.schema.full_name
+    name, is_native = operator.schema.full_name, operator.schema.core.is_native
     if shape is None:
         raise Error(
             f"{name}: the shape of output {place} is not known before it runs, but torch.compile "
             "and torch.export need at least its rank. Fix: give the operator a shape rule, "
-            + ("@opgraft.op(..., shape=lambda x: ...)" if operator.schema.module else ".Shape(...)")
+            + (".Shape(...)" if is_native else "@opgraft.op(..., shape=lambda x: ...)")
             + ", in which a size that depends on the values is left open ("
-            + ("None" if operator.schema.module else "opgraft::Dim()")
+            + ("opgraft::Dim()" if is_native else "None")
             + ")"
         )
     return [_new_size() if size is None else size for size in shape]

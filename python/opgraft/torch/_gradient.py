@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd import forward_ad
 
-from opgraft import _declare, _packs
+from opgraft import _declare
 from opgraft._backward import Backward
 from opgraft._errors import Error
 from opgraft._signature import VARIADIC
@@ -159,10 +159,10 @@ class _Call:
         """Those that the backward takes, with their defaults."""
         schema = self.operator.schema
         given = schema.attributes_of(self.kwargs)
-        if schema.module:
+        if not schema.core.is_native:
             whole = _declare.find(schema.full_name).arguments(given)
         else:
-            whole = {one.name: one.default for one in _native(schema.full_name).attributes} | given
+            whole = {one.name: one.default for one in schema.core.attributes} | given
         return {one: _text(whole.get(one)) for one in backward.attributes}
 
     def _checked(self, result: Any) -> list[Any]:
@@ -198,13 +198,6 @@ def _text(value: Any) -> Any:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
-def _native(full_name: str) -> _packs.NativeOperator:
-    return max(
-        (one for one in _packs.operators() if one.full_name == full_name),
-        key=lambda one: one.since_version,
-    )
-
-
 def _make_function(operator: TorchOperator) -> type[torch.autograd.Function]:
     """Of its own for each operator, since torch names it where it prints a `grad_fn`."""
 
@@ -219,4 +212,4 @@ def _make_function(operator: TorchOperator) -> type[torch.autograd.Function]:
         return (None, *context.call.gradients(context, gradients))
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    return type(operator.schema.op_type, (torch.autograd.Function,), members)
+    return type(operator.schema.core.name, (torch.autograd.Function,), members)

@@ -65,7 +65,7 @@ def _call(
     if declared.copy_inputs:
         arrays = [None if one is None else library.copy(one) for one in arrays]
     extra: dict[str, Any] = {}
-    if declared.signature.takes_out:
+    if declared.takes_out:
         out = [
             torch.empty(shape, dtype=dtype, device=device)
             for shape, dtype in zip(shapes, dtypes, strict=True)

@@ -81,18 +81,18 @@ def register_all() -> None:
     """Makes torch know the operators that are new, or are others than before."""
     with _lock:
         for declared in _declare.operators():
-            _register(declared.full_name, declared, partial(_schema.of_declared, declared))
+            _register(declared.full_name, declared, partial(_schema.of, declared.schema))
         newest = {one.full_name: one for one in sorted(_packs.operators(), key=_version)}
         for native in newest.values():
             source = native.pack, native.since_version
-            _register(native.full_name, source, partial(_schema.of_native, native))
+            _register(native.full_name, source, partial(_schema.of, native))
 
 
 def _is_on_gpu(source: _declare.Operator | tuple[str, int]) -> bool:
-    return isinstance(source, _declare.Operator) and source.on_gpu
+    return isinstance(source, _declare.Operator) and source.schema.on_gpu
 
 
-def _version(operator: _packs.NativeOperator) -> int:
+def _version(operator: _pyop.Schema) -> int:
     return operator.since_version
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from opgraft import _packs
+from opgraft import _packs, _pyop
 from opgraft.torch import _nodes, _private, _translation
 from opgraft.torch._answers import answering
 from opgraft.torch._graph import operator_name
@@ -44,7 +44,7 @@ def _of_a_pack(node: torch.fx.Node) -> Graft | None:
     return None
 
 
-def _fits(native: _packs.NativeOperator, node: torch.fx.Node) -> bool:
+def _fits(native: _pyop.Schema, node: torch.fx.Node) -> bool:
     """Whether the pack's operator is for the types of the node's tensors."""
     examples = [one.meta.get("val") for one in node.all_input_nodes]
     tensors = [one for one in examples if isinstance(one, torch.Tensor)]

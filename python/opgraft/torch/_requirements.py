@@ -28,7 +28,7 @@ def fill(report: Report, nodes: Sequence[Any], grafts: Iterable[Graft]) -> None:
         | {pack for graft in grafts for pack in graft.packs}
     )
     report.libraries = sorted(foreign - packs.keys() - known)
-    on_gpu = {one.full_name for one in _declare.operators() if one.on_gpu}
+    on_gpu = {one.full_name for one in _declare.operators() if one.schema.on_gpu}
     if any(f"{one.domain}::{one.op_type}" in on_gpu for one in nodes):
         report.providers = list(_cuda.PROVIDERS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import keyword
 import math
 import re
@@ -12,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from opgraft import _signature
-from opgraft._declare import Operator
+from opgraft import _pyop, _signature
 from opgraft._errors import Error
-from opgraft._packs import NativeOperator
 from opgraft._signature import OPTIONAL, VARIADIC
 
 _KINDS = {
@@ -52,11 +49,7 @@ class Attribute:
 class TorchSchema:
     """An operator of ours as torch sees it."""
 
-    full_name: str  # "domain::Name"
-    version: int
-    module: str  # the Python module that declares it; empty for an operator of a pack
-    answers_to: str  # "aten::linalg_inv": the torch operator that it can stand for; or empty
-    documentation: str
+    core: _pyop.Schema
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     attributes: tuple[Attribute, ...]
@@ -64,12 +57,13 @@ class TorchSchema:
     count: str | None
 
     @property
-    def domain(self) -> str:
-        return self.full_name.partition("::")[0]
+    def full_name(self) -> str:
+        return self.core.full_name
 
     @property
-    def op_type(self) -> str:
-        return self.full_name.partition("::")[2]
+    def answers_to(self) -> str:
+        """The operators of torch's own that it can stand for."""
+        return self.core.torch_name
 
     @property
     def text(self) -> str:
@@ -142,98 +136,42 @@ class Unfit(Exception):
     """Why an operator cannot be one of torch's."""
 
 
-def of_declared(operator: Operator) -> TorchSchema:
-    signature = operator.signature
-    _check_types(signature.inputs, signature.outputs, [allowed for allowed, _ in signature.types])
-    attributes = [
-        (one.name, one.kind, one.is_required, one.default, _is_bool(one))
-        for one in signature.attributes
-    ]
-    return _make(
-        operator.full_name,
-        1,
-        operator.module,
-        operator.torch_name,
-        operator.documentation,
-        [(one.name, one.occurrence) for one in signature.inputs],
-        [(one.name, one.occurrence) for one in signature.outputs],
-        attributes,
-    )
-
-
-def of_native(operator: NativeOperator) -> TorchSchema:
-    _check_types(operator.inputs, operator.outputs, [one.allowed for one in operator.types])
-    return _make(
-        operator.full_name,
-        operator.since_version,
-        "",
-        operator.torch_name,
-        operator.documentation,
-        [(one.name, one.occurrence) for one in operator.inputs],
-        [(one.name, one.occurrence) for one in operator.outputs],
-        [(one.name, one.kind, one.is_required, one.default, False) for one in operator.attributes],
-    )
-
-
-def _check_types(inputs: Any, outputs: Any, types: Sequence[Sequence[int]]) -> None:
+def of(core: _pyop.Schema) -> TorchSchema:
+    """May raise Unfit."""
     strings = [_signature.ELEMENT_TYPES["string"]]
-    for one in (*inputs, *outputs):
-        if list(types[one.type]) == strings and one.occurrence != OPTIONAL:
+    for one in (*core.inputs, *core.outputs):
+        if core.types[one.type].allowed == strings and one.occurrence != OPTIONAL:
             raise Unfit(f"'{one.name}' is a tensor of strings, and torch has none")
-
-
-def _is_bool(attribute: _signature.Attribute) -> bool:
-    if attribute.kind == _signature.INT:
-        return attribute.convert is bool
-    return attribute.kind == _signature.INTS and attribute.convert([2]) in ([True], (True,))
-
-
-def _make(
-    full_name: str,
-    version: int,
-    module: str,
-    answers_to: str,
-    documentation: str,
-    inputs: Sequence[tuple[str, int]],
-    outputs: Sequence[tuple[str, int]],
-    attributes: Sequence[tuple[str, int, bool, Any, bool]],
-) -> TorchSchema:
     taken: set[str] = set()
-    made_inputs = tuple(Parameter(name, _name(name, taken), how) for name, how in inputs)
-    made_attributes = []
-    for name, kind, is_required, default, is_bool in attributes:
-        if kind not in _KINDS:
-            raise Unfit(
-                f"its attribute '{name}' is a tensor, which no argument of torch's can be that is "
-                "the same in every call. Fix: make it an input"
-            )
-        type_ = _KINDS[kind].replace("int", "bool") if is_bool else _KINDS[kind]
-        text: str | None = None
-        if not is_required:
-            text = _default(default, is_bool)
-            if text == "None":
-                type_ += "?"
-        made_attributes.append(Attribute(name, _name(name, taken), kind, type_, text))
-    is_open = bool(outputs) and outputs[-1][1] == VARIADIC
-    count = _name("outputs", taken) if is_open else None
-    results: set[str] = set(taken)
-    return TorchSchema(
-        full_name,
-        version,
-        module,
-        answers_to,
-        documentation,
-        made_inputs,
-        tuple(Parameter(name, _name(name, results), how) for name, how in outputs),
-        tuple(made_attributes),
-        count,
+    inputs = tuple(
+        Parameter(one.name, _name(one.name, taken), one.occurrence) for one in core.inputs
     )
+    attributes = tuple(_attribute(one, taken) for one in core.attributes)
+    is_open = bool(core.outputs) and core.outputs[-1].occurrence == VARIADIC
+    count = _name("outputs", taken) if is_open else None
+    outputs = tuple(
+        Parameter(one.name, _name(one.name, taken), one.occurrence) for one in core.outputs
+    )
+    return TorchSchema(core, inputs, outputs, attributes, count)
+
+
+def _attribute(core: _pyop.AttributeParameter, taken: set[str]) -> Attribute:
+    if core.kind not in _KINDS:
+        raise Unfit(
+            f"its attribute '{core.name}' is a tensor, which no argument of torch's can be that is "
+            "the same in every call. Fix: make it an input"
+        )
+    type_ = _KINDS[core.kind].replace("int", "bool") if core.is_bool else _KINDS[core.kind]
+    default = None if core.is_required else _default(core.default, core.is_bool)
+    if default == "None":
+        type_ += "?"
+    return Attribute(core.name, _name(core.name, taken), core.kind, type_, default)
 
 
 def _default(value: Any, is_bool: bool) -> str:
     """In torch's schema; "None" where that has no way of writing it, for what an attribute is if
     it is not given."""
-    if value is None or value is inspect.Parameter.empty:
+    if value is None:
         return "None"
     if isinstance(value, bytes):
         value = value.decode("utf-8", "surrogateescape")

@@ -67,7 +67,7 @@ def _translation(schema: TorchSchema) -> Callable[..., Any]:
         inputs = [named.get(one.name) for one in schema.inputs]
         return _append(schema, inputs, kwargs, schema.count_outputs(kwargs))
 
-    translate.__name__ = schema.op_type
+    translate.__name__ = schema.core.name
     return translate
 
 
@@ -92,15 +92,15 @@ def _append(
         if (value := _plain(schema.attributes_of(given).get(one.declared))) is not None
     }
     made = _nodes.append(
-        schema.domain,
-        schema.op_type,
+        schema.core.domain,
+        schema.core.name,
         values,
         attributes,
         outputs,
-        version=schema.version if schema.domain else None,
+        version=schema.core.since_version if schema.core.domain else None,
     )
-    if schema.module and made:
-        made[0].producer().metadata_props[MODULE_ENTRY] = schema.module
+    if schema.core.module and made:
+        made[0].producer().metadata_props[MODULE_ENTRY] = schema.core.module
     return schema.arrange(made)
 
 
@@ -150,7 +150,7 @@ def answer(schema: TorchSchema, overload: Any) -> Callable[..., Any]:
         wanted = (values if isinstance(values, tuple) else (values,))[: len(returns)]
         return wanted[0] if len(wanted) == 1 else wanted
 
-    translate.__name__ = schema.op_type
+    translate.__name__ = schema.core.name
     return translate
 
 
