@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from opgraft import _errors
+from opgraft import _errors, _torch_calls
 from opgraft._library import library_path, shipped_packs
 from opgraft._modules import names
 from opgraft._when_imported import tell_torch, when_imported
 
-#: That of all operators in the packs that come with Opgraft.
-_SHIPPED_DOMAIN = "com.microsoft"
+#: The paths of the packs that are loaded.
+_loaded: set[str] = set()
 
 
 class Pack(NamedTuple):
@@ -41,6 +42,7 @@ def load(pack: str | os.PathLike[str]) -> Pack:
     # In this order: who prepares a model with the operators finds that the runtime has them.
     _load_into_library(path)
     _pyop.load_pack(os.fsencode(path))
+    _loaded.add(path)
     when_imported("onnx", _tell_onnx)
     tell_torch()
     found = dict.fromkeys(one.full_name for one in operators() if one.pack == path)
@@ -48,29 +50,52 @@ def load(pack: str | os.PathLike[str]) -> Pack:
 
 
 def load_preferred(prefer: Iterable[str]) -> list[str]:
-    """The entries of `prefer`; where packs lack one, those are loaded that come with Opgraft.
+    """The entries of `prefer`; where no pack has one, those are loaded that come with Opgraft and
+    do.
 
     Not before: they have kernels for what ONNX Runtime has its own for, and a pack of the program's
     own may have operators of the same names.
     """
     entries = names(prefer, "prefer", 'names such as ["com.microsoft::Gelu"]', "an operator")
-    if entries and not {one.full_name for one in operators()}.issuperset(entries):
-        load_shipped()
+    if entries:
+        missing = set(entries) - {one.full_name for one in operators()}
+        _load_shipped(lambda one: bool(missing.intersection((one.domain, one.full_name))))
     return entries
 
 
 def load_asked_for(full_name: str) -> None:
-    """Loads the packs that come with Opgraft where an operator is asked for by its name that may be
-    in them, and that no other pack has."""
-    if full_name.startswith(f"{_SHIPPED_DOMAIN}::") and full_name not in {
-        one.full_name for one in operators()
-    }:
-        load_shipped()
+    """Loads the pack that comes with Opgraft and has an operator, where one is asked for by its
+    name that no other pack has."""
+    if full_name not in {one.full_name for one in operators()}:
+        _load_shipped(lambda one: one.full_name == full_name)
 
 
-def load_shipped() -> None:
-    for pack in shipped_packs():
+def load_needed(packs: Iterable[str]) -> None:
+    """Loads the packs that a model was prepared for: those that come with Opgraft may not be."""
+    for pack in sorted(set(packs) - _loaded):
         load(pack)
+
+
+def _load_shipped(is_wanted: Callable[[NativeOperator], bool]) -> None:
+    for pack in dict.fromkeys(one.pack for one in shipped() if is_wanted(one)):
+        load(pack)
+
+
+@functools.cache
+def shipped() -> tuple[NativeOperator, ...]:
+    """The operators of the packs that come with Opgraft, whether these are loaded or not."""
+    return tuple(one for pack in shipped_packs() for one in read(pack))
+
+
+def torch_calls(operator: NativeOperator) -> tuple[_torch_calls.TorchCall, ...]:
+    """What it can stand for in torch."""
+    return _torch_calls.of_pack(
+        operator.pack, operator.full_name, operator.since_version, operator.torch_name
+    )
+
+
+def version_of(operator: NativeOperator) -> int:
+    return operator.since_version
 
 
 def _load_into_library(path: str) -> None:

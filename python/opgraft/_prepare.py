@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Union
 
 from opgraft._errors import ModelError, UnavailableError
 from opgraft._modules import import_all, names
-from opgraft._packs import load_preferred
+from opgraft._packs import load_needed, load_preferred
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -194,6 +194,7 @@ def _from(
     result: _Result, folder: str | None, path: str | None, original: bytes | None
 ) -> PreparedModel:
     prepared, has_external_data, needs_file, operators, packs, aten = result
+    load_needed(packs.values())
     return PreparedModel(
         folder=folder,
         report=tuple(PythonOperator(*operator) for operator in operators),

@@ -31,6 +31,7 @@
 #include "pyop/schemas.h"
 #include "pyop/session_number.h"
 #include "pyop/survey.h"
+#include "pyop/torch_calls.h"
 
 namespace nb = nanobind;
 
@@ -201,6 +202,7 @@ NB_MODULE(_pyop, module) {
   DefineSchemas(module);
   DefineSurvey(module);
   DefinePacks(module);
+  DefineTorchCalls(module);
   opgraft::eager::DefineKernel(module);
   module.def("declare", &DeclareOperator, nb::arg("domain"), nb::arg("name"), nb::arg("module"),
              nb::arg("inputs"), nb::arg("outputs"), nb::arg("types"), nb::arg("attributes"),
