@@ -52,7 +52,7 @@ class Copy:
         options = [
             f"-Dopgraft_DIR={opgraft.cmake_dir()}",
             "-DOPGRAFT_CUDA=OFF",
-            "-DCMAKE_BUILD_TYPE=Debug",
+            "-DCMAKE_BUILD_TYPE=None",  # not optimized: quicker
             f"-DCMAKE_INSTALL_PREFIX={self.package.parent}",
         ]
         if ccache := shutil.which("ccache"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from opgraft import _errors, _torch_calls
@@ -70,10 +70,23 @@ def load_asked_for(full_name: str) -> None:
         _load_shipped(lambda one: one.full_name == full_name)
 
 
-def load_needed(packs: Iterable[str]) -> None:
-    """Loads the packs that a model was prepared for: those that come with Opgraft may not be."""
-    for pack in sorted(set(packs) - _loaded):
+def load_needed(packs: Mapping[str, str]) -> bool:
+    """Loads the packs that a model was prepared for, by its operators: those that come with Opgraft
+    may not be yet. Whether there were any.
+
+    With them come the others that share a domain: session options take no more operators of a
+    domain that they are registered with.
+    """
+    missing = {name: pack for name, pack in packs.items() if pack not in _loaded}
+    if not missing:
+        return False
+    domains = {name.partition("::")[0] for name in missing}
+    known = {one.full_name for one in operators()}
+    beside = {one.pack for one in shipped() if one.domain in domains}
+    beside -= {one.pack for one in shipped() if one.full_name in known}
+    for pack in sorted({*missing.values(), *beside}):
         load(pack)
+    return True
 
 
 def _load_shipped(is_wanted: Callable[[NativeOperator], bool]) -> None:

@@ -114,6 +114,7 @@ def prepare(
     prepared, _ = prepare_to_open(
         model, may_refer=False, runtime=runtime, allow=allow, imports=imports, prefer=prefer
     )
+    load_needed(prepared.packs)
     return prepared
 
 
@@ -194,7 +195,6 @@ def _from(
     result: _Result, folder: str | None, path: str | None, original: bytes | None
 ) -> PreparedModel:
     prepared, has_external_data, needs_file, operators, packs, aten = result
-    load_needed(packs.values())
     return PreparedModel(
         folder=folder,
         report=tuple(PythonOperator(*operator) for operator in operators),

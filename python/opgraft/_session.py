@@ -26,7 +26,7 @@ from opgraft._errors import (
 )
 from opgraft._library import installed_libtorch, library_path
 from opgraft._modules import import_all, names
-from opgraft._packs import load_preferred
+from opgraft._packs import load_needed, load_preferred
 from opgraft._prepare import Model, PreparedModel, prepare_to_open
 from opgraft._pyop import is_plain
 from opgraft._tensors import Exchange
@@ -219,6 +219,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         prepared, self._check_unchanged = prepare_to_open(
             model, may_refer=may_refer, allow=_registered(options) or (), prefer=preferred
         )
+        if load_needed(prepared.packs):
+            register(options)
         if prepared.needs_file:
             raise UnavailableError(
                 "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or "
