@@ -64,10 +64,11 @@ def load_preferred(prefer: Iterable[str]) -> list[str]:
 
 
 def load_asked_for(full_name: str) -> None:
-    """Loads the pack that comes with Opgraft and has an operator, where one is asked for by its
-    name that no other pack has."""
+    """Loads the packs that come with Opgraft and have operators of a domain, where one is asked for
+    by its name that may be in them, and that no other pack has."""
     if full_name not in {one.full_name for one in operators()}:
-        _load_shipped(lambda one: one.full_name == full_name)
+        domain = full_name.partition("::")[0]
+        _load_shipped(lambda one: one.domain == domain)
 
 
 def load_needed(packs: Mapping[str, str]) -> bool:
