@@ -5,7 +5,9 @@
 #                                                        project's languages are CXX and CUDA
 #   opgraft_add_test(name source... PACKS pack...)       a program of OpTester cases, known to CTest
 get_filename_component(OPGRAFT_PACKAGE "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
-set(OPGRAFT_PACK_MAP "${CMAKE_CURRENT_LIST_DIR}/../adapter/pack/exports.map")
+if(NOT OPGRAFT_PACK_MAP)  # Opgraft's own build has its parts elsewhere
+  set(OPGRAFT_PACK_MAP "${CMAKE_CURRENT_LIST_DIR}/../adapter/pack/exports.map")
+endif()
 
 if(NOT TARGET opgraft::opgraft)
   add_library(opgraft::opgraft SHARED IMPORTED)
@@ -14,6 +16,19 @@ if(NOT TARGET opgraft::opgraft)
     INTERFACE_INCLUDE_DIRECTORIES "${OPGRAFT_PACKAGE}/include"
     INTERFACE_COMPILE_FEATURES cxx_std_20)
 endif()
+
+# The options of pack-recipe.json under `key`: one list for CMake and for `opgraft build`.
+file(READ "${CMAKE_CURRENT_LIST_DIR}/pack-recipe.json" OPGRAFT_PACK_RECIPE)
+function(_opgraft_read_recipe result key)
+  string(JSON last LENGTH "${OPGRAFT_PACK_RECIPE}" ${key})
+  math(EXPR last "${last} - 1")
+  set(options "")
+  foreach(place RANGE ${last})
+    string(JSON option GET "${OPGRAFT_PACK_RECIPE}" ${key} ${place})
+    list(APPEND options "${option}")
+  endforeach()
+  set(${result} "${options}" PARENT_SCOPE)
+endfunction()
 
 # CMake before 3.25.2 does not know that nvcc has C++20.
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
@@ -35,22 +50,22 @@ function(_opgraft_add_objects name folder)
 endfunction()
 
 function(_opgraft_set_options name)
-  target_compile_features(${name} PRIVATE cxx_std_20)
+  string(JSON standard GET "${OPGRAFT_PACK_RECIPE}" standard)
+  _opgraft_read_recipe(options compile)
+  _opgraft_read_recipe(optimized optimized)
+  target_compile_features(${name} PRIVATE cxx_std_${standard})
   target_include_directories(${name} SYSTEM PRIVATE "${OPGRAFT_PACKAGE}/include")
-  set_target_properties(${name} PROPERTIES
-    CXX_VISIBILITY_PRESET hidden
-    VISIBILITY_INLINES_HIDDEN ON
-    POSITION_INDEPENDENT_CODE ON)
-  # As `opgraft build` does, where the project names no build type.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:>:-O2>)
+  # Optimized as by `opgraft build` where the project names no build type.
+  target_compile_options(${name} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:${options}>" "$<$<CONFIG:>:${optimized}>")
 endfunction()
 
 function(opgraft_add_pack name)
   if(NOT ARGN)
     message(FATAL_ERROR "opgraft_add_pack(${name}): name its sources")
   endif()
-  if(NOT TARGET opgraft_adapter)
-    _opgraft_add_objects(opgraft_adapter adapter)
+  if(NOT TARGET opgraft_pack_parts)
+    _opgraft_add_objects(opgraft_pack_parts adapter)
   endif()
   set(cuda_sources ${ARGN})
   list(FILTER cuda_sources INCLUDE REGEX "\\.cu$")
@@ -58,7 +73,7 @@ function(opgraft_add_pack name)
   if(cuda_sources AND NOT "CUDA" IN_LIST languages)
     message(FATAL_ERROR "opgraft_add_pack(${name}): ${cuda_sources} needs the language CUDA: project(... LANGUAGES CXX CUDA), or enable_language(CUDA)")
   endif()
-  add_library(${name} SHARED ${ARGN} $<TARGET_OBJECTS:opgraft_adapter>)
+  add_library(${name} SHARED ${ARGN} $<TARGET_OBJECTS:opgraft_pack_parts>)
   _opgraft_set_options(${name})
   if(cuda_sources)
     # CUDA's runtime becomes part of the pack, which loads without a driver.
@@ -66,16 +81,20 @@ function(opgraft_add_pack name)
       CUDA_STANDARD 20
       CUDA_STANDARD_REQUIRED ON
       CUDA_VISIBILITY_PRESET hidden
+      POSITION_INDEPENDENT_CODE ON
       CUDA_RUNTIME_LIBRARY Static
       LINKER_LANGUAGE CXX)
-    target_compile_definitions(${name} PRIVATE OPGRAFT_CUDA)
+    _opgraft_read_recipe(definitions definitions_with_cuda)
+    target_compile_definitions(${name} PRIVATE ${definitions})
     target_include_directories(${name} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   endif()
   # A sanitizer's functions are in the program that loads the pack.
   if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-fsanitize")
-    target_link_options(${name} PRIVATE LINKER:--no-undefined)
+    _opgraft_read_recipe(checks link_unless_sanitized)
+    target_link_options(${name} PRIVATE ${checks})
   endif()
-  target_link_options(${name} PRIVATE LINKER:--as-needed LINKER:-z,nodelete
+  _opgraft_read_recipe(options link)
+  target_link_options(${name} PRIVATE ${options}
     "SHELL:-Xlinker \"--version-script=${OPGRAFT_PACK_MAP}\"")
   set_target_properties(${name} PROPERTIES LINK_DEPENDS "${OPGRAFT_PACK_MAP}")
 endfunction()
@@ -109,14 +128,21 @@ function(opgraft_add_test name)
   set(environment "OPGRAFT_TEST_PACKS=${paths}")
   # The ONNX Runtime that is installed beside Opgraft, where nobody names another.
   file(GLOB runtime "${OPGRAFT_PACKAGE}/../onnxruntime/capi/libonnxruntime.so*")
-  if(DEFINED ENV{OPGRAFT_TEST_RUNTIME})
+  if(OPGRAFT_TEST_RUNTIME)
+    set(runtime "${OPGRAFT_TEST_RUNTIME}")
+  elseif(DEFINED ENV{OPGRAFT_TEST_RUNTIME})
     set(runtime "$ENV{OPGRAFT_TEST_RUNTIME}")
   endif()
   if(runtime)
     list(GET runtime 0 runtime)
     list(APPEND environment "OPGRAFT_TEST_RUNTIME=${runtime}")
   endif()
-  list(APPEND environment "OPGRAFT_TEST_CUDA=${OPGRAFT_PACKAGE}/lib/libopgraft_cuda.so")
+  set(provider "${OPGRAFT_PACKAGE}/lib/libopgraft_cuda.so")
+  if(TARGET opgraft_cuda)
+    add_dependencies(${name} opgraft_cuda)
+    set(provider "$<TARGET_FILE:opgraft_cuda>")
+  endif()
+  list(APPEND environment "OPGRAFT_TEST_CUDA=${provider}")
   enable_testing()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")

@@ -25,6 +25,8 @@ from onnx import TensorProto, helper
 import opgraft
 from packs import build_once
 
+# Folders of operators, for test_operator_folder.py: their tests run where they are copied to.
+collect_ignore = ["operator_folders"]
 FLOAT = TensorProto.FLOAT
 VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))  # of ONNX Runtime
 DTYPES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()

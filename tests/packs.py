@@ -86,6 +86,17 @@ def needed_libraries(library: Path) -> set[str]:
     return {line[-1].strip("[]") for line in lines if "(NEEDED)" in line}
 
 
+def linked_how(library: Path) -> set[str]:
+    """The flags that a library was linked with, such as NODELETE."""
+    return {
+        word
+        for line in _lines("--dynamic", library)
+        if "(FLAGS_1)" in line or "(FLAGS)" in line
+        for word in line[2:]
+        if word != "Flags:"
+    }
+
+
 def exported_symbols(library: Path) -> set[str]:
     """Of lines such as `5: 0000000000001119 12 FUNC GLOBAL DEFAULT 12 opgraft_pack`."""
     lines = [line for line in _lines("--dyn-syms", library) if len(line) == 8]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import opgraft
+from opgraft import _library
 from packs import (
     exported_symbols,
+    linked_how,
     needed_libraries,
     needs_gtest,
     needs_nvcc,
@@ -27,6 +30,20 @@ def test_packs_of_a_project_share_the_adapter(cmake_build: Path) -> None:
     said = (cmake_build / "said.txt").read_text().splitlines()
     compiled = [line for line in said if line.rstrip().endswith("/adapter/pack/library.cc")]
     assert len([line for line in compiled if " -c " in line]) == 1
+
+
+def test_one_recipe_for_all_packs(cmake_build: Path, tmp_path: Path) -> None:
+    """Ours, those of projects, and those of `opgraft build`."""
+    source = tmp_path / "recipe.cc"
+    source.write_text("""#include <opgraft/op.h>
+        OPGRAFT_OP("recipe::Op").Input<float>("x").Output<float>("y").Shape(opgraft::SameAs("x"))
+            .Cpu([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {});""")
+    command = [sys.executable, "-m", "opgraft", "build", str(source)]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    ours = [Path(path) for path in _library.shipped_packs()]
+    for library in (*ours, cmake_build / "libown.so", tmp_path / "librecipe.so"):
+        assert "NODELETE" in linked_how(library), library
+        assert exported_symbols(library) == {"RegisterCustomOps", "opgraft_pack"}, library
 
 
 @needs_gtest

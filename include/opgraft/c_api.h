@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised with every change of this file. A host runs packs of its own version and of older ones. */
-#define OPGRAFT_PACK_VERSION 2
+#define OPGRAFT_PACK_VERSION 3
 
 /* Any bytes; no terminating zero. */
 typedef struct OpgraftText {
@@ -175,12 +175,31 @@ struct OpgraftKernel {
   const uint8_t* host_inputs;
 };
 
+/* What an argument is where an operator stands for a call of torch's. `name` is an attribute or an
+   input of the operator; if it is neither, it is an argument of torch's that must have `value`. */
+typedef struct OpgraftTorchArgument {
+  const char* name;
+  const char* argument; /* the argument of torch's that it is; NULL: it is `value` */
+  OpgraftAttribute value;
+} OpgraftTorchArgument;
+
+/* An operator of torch that one of the pack can stand for. Tensors are handed over in their order,
+   attributes by their names, but for what `arguments` says. */
+typedef struct OpgraftTorchCall {
+  const char* name; /* "aten::triu", "aten::div.Tensor_mode" */
+  const OpgraftTorchArgument* arguments;
+  size_t argument_count;
+  /* Element types of the first tensor that are better left to the translation that torch has. */
+  const int32_t* left_to_torch;
+  size_t left_to_torch_count;
+} OpgraftTorchCall;
+
 typedef struct OpgraftOperator OpgraftOperator;
 struct OpgraftOperator {
   const char* domain;
   const char* name;
   const char* documentation;
-  const char* torch_name; /* "aten::gelu"; empty: none */
+  const char* torch_name; /* "aten::gelu, aten::silu": of all its calls; empty: none */
   int32_t since_version;
   const OpgraftParameter* inputs;
   size_t input_count;
@@ -196,6 +215,9 @@ struct OpgraftOperator {
   size_t kernel_count;
   /* Sets the outputs that it knows at least the rank of; NULL: no rule. */
   int (*infer)(const OpgraftOperator*, OpgraftInference*);
+  /* From version 3 on; before, each name in `torch_name` is a call without `arguments`. */
+  const OpgraftTorchCall* torch_calls;
+  size_t torch_call_count;
 };
 
 typedef struct OpgraftPack {

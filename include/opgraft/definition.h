@@ -13,6 +13,7 @@
 #include "opgraft/attribute.h"
 #include "opgraft/c_api.h"
 #include "opgraft/shape.h"
+#include "opgraft/torch_call.h"
 
 #pragma GCC visibility push(hidden)  // each pack has its own
 namespace opgraft::internal {
@@ -58,7 +59,7 @@ struct OperatorDefinition {
   std::string domain;
   std::string name;
   std::string documentation;
-  std::string torch_name;
+  std::vector<TorchCallDefinition> torch_calls;
   std::int32_t since_version = 1;
   std::vector<ParameterDefinition> inputs;
   std::vector<ParameterDefinition> outputs;

@@ -38,6 +38,7 @@
 #include "opgraft/shape.h"
 #include "opgraft/status.h"
 #include "opgraft/tensor.h"
+#include "opgraft/torch_call.h"
 
 #pragma GCC visibility push(hidden)
 namespace opgraft {
@@ -65,9 +66,16 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     definition_->since_version = version;
     return std::move(*this);
   }
-  /// The torch operator that it answers to, such as "aten::gelu".
-  auto Torch(std::string name) && {
-    definition_->torch_name = std::move(name);
+  /// A torch operator that it can stand for, such as "aten::gelu". Tensors are handed over in their
+  /// order, attributes by their names. What else an attribute or input is comes after the name:
+  /// {{"upper", 1}, {"k", opgraft::Argument("diagonal")}}; a name that is neither is an argument of
+  /// torch's that must have the value. Then the types that torch's own translation is better for:
+  /// opgraft::LeftToTorch<bool>(). May be said of several.
+  template <class... Left>
+  auto Torch(std::string name, std::vector<internal::TorchArgumentDefinition> arguments = {},
+             LeftToTorch<Left...> /*left*/ = {}) && {
+    definition_->torch_calls.push_back(
+        {std::move(name), std::move(arguments), LeftToTorch<Left...>::Numbers()});
     return std::move(*this);
   }
 

@@ -16,14 +16,14 @@ from opgraft import _cuda_compiler
 from opgraft._compiler import Compiler, Translation, translate
 from opgraft._cuda_compiler import CudaCompiler
 from opgraft._errors import Error
-from opgraft._library import exports_map, get_include
+from opgraft._library import exports_map, get_include, pack_recipe
 from opgraft._objects import Objects
 
-# Not -O3 and not -march=native: a pack runs on other machines than this one, where the instructions
-# of this one need not be; and what -O3 adds is seldom worth the size. --flag=-O3 adds it.
-_OPTIMIZED = ["-O2"]
+# One recipe for this and for CMake's opgraft_add_pack. It has -O2, and not -O3 or -march=native: a
+# pack runs on other machines than this one, where the instructions of this one need not be; and
+# what -O3 adds is seldom worth the size. --flag=-O3 adds it.
+_RECIPE = pack_recipe()
 _DEBUG = ["-O0", "-g"]
-_COMPILE = ["-std=c++20", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
 _SUFFIXES = (".cc", ".cpp", ".cxx", ".c++", ".C")
 
 
@@ -47,8 +47,9 @@ class Settings:
 
     @property
     def compile_options(self) -> list[str]:
-        level = _DEBUG if self.debug else _OPTIMIZED
-        return [*_COMPILE, *level, *(flag for flag in self.flags if not _is_for_linker(flag))]
+        level = _DEBUG if self.debug else _RECIPE["optimized"]
+        ours = [f"-std=c++{_RECIPE['standard']}", *_RECIPE["compile"], *level]
+        return [*ours, *(flag for flag in self.flags if not _is_for_linker(flag))]
 
     @property
     def adapter_options(self) -> list[str]:
@@ -60,8 +61,8 @@ class Settings:
     def link_options(self) -> list[str]:
         sanitizes = any(flag.startswith("-fsanitize") for flag in self.flags)
         # A sanitizer's functions are in the program that loads the pack.
-        checks = [] if sanitizes else ["-Wl,--no-undefined"]
-        return [*checks, "-Wl,--as-needed", *self.flags]
+        checks = [] if sanitizes else _RECIPE["link_unless_sanitized"]
+        return [*checks, *self.flags]
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -156,7 +157,7 @@ def build_pack(sources: Sequence[Path], output: Path, settings: Settings) -> Non
             arguments: list[str | Path] = [
                 "-shared",
                 *objects,
-                "-Wl,-z,nodelete",
+                *_RECIPE["link"],
                 "-Xlinker",
                 f"--version-script={exports_map()}",
                 *settings.link_options,
@@ -190,7 +191,7 @@ def compile_sources(
     objects = [scratch / f"{number}.o" for number in range(len(sources))]
     options = ["-Wall", *settings.compile_options]
     if cuda is not None:
-        options.append(_cuda_compiler.DEFINITION)
+        options += [f"-D{one}" for one in _RECIPE["definitions_with_cuda"]]
     include = ["-isystem", get_include()]
     beside = cuda.host_options() if cuda is not None else []
     translations = []

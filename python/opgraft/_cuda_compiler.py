@@ -15,8 +15,6 @@ from opgraft._compiler import Compiler, Diagnosis, argument
 from opgraft._errors import Error, UnavailableError
 
 SUFFIX = ".cu"
-# All that a pack's sources may find out: that it is built with kernels for CUDA.
-DEFINITION = "-DOPGRAFT_CUDA"
 
 _NEWER = "nvcc 12 or newer is needed"
 _INSTALL = "install the toolkit of CUDA 12 or newer (https://developer.nvidia.com/cuda-downloads)"

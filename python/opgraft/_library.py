@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from opgraft._errors import UnavailableError
 
@@ -47,6 +49,12 @@ def cmake_dir() -> str:
 def exports_map() -> str:
     """The linker's script that says what a pack shows of itself."""
     return str(_PACKAGE / "adapter" / "pack" / "exports.map")
+
+
+def pack_recipe() -> dict[str, Any]:
+    """How a pack is compiled and linked."""
+    recipe: dict[str, Any] = json.loads((_PACKAGE / "cmake" / "pack-recipe.json").read_text())
+    return recipe
 
 
 def shipped_packs() -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from opgraft._errors import ModelError, UnavailableError
 from opgraft._modules import import_all, names
-from opgraft._packs import load_preferred
+from opgraft._packs import load_needed, load_preferred
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -117,6 +117,7 @@ def prepare(
     prepared, _ = prepare_to_open(
         model, may_refer=False, runtime=runtime, allow=allow, imports=imports, prefer=prefer
     )
+    load_needed(prepared.packs)
     return prepared
 
 

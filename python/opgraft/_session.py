@@ -25,7 +25,7 @@ from opgraft._errors import (
 )
 from opgraft._library import installed_libtorch, library_path
 from opgraft._modules import import_all, names
-from opgraft._packs import load_preferred
+from opgraft._packs import load_needed, load_preferred
 from opgraft._prepare import Model, PreparedModel, prepare_to_open
 from opgraft._pyop import is_plain
 from opgraft._tensors import Exchange
@@ -218,6 +218,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         prepared, self._check_unchanged = prepare_to_open(
             model, may_refer=may_refer, allow=_registered(options) or (), prefer=preferred
         )
+        if load_needed(prepared.packs):
+            register(options)
         if prepared.needs_file:
             _pyop.refuse_to_open(onnxruntime.__version__)
         self._number = next(_numbers)

@@ -24,6 +24,8 @@ std::vector<std::string> ToStrings(const OpgraftText* texts, std::size_t count) 
   for (std::size_t i = 0; i < count; ++i) strings.push_back(ToString(texts[i]));
   return strings;
 }
+/// That of the operators that libopgraft registers for Python code (pyop::kDomain).
+constexpr std::string_view kLibraryDomain = "ai.opgraft";
 
 std::vector<Parameter> ToParameters(const OpgraftParameter* parameters, std::size_t count) {
   std::vector<Parameter> converted;
@@ -80,7 +82,8 @@ std::shared_ptr<Schema> ToSchema(const OpgraftOperator& declaration, const std::
   native.declaration = &declaration;
   native.pack = path;
   native.runtime_domain = schema->domain;
-  if (IsRuntimeDomain(schema->domain)) {
+  // The library itself registers operators in its own domain, and the runtime takes each once.
+  if (IsRuntimeDomain(schema->domain) || schema->domain == kLibraryDomain) {
     native.runtime_domain = "ai.opgraft." + std::string(declaration.domain);
   }
   native.runtime_name = schema->name;

@@ -46,6 +46,7 @@ TEST(PacksTest, TheNewestVersionThatIsNotAboveTheOneAskedFor) {
 TEST(PacksTest, WhatNodesAreCalledForTheRuntime) {
   TestPack pack;
   pack.Add("my", "Op", 1).Add("my", "Op", 3).Add("com.microsoft", "Gelu").Add("ai.onnx", "Relu", 6);
+  pack.Add("ai.opgraft", "Own");
   Packs packs;
   ASSERT_TRUE(packs.Add(pack.Get(), "libmy.so", Nobody).ok());
   const auto name = [&](std::string_view full_name, std::int64_t version) {
@@ -55,6 +56,7 @@ TEST(PacksTest, WhatNodesAreCalledForTheRuntime) {
   EXPECT_EQ(name("my::Op", 3), "my::Op");
   EXPECT_EQ(name("com.microsoft::Gelu", 1), "ai.opgraft.com.microsoft::Gelu");
   EXPECT_EQ(name("::Relu", 21), "ai.opgraft.ai.onnx::Relu");
+  EXPECT_EQ(name("ai.opgraft::Own", 1), "ai.opgraft.ai.opgraft::Own");
   EXPECT_EQ(FindIn(packs, "my::Op", 1)->native->domain_version, 3);
   // Nodes of prepared models are found by these.
   EXPECT_EQ(FindIn(packs, "my::Op@1", 3)->since_version, 1);

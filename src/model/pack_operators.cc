@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/domains.h"
+#include "core/shipped_packs.h"
 #include "model/onnx_tags.h"
 #include "model/runtime_operators.h"
 
@@ -48,11 +49,21 @@ bool Preference::Prefers(std::string_view domain, std::string_view full_name) co
   });
 }
 
+Status PackOperators::FindElsewhere(const OperatorQuery& query,
+                                    std::shared_ptr<const Schema>* schema) {
+  Status status = others_.Find(query, schema);
+  if (!status.ok() || *schema != nullptr) return status;
+  // What has the name of one of the runtime's is the runtime's, unless a session prefers ours.
+  const std::string_view domain = query.full_name.substr(0, query.full_name.find("::"));
+  if (IsRuntimeDomain(domain)) return Status();
+  return ShippedPacks().Find(query.who, query.full_name, query.version, schema);
+}
+
 Status PackOperators::Find(const OperatorQuery& query, std::shared_ptr<const Schema>* schema) {
   std::shared_ptr<const Schema> found;
   Status status = packs_.Find(query.who, query.full_name, 0, &found);
   if (!status.ok()) return status;
-  if (found == nullptr) return others_.Find(query, schema);
+  if (found == nullptr) return FindElsewhere(query, schema);
   // A node that was prepared before is called as only a pack's can be.
   const bool may_be_runtimes = found->FullName() == query.full_name &&
                                IsRuntimeDomain(found->domain) &&

@@ -1,4 +1,5 @@
-// The operators of packs, before those that others have declared, as a source for preparing.
+// The operators of packs, before those that others have declared and those of packs that
+// come with Opgraft and are not loaded, as a source for preparing.
 #pragma once
 
 #include <memory>
@@ -35,6 +36,10 @@ class PackOperators final : public OperatorSource {
   Status Find(const OperatorQuery& query, std::shared_ptr<const Schema>* schema) override;
 
  private:
+  /// What no pack has that is loaded: what others have, else what packs have that come with
+  /// Opgraft.
+  Status FindElsewhere(const OperatorQuery& query, std::shared_ptr<const Schema>* schema);
+
   const Packs& packs_;
   const Preference& preference_;
   OperatorSource& others_;

@@ -12,6 +12,7 @@
 
 #include "core/packs.h"
 #include "core/platform.h"
+#include "core/shipped_packs.h"
 #include "core/text.h"
 #include "model/session_plan.h"
 #include "opgraft/onnxruntime.h"
@@ -39,27 +40,21 @@ Status Load(const char* path) {
   });
 }
 
-/// Whether packs that are loaded have every operator of the list. Of a domain it cannot be told.
-bool IsLoaded(std::string_view prefer) {
-  while (!prefer.empty()) {
-    const std::size_t comma = std::min(prefer.find(','), prefer.size());
-    const std::string_view entry = prefer.substr(0, comma);
-    prefer.remove_prefix(std::min(comma + 1, prefer.size()));
-    if (!entry.empty() && Packs::OfThisProcess().OwnerOf(entry).empty()) return false;
+/// A pack that comes with Opgraft is loaded when a session prefers an operator of it that no pack
+/// has yet: a program's own pack may have operators of the same names.
+Status LoadPreferred(std::string_view prefer) {
+  for (const std::string& pack : ShippedPacksWith(prefer, Packs::OfThisProcess())) {
+    if (Status status = Load(pack.c_str()); !status.ok()) return status;
   }
-  return true;
+  return Status();
 }
 
-/// The packs that come with Opgraft are loaded when a session prefers an operator that no pack has
-/// yet: a program's own pack may have operators of the same names.
-Status LoadPreferred(std::string_view prefer) {
-  if (IsLoaded(prefer)) return Status();
-  static const char anchor = 0;
-  const std::filesystem::path library = platform::PathOf(&anchor);
-  const std::filesystem::path pack =
-      library.parent_path().parent_path() / "packs" / "libopgraft_contrib.so";
-  std::error_code error;
-  return std::filesystem::exists(pack, error) ? Load(pack.c_str()) : Status();
+/// Loads the packs that a model was prepared for: those that come with Opgraft are not yet.
+Status LoadNeeded(const model::PreparedModel& prepared) {
+  for (const auto& [full_name, pack] : prepared.native_operators) {
+    if (Status status = Load(pack.c_str()); !status.ok()) return status;
+  }
+  return Status();
 }
 
 /// Makes the session as planned, with options that are its own. `given` is the model in memory.
@@ -101,6 +96,7 @@ Status Create(const OrtApiBase* base, const OrtEnv* environment, model::PlanRequ
   if (status.ok() && plan.model.needs_file) {
     status = model::SessionPlan::NeedsFile(request.runtime_version);
   }
+  if (status.ok()) status = LoadNeeded(plan.model);
   // A copy of the options, so that the caller's serve any number of sessions and policies.
   OrtSessionOptions* own = nullptr;
   if (status.ok()) status = FromRuntime(api, CloneSessionOptions(api, options, &own));

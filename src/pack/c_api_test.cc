@@ -8,8 +8,8 @@
 
 namespace {
 
-// Of version 2, on a machine of 64 bits.
-static_assert(OPGRAFT_PACK_VERSION == 2);
+// Of version 3, on a machine of 64 bits.
+static_assert(OPGRAFT_PACK_VERSION == 3);
 static_assert(sizeof(void*) == 8);
 
 #define EXPECT_PLACE(type, member, offset) \
@@ -173,7 +173,22 @@ TEST(PackContract, Operator) {
   EXPECT_PLACE(OpgraftOperator, kernels, 120);
   EXPECT_PLACE(OpgraftOperator, kernel_count, 128);
   EXPECT_PLACE(OpgraftOperator, infer, 136);
-  EXPECT_SIZE(OpgraftOperator, 144);
+  EXPECT_PLACE(OpgraftOperator, torch_calls, 144);  // from version 3 on
+  EXPECT_PLACE(OpgraftOperator, torch_call_count, 152);
+  EXPECT_SIZE(OpgraftOperator, 160);
+}
+
+TEST(PackContract, TorchCall) {
+  EXPECT_PLACE(OpgraftTorchArgument, name, 0);
+  EXPECT_PLACE(OpgraftTorchArgument, argument, 8);
+  EXPECT_PLACE(OpgraftTorchArgument, value, 16);
+  EXPECT_SIZE(OpgraftTorchArgument, 64);
+  EXPECT_PLACE(OpgraftTorchCall, name, 0);
+  EXPECT_PLACE(OpgraftTorchCall, arguments, 8);
+  EXPECT_PLACE(OpgraftTorchCall, argument_count, 16);
+  EXPECT_PLACE(OpgraftTorchCall, left_to_torch, 24);
+  EXPECT_PLACE(OpgraftTorchCall, left_to_torch_count, 32);
+  EXPECT_SIZE(OpgraftTorchCall, 40);
 }
 
 TEST(PackContract, Pack) {

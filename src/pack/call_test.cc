@@ -32,6 +32,8 @@ OPGRAFT_TYPES(T, float, double);
 OPGRAFT_OP("unit::Scale")
     .Doc("Multiplies.")
     .Torch("aten::mul")
+    .Torch("aten::div", {{"factor", 0.5}, {"x", opgraft::Argument("self")}, {"mode", "floor"}},
+           opgraft::LeftToTorch<bool, std::int32_t>())
     .Since(2)
     .Input<T>("x", "any")
     .Output<T>("y", "more")
@@ -149,6 +151,28 @@ const OpgraftCallTable Call::kTable = {
     .log = nullptr,
     .stream = nullptr};
 
+TEST(Pack, SaysWhatItStandsForInTorch) {
+  const OpgraftOperator* const scale = Find("Scale");
+  ASSERT_EQ(scale->torch_call_count, 2U);
+  EXPECT_STREQ(scale->torch_calls[0].name, "aten::mul");
+  EXPECT_EQ(scale->torch_calls[0].argument_count, 0U);
+  const OpgraftTorchCall& divide = scale->torch_calls[1];
+  EXPECT_STREQ(divide.name, "aten::div");
+  ASSERT_EQ(divide.argument_count, 3U);
+  EXPECT_STREQ(divide.arguments[0].name, "factor");
+  EXPECT_EQ(divide.arguments[0].argument, nullptr);
+  EXPECT_EQ(divide.arguments[0].value.floats[0], 0.5F);
+  EXPECT_STREQ(divide.arguments[1].argument, "self");
+  EXPECT_EQ(divide.arguments[1].value.kind, 0);
+  const OpgraftText mode = divide.arguments[2].value.texts[0];
+  EXPECT_EQ(std::string(mode.data, mode.size), "floor");
+  EXPECT_EQ(std::vector<std::int32_t>(divide.left_to_torch,
+                                      divide.left_to_torch + divide.left_to_torch_count),
+            (std::vector<std::int32_t>{9, 6}));
+  EXPECT_EQ(Find("Fail")->torch_call_count, 0U);
+  EXPECT_STREQ(Find("Fail")->torch_name, "");
+}
+
 TEST(Pack, DescribesItsOperators) {
   ASSERT_EQ(opgraft_pack()->problem, nullptr);
   EXPECT_EQ(opgraft_pack()->version, std::uint32_t{OPGRAFT_PACK_VERSION});
@@ -156,7 +180,7 @@ TEST(Pack, DescribesItsOperators) {
   ASSERT_NE(scale, nullptr);
   EXPECT_STREQ(scale->domain, "unit");
   EXPECT_STREQ(scale->documentation, "Multiplies.");
-  EXPECT_STREQ(scale->torch_name, "aten::mul");
+  EXPECT_STREQ(scale->torch_name, "aten::mul, aten::div");
   EXPECT_EQ(scale->since_version, 2);
   ASSERT_EQ(scale->input_count, 1U);
   EXPECT_STREQ(scale->inputs[0].name, "x");

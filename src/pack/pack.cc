@@ -16,10 +16,9 @@ namespace {
 /// An attribute's value as a C struct, which points into the value.
 class AttributeStruct {
  public:
-  explicit AttributeStruct(const AttributeDefinition& definition) {
-    const AttributeValue& value = definition.fallback;
+  AttributeStruct(const AttributeValue& value, std::int32_t kind) {
     if (std::holds_alternative<std::monostate>(value)) return;
-    attribute_.kind = definition.kind;
+    attribute_.kind = kind;
     attribute_.count = 1;
     std::visit([this](const auto& held) { Set(held); }, value);
   }
@@ -60,6 +59,10 @@ class AttributeStruct {
   std::vector<OpgraftText> texts_;
 };
 
+std::int32_t KindOf(const AttributeValue& value) {
+  return std::visit([]<class T>(const T&) { return kAttributeKind<T>; }, value);
+}
+
 /// An operator as a C struct, which points into its definition.
 class OperatorStruct : public OpgraftOperator {
  public:
@@ -69,7 +72,6 @@ class OperatorStruct : public OpgraftOperator {
     domain = definition.domain.c_str();
     name = definition.name.c_str();
     documentation = definition.documentation.c_str();
-    torch_name = definition.torch_name.c_str();
     since_version = definition.since_version;
     Fill(definition.inputs, &inputs_);
     inputs = inputs_.data();
@@ -84,7 +86,7 @@ class OperatorStruct : public OpgraftOperator {
     types = types_.data();
     type_count = types_.size();
     for (const AttributeDefinition& attribute : definition.attributes) {
-      fallbacks_.emplace_back(attribute);
+      fallbacks_.emplace_back(attribute.fallback, attribute.kind);
       attributes_.push_back({attribute.name.c_str(), attribute.description.c_str(), attribute.kind,
                              attribute.is_required ? 1 : 0, fallbacks_.back().get()});
     }
@@ -107,6 +109,7 @@ class OperatorStruct : public OpgraftOperator {
     }
     kernels = kernels_.data();
     kernel_count = kernels_.size();
+    FillTorchCalls(definition.torch_calls);
     if (definition.HasRule()) {
       infer = [](const OpgraftOperator* self, OpgraftInference* host) {
         return InferShapes(*static_cast<const OperatorStruct*>(self)->definition_, host);
@@ -125,7 +128,27 @@ class OperatorStruct : public OpgraftOperator {
     }
   }
 
+  void FillTorchCalls(const std::vector<TorchCallDefinition>& calls) {
+    for (const TorchCallDefinition& call : calls) {
+      std::vector<OpgraftTorchArgument>& made = torch_arguments_.emplace_back();
+      for (const TorchArgumentDefinition& one : call.arguments) {
+        fallbacks_.emplace_back(one.value, KindOf(one.value));
+        made.push_back({one.name.c_str(), one.argument.empty() ? nullptr : one.argument.c_str(),
+                        fallbacks_.back().get()});
+      }
+      torch_calls_.push_back({call.name.c_str(), made.data(), made.size(),
+                              call.left_to_torch.data(), call.left_to_torch.size()});
+      torch_names_ += (torch_names_.empty() ? "" : ", ") + call.name;
+    }
+    torch_name = torch_names_.c_str();
+    torch_calls = torch_calls_.data();
+    torch_call_count = torch_calls_.size();
+  }
+
   const std::unique_ptr<OperatorDefinition> definition_;
+  std::string torch_names_;
+  std::deque<std::vector<OpgraftTorchArgument>> torch_arguments_;
+  std::vector<OpgraftTorchCall> torch_calls_;
   std::vector<OpgraftParameter> inputs_;
   std::vector<OpgraftParameter> outputs_;
   std::vector<OpgraftType> types_;
@@ -157,6 +180,36 @@ void CheckParameters(const char* what, const std::vector<ParameterDefinition>& p
       problems->push_back(called + " is required, but comes after an optional one");
     }
     had_optional |= one.occurrence == OPGRAFT_OPTIONAL;
+  }
+}
+
+/// What is wrong with what it says of torch.
+void CheckTorchCalls(const OperatorDefinition& definition, std::vector<std::string>* problems) {
+  for (const TorchCallDefinition& call : definition.torch_calls) {
+    if (call.name.find("::") == std::string::npos) {
+      problems->push_back("Torch(" + Quoted(call.name) + "): expected a name such as aten::gelu");
+    }
+    for (const TorchArgumentDefinition& one : call.arguments) {
+      const auto is_called_so = [&](const AttributeDefinition& attribute) {
+        return attribute.name == one.name;
+      };
+      const auto attribute =
+          std::find_if(definition.attributes.begin(), definition.attributes.end(), is_called_so);
+      const bool is_attribute = attribute != definition.attributes.end();
+      const bool is_input =
+          OperatorDefinition::IndexOf(definition.inputs, one.name) < definition.inputs.size();
+      const std::string where = "Torch(" + Quoted(call.name) + "): " + Quoted(one.name);
+      if (!one.argument.empty() && !is_attribute && !is_input) {
+        problems->push_back(where + " is to be torch's " + Quoted(one.argument) +
+                            ", but is neither an attribute nor an input");
+      } else if (one.argument.empty() && is_attribute && KindOf(one.value) != attribute->kind) {
+        problems->push_back(where + " has a value of another kind than the attribute");
+      } else if (one.argument.empty() && is_input) {
+        problems->push_back(where +
+                            " is an input, which has no fixed value: name the argument, {\"" +
+                            one.name + "\", opgraft::Argument(\"...\")}");
+      }
+    }
   }
 }
 
@@ -212,6 +265,7 @@ std::vector<std::string> Check(const OperatorDefinition& definition) {
       problems.push_back("InPlace names " + Quoted(output) + ", which is no output");
     }
   }
+  CheckTorchCalls(definition, &problems);
   if (definition.kernels.empty()) problems.emplace_back("it has no kernel");
   return problems;
 }

@@ -25,6 +25,7 @@
 #include "pyop/schemas.h"
 #include "pyop/session_number.h"
 #include "pyop/survey.h"
+#include "pyop/torch_calls.h"
 
 namespace nb = nanobind;
 
@@ -84,6 +85,7 @@ NB_MODULE(_pyop, module) {
   DefineAtenArguments(module);
   DefineSurvey(module);
   DefinePacks(module);
+  DefineTorchCalls(module);
   opgraft::eager::DefineKernel(module);
   module.def(
       "declare",

@@ -11,6 +11,7 @@
 #include "core/element_type.h"
 #include "core/memory_host.h"
 #include "core/packs.h"
+#include "core/shipped_packs.h"
 #include "pyop/arrays.h"
 #include "pyop/exit_gate.h"
 #include "pyop/failure.h"
@@ -80,6 +81,8 @@ class Received final : public OutputReceiver {
 std::shared_ptr<const Schema> Find(const std::string& full_name, std::int64_t version) {
   std::shared_ptr<const Schema> schema;
   Status status = Packs::OfThisProcess().Find(full_name, full_name, version, &schema);
+  if (!status.ok()) Raise(status);
+  if (schema == nullptr) status = ShippedPacks().Find(full_name, full_name, version, &schema);
   if (!status.ok()) Raise(status);
   if (schema == nullptr) Raise(Status::Error("no pack has " + full_name));
   return schema;

@@ -137,7 +137,7 @@ def test_packs_that_are_refused(run: Run, first_library: Path, tmp_path: Path) -
     assert folder.startswith(f"opgraft.UnavailableError: there is no pack '{tmp_path}'")
     assert no_pack.startswith(f"opgraft.UnavailableError: '{plain}' is no pack")
     assert too_new.startswith(
-        f"opgraft.UnavailableError: the pack '{newer}' is of version 3 of the"
+        f"opgraft.UnavailableError: the pack '{newer}' is of version 4 of the"
     )
     assert loaded == "loaded"
     assert twice.startswith("opgraft.Error: test.packs::Scale is declared by the pack ")

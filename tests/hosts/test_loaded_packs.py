@@ -232,8 +232,8 @@ def test_a_newer_contract(tmp_path: Path) -> None:
     with pytest.raises(opgraft.UnavailableError) as raised:
         opgraft.load(library)
     assert str(raised.value) == (
-        f"the pack '{library}' is of version 3 of the contract between packs and hosts, this "
-        "Opgraft takes up to version 2; install a newer Opgraft, or build the pack with this one"
+        f"the pack '{library}' is of version 4 of the contract between packs and hosts, this "
+        "Opgraft takes up to version 3; install a newer Opgraft, or build the pack with this one"
     )
 
 

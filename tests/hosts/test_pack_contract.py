@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx.parser
 import pytest
 
 import opgraft
+from opgraft import _pyop
 from packs import build_c_library
 
 # Its kernel has the members of version 1, and ends where the memory does that may be read.
@@ -81,3 +83,8 @@ def test_a_pack_of_version_1_runs(pack: Path) -> None:
     # Without a runtime too.
     reference = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})[0]
     np.testing.assert_array_equal(reference, x + 1)
+
+
+def test_a_pack_of_version_1_says_no_more_of_torch_than_names(pack: Path) -> None:
+    """The members that came with version 3 are not read: they lie where nobody may."""
+    assert _pyop.torch_calls(os.fsencode(pack), "test.version1", "AddOne", 1) is None

@@ -67,7 +67,7 @@ OPGRAFT_OP("com.microsoft::Inverse")
     .Output<T>("Y", "of the same type and shape")
     .Shape([](ShapeContext& context) { SameMatrices(context, /*must_be_square=*/true); })
     .InPlace("X", "Y")
-    .Torch("aten::linalg_inv")
+    .Torch("aten::inverse")
     .Cpu([](Context& context, auto... arguments) { return ComputeInverse(context, arguments...); })
 #ifdef OPGRAFT_CUDA
     .Cuda([](Context& context, auto x, auto y) {

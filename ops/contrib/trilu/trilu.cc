@@ -50,6 +50,11 @@ OPGRAFT_OP("com.microsoft::Trilu")
     .Attribute<std::int64_t>("upper", 1, "whether the upper triangle is kept, or the lower one")
     .Shape([](ShapeContext& context) { SameMatrices(context, /*must_be_square=*/false); })
     .InPlace("X", "Y")
+    // Of these types ONNX Runtime has kernels for ONNX's own operator alone.
+    .Torch("aten::triu", {{"upper", 1}, {"k", Argument("diagonal")}},
+           LeftToTorch<std::int32_t, bool>())
+    .Torch("aten::tril", {{"upper", 0}, {"k", Argument("diagonal")}},
+           LeftToTorch<std::int32_t, bool>())
     .Cpu([](Context& context, auto... arguments) { ComputeTrilu(context, arguments...); })
 #ifdef OPGRAFT_CUDA
     .Cuda([]<class E>(Context& context, DeviceTensor<const E> x, const OptionalNumber& k,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from opgraft._errors import Error
-from opgraft._signature import REQUIRED, VARIADIC
-from opgraft.torch import _nodes, _operators, _private
+from opgraft._signature import VARIADIC
+from opgraft._torch_calls import TorchCall
+from opgraft.torch import _nodes, _operators, _private, _stand_in
 from opgraft.torch._error_lines import first_line
 from opgraft.torch._graph import operator_name
 from opgraft.torch._schema import TorchSchema
+from opgraft.torch._stand_in import StandIn
 from opgraft.torch._symbolic import ALIASES
 
 #: In the metadata of a node: the Python module that declares its operator, for other processes.
@@ -52,12 +55,12 @@ def answering_translations() -> dict[Any, Callable[..., Any]]:
     A translation raises an Error where the arguments are none that the operator has.
     """
     table: dict[Any, Callable[..., Any]] = {}
-    schemas = [one.schema for one in _operators.known()]
+    ours = _stand_in.known()
     for names in (lambda name: [name], lambda name: ALIASES.get(name, [])):
-        for schema in schemas:
-            for name in filter(None, map(str.strip, schema.answers_to.split(","))):
-                for overload in itertools.chain(*map(_overloads, names(name))):
-                    table.setdefault(overload, answer(schema, overload))
+        for one in ours:
+            for call in one.calls:
+                for overload in itertools.chain(*map(_overloads, names(call.name))):
+                    table.setdefault(overload, answer(one, overload))
     return table
 
 
@@ -119,39 +122,54 @@ def _overloads(name: str) -> list[Any]:
     return [] if found is None or _private.is_mutable(found) else [found]
 
 
-def answer(schema: TorchSchema, overload: Any) -> Callable[..., Any]:
+def answer(one: StandIn, overload: Any) -> Callable[..., Any]:
     """A call of one of torch's own operators as a node of ours: tensors in their order, attributes
-    by their names."""
+    by their names, and what the declaration says of others."""
+    schema = one.schema
+    calls = one.calls_of(_private.overload_name(overload))
     arguments, returns = _private.schema_of(overload)
-    attributes = {one.declared: one.name for one in schema.attributes}
-    required = sum(one.occurrence == REQUIRED for one in schema.inputs)
 
     def translate(*args: Any, **kwargs: Any) -> Any:
-        named = dict(zip((one.name for one in arguments), args, strict=False)) | kwargs
-        tensors: list[Any] = []
-        given: dict[str, Any] = {}
-        for argument in arguments:
-            value = named.get(argument.name, argument.default)
-            if "Tensor" in argument.type:
-                tensors.append(value)
-            elif argument.name in attributes:
-                given[attributes[argument.name]] = value
-            elif not argument.has_default or value != argument.default:
-                raise _mismatch(schema, overload, f"'{argument.name}' is {value!r}")
-        while tensors and tensors[-1] is None:
-            tensors.pop()
-        if not required <= len(tensors) <= len(schema.inputs):
-            raise _mismatch(schema, overload, f"{len(tensors)} tensors are given")
+        given = dict(zip((each.name for each in arguments), args, strict=False)) | kwargs
+        problems = []
+        for call in calls:
+            own = _own_translation(call, overload, given.values())
+            if own is not None:
+                return own(*args, **kwargs)
+            try:
+                inputs, attributes = _stand_in.arrange(schema, call, arguments, given)
+            except _stand_in.UnlikeError as error:
+                problems.append(str(error))
+            else:
+                break
+        else:
+            raise _mismatch(schema, overload, problems[0])
         if len(returns) > len(schema.outputs) or schema.count is not None:
             raise _mismatch(schema, overload, f"{len(returns)} outputs are wanted")
-        for parameter in schema.inputs[len(tensors) :]:
-            tensors.append([] if parameter.occurrence == VARIADIC else None)
-        values = _append(schema, tensors, given, len(schema.outputs))
+        values = _append(schema, list(map(_tensor, inputs)), attributes, len(schema.outputs))
         wanted = (values if isinstance(values, tuple) else (values,))[: len(returns)]
         return wanted[0] if len(wanted) == 1 else wanted
 
     translate.__name__ = schema.core.name
     return translate
+
+
+def _own_translation(call: TorchCall, overload: Any, given: Iterable[Any]) -> Any:
+    """torch's, for a type that is left to it; None where it is not."""
+    tensor = next((one for one in given if isinstance(one, ir.Value)), None)
+    if tensor is None or tensor.dtype is None or int(tensor.dtype) not in call.left_to_torch:
+        return None
+    name = _private.overload_name(overload)
+    found = _private.own_translations().get(name if "." in name else f"{name}.default", [])
+    return next((function for function, is_complex in found if not is_complex), None)
+
+
+def _tensor(value: Any) -> Any:
+    """An input that is a number for torch."""
+    if not isinstance(value, (int, float)):
+        return value
+    kind = np.int64 if isinstance(value, int) else np.float32
+    return _nodes.append("", "Constant", [], {"value": ir.tensor(np.array(value, kind))}, 1)[0]
 
 
 def _mismatch(schema: TorchSchema, overload: Any, what: str) -> Error:
