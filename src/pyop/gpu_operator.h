@@ -1,48 +1,65 @@
-// A declared operator of a node that runs on a GPU, and the call of its function there.
+// The place of a declared operator that runs on a GPU: all work of a call is put on the stream of
+// the run, where it is done in order; nothing waits.
 #pragma once
+
+#include <nanobind/nanobind.h>
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "pyop/bridge.h"
 #include "pyop/callable.h"
 #include "pyop/gpu_arrays.h"
+#include "pyop/gpu_outputs.h"
 #include "pyop/invocation.h"
-#include "pyop/session_number.h"
-#include "pyop/shape_rule.h"
 
 namespace opgraft::pyop {
 
-class GpuOperator final : public Operator {
+/// See PythonOperator, and CallFunction for the turn.
+class GpuPlace {
  public:
-  /// Bridge::create, with a GPU.
-  static Status Create(const Spec& spec, const Policy& policy, const Gpu& gpu,
-                       std::unique_ptr<Operator>* made);
+  /// The GPU must outlive this.
+  explicit GpuPlace(const Gpu& gpu) : gpu_(gpu) {}
 
-  GpuOperator(const GpuOperator&) = delete;
-  GpuOperator& operator=(const GpuOperator&) = delete;
-  ~GpuOperator() override;
+  Status Find(const Spec& spec) { return GpuLibrary::Find(spec, gpu_, &library_); }
+  void Clear() { library_ = GpuLibrary(); }
+  void Forget() { library_.Forget(); }
 
-  Status Compute(Call& call) noexcept override;
+  class Turn {
+   public:
+    Turn(GpuPlace& place, const Spec& spec, const PythonCallable& callable, Call& call)
+        : place_(place), spec_(spec), callable_(callable), call_(call) {}
+
+    std::span<const TensorView> inputs() const { return call_.inputs(); }
+    bool HoldsArguments();
+    std::string HowToCopy() const { return place_.library_.HowTo("how_to_copy"); }
+    bool KeepsFrames() const { return callable_.copy_inputs; }
+    void Begin(const InferredShapes* inferred);
+    PyObject* Make(std::size_t index, Status* status);
+    Status MakeOut(Arguments* arguments) { return outputs_->MakeOut(arguments); }
+    Status Store(const nanobind::object& returned, std::span<PyObject* const> out) {
+      return outputs_->Store(returned.ptr(), out);
+    }
+    bool Release(Arguments* arguments);
+    Status Finish() { return Status(); }
+
+   private:
+    GpuPlace& place_;
+    const Spec& spec_;
+    const PythonCallable& callable_;
+    Call& call_;
+    std::optional<OnStream> on_stream_;
+    std::shared_ptr<Loan> loan_;
+    std::optional<GpuOutputs> outputs_;
+  };
 
  private:
-  GpuOperator(const Spec& spec, const Gpu& gpu) : spec_(spec), gpu_(gpu) {}
-
-  Status ComputeWithGil(Call& call);
-  Status MakeArguments(const Call& call, const std::shared_ptr<Loan>& loan,
-                       Arguments* arguments) const;
-  /// Lets go of the arguments. False where the operator has kept some of them; the loan joins
-  /// kept_.
-  bool Release(const Arguments& arguments, const std::shared_ptr<Loan>& loan);
-
-  const Spec spec_;
-  const std::int64_t session_ = session_in_making;
   const Gpu& gpu_;
-  PythonCallable callable_;
-  std::optional<ShapeRule> rule_;
   GpuLibrary library_;
-  std::vector<std::shared_ptr<Loan>> kept_;  // guarded by the GIL
+  std::vector<std::shared_ptr<Loan>> kept_;  // of calls whose arguments the operator has kept
 };
 
 }  // namespace opgraft::pyop

@@ -25,23 +25,23 @@ std::string HowToKeep(const Spec& spec, const std::string& how) {
 
 }  // namespace
 
-nb::object Invoke(const PythonCallable& callable, std::size_t positional, Arguments* arguments) {
+nb::object Arguments::Invoke(const PythonCallable& callable) {
   // Of several outputs, `out` is a tuple. It stands where its arrays begin, during the call alone.
-  const auto out = static_cast<std::ptrdiff_t>(positional) + 1;
-  const auto count = static_cast<std::ptrdiff_t>(arguments->size()) - out;
+  const std::span<PyObject* const> arrays = out();
   nb::object tuple;
-  if (callable.takes_out && count != 1) {
-    tuple = nb::steal(PyTuple_New(count));
+  PyObject* const array = arrays.empty() ? nullptr : arrays[0];
+  if (callable.takes_out && arrays.size() != 1) {
+    tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(arrays.size())));
     if (!tuple.is_valid()) return {};
-    for (std::ptrdiff_t i = 0; i < count; ++i) {
-      PyTuple_SET_ITEM(tuple.ptr(), i, Py_NewRef(*(arguments->begin() + out + i)));
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(arrays[i]));
     }
-    arguments->insert(arguments->begin() + out, tuple.ptr());
+    first_[positional_] = tuple.ptr();
   }
-  nb::object returned = nb::steal(PyObject_Vectorcall(callable.compute.ptr(), arguments->data() + 1,
-                                                      positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
+  nb::object returned = nb::steal(PyObject_Vectorcall(callable.compute.ptr(), first_,
+                                                      positional_ | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                                       callable.takes_out ? OutKeyword() : nullptr));
-  if (tuple.is_valid()) arguments->erase(arguments->begin() + out);
+  if (tuple.is_valid()) first_[positional_] = array;
   return returned;
 }
 

@@ -30,7 +30,7 @@ namespace nb = nanobind;
 namespace opgraft::pyop {
 namespace {
 
-constexpr Bridge kBridge = {kBridgeVersion, &PythonOperator::Create, &FindSchema, &InferShapes,
+constexpr Bridge kBridge = {kBridgeVersion, &CreateOperator, &FindSchema, &InferShapes,
                             &ImportModule};
 
 /// The kind and the message of the error for what the runtime said, or None where there is nothing

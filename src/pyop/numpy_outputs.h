@@ -11,7 +11,7 @@
 
 namespace opgraft::pyop {
 
-class NumPyOutputs final : public OutputStore {
+class NumPyOutputs : public OutputStore {
  public:
   using OutputStore::OutputStore;
 

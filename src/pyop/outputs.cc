@@ -19,7 +19,7 @@ bool Fits(std::span<const std::int64_t> shape, std::span<const std::int64_t> dec
   return std::equal(shape.begin(), shape.end(), declared.begin(), declared.end(), fits);
 }
 
-Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) {
+Status OutputStore::MakeOut(Arguments* arguments) {
   for (std::size_t i = 0; i < spec_.output_types.size(); ++i) {
     const DeclaredShape& shape = inferred_->outputs[i];
     if (!shape || std::find(shape->begin(), shape->end(), kUnknown) != shape->end()) {
@@ -39,7 +39,7 @@ Status OutputStore::MakeOut(std::vector<PyObject*>* arguments) {
     out_.push_back({memory, spec_.output_types[i], *shape});
     PyObject* array = MakeOutArray(out_.back());
     if (array == nullptr) return Failure(true).ToStatus(spec_.Who() + ": the array of 'out'", true);
-    arguments->push_back(array);
+    arguments->Add(array);
   }
   return Status();
 }

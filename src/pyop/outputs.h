@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "opgraft/status.h"
 #include "pyop/bridge.h"
+#include "pyop/invocation.h"
 #include "pyop/shape_rule.h"
 #include "pyop/spec.h"
 
@@ -32,10 +32,7 @@ class OutputStore {
   virtual ~OutputStore() = default;
 
   /// Adds the arrays of the argument `out`, over the runtime's memory; there must be a rule.
-  Status MakeOut(std::vector<PyObject*>* arguments);
-
-  /// In place of MakeOut, for arrays that the caller has made: what each was made as.
-  void AdoptOut(std::vector<TensorView> out) { out_ = std::move(out); }
+  Status MakeOut(Arguments* arguments);
 
   /// Takes what the operator returned. `out` are the arrays of MakeOut, or none.
   Status Store(PyObject* returned, std::span<PyObject* const> out) const;

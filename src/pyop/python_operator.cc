@@ -1,15 +1,13 @@
-// Making the object, calling its method, and checking all that comes back.
+// Arrays of NumPy's over the runtime's memory, and the choice of the place.
 #include "pyop/python_operator.h"
 
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "core/element_type.h"
 #include "pyop/arrays.h"
-#include "pyop/exit_gate.h"
-#include "pyop/failure.h"
-#include "pyop/gil.h"
 #include "pyop/gpu_operator.h"
 #include "pyop/numpy_outputs.h"
 
@@ -17,9 +15,6 @@ namespace nb = nanobind;
 
 namespace opgraft::pyop {
 namespace {
-
-/// How to keep an array, for messages.
-constexpr char kHowToCopy[] = "array.copy()";
 
 /// Makes arrays of the input's type possible, or says why they are not.
 Status FindInputType(const TensorView& input) {
@@ -29,131 +24,96 @@ Status FindInputType(const TensorView& input) {
                        ", which a Python operator cannot take");
 }
 
-}  // namespace
-
-Status PythonOperator::Create(const Spec& spec, const Policy& policy, const Gpu* gpu,
-                              std::unique_ptr<Operator>* made) {
-  if (gpu != nullptr) return GpuOperator::Create(spec, policy, *gpu, made);
-  std::unique_ptr<PythonOperator> created(new PythonOperator(spec));
-  Status status = WithGil(spec, [&] {
-    Status found = MakeCallable(spec, policy, &created->callable_);
-    nb::object& rule = created->callable_.rule;
-    if (rule.is_valid()) created->rule_.emplace(created->spec_, std::move(rule));
-    return found;
-  });
-  if (status.ok()) *made = std::move(created);
-  return status;
-}
-
-PythonOperator::~PythonOperator() {
-  if (Py_IsInitialized() == 0) {  // Python is gone before the session: there is nothing to release
-    callable_.compute.release();
-    if (rule_) rule_->Forget();
+/// The memory of the host.
+class HostPlace {
+ public:
+  Status Find(const Spec&) { return Status(); }
+  void Clear() { kept_.clear(); }
+  void Forget() {
     for (nb::object& kept : kept_) kept.release();
-    return;
   }
-  const ScopedGil gil;
-  callable_ = PythonCallable();
-  rule_.reset();
-  kept_.clear();
-}
 
-Status PythonOperator::Compute(Call& call) noexcept {
-  const OperatorCall operator_call;
-  const InOperatorOf in_operator(session_);
-  return WithGil(spec_, [&] { return ComputeWithGil(call); });
-}
+  class Turn {
+   public:
+    Turn(HostPlace& place, const Spec& spec, const PythonCallable& callable, Call& call)
+        : place_(place), spec_(spec), callable_(callable), call_(call) {}
 
-Status PythonOperator::ComputeWithGil(Call& call) {
-  if (HoldsArguments()) return StillKeptError(spec_, callable_, kHowToCopy);
-  std::shared_ptr<const InferredShapes> inferred;
-  if (rule_) {
-    if (Status status = rule_->Apply(call.inputs(), &inferred); !status.ok()) return status;
-  }
-  Arguments arguments;
-  Status status = MakeArguments(call, &arguments);
-  if (!status.ok()) return status;
-  const std::size_t positional = arguments.size() - 1;
-  NumPyOutputs outputs(spec_, call, inferred.get(), /*keep_frames=*/callable_.copy_inputs);
-  if (callable_.takes_out) {
-    status = outputs.MakeOut(&arguments);
-    if (!status.ok()) {
-      Release(std::move(arguments));
-      return status;
+    std::span<const TensorView> inputs() const { return call_.inputs(); }
+    bool HoldsArguments() { return place_.HoldsArguments(); }
+    std::string HowToCopy() const { return "array.copy()"; }
+    bool KeepsFrames() const { return callable_.copy_inputs; }
+    void Begin(const InferredShapes* inferred) {
+      outputs_.emplace(spec_, call_, inferred, KeepsFrames());
     }
-  }
-  nb::object returned = Invoke(callable_, positional, &arguments);
-  if (!returned.is_valid()) {
-    const Failure failure(/*keep_frames=*/callable_.copy_inputs);
-    // An exception that holds an argument is not kept: it would outlive the memory.
-    const bool is_released = Release(std::move(arguments));
-    return failure.ToStatus(spec_.Who() + ": " + spec_.Callee(), is_released);
-  }
-  status = outputs.Store(returned.ptr(), std::span(arguments).subspan(positional + 1));
-  returned.reset();
-  if (!Release(std::move(arguments)) && status.ok()) {
-    return KeptError(spec_, callable_, kHowToCopy);
-  }
-  return status;
-}
-
-Status PythonOperator::MakeArguments(Call& call, Arguments* arguments) const {
-  arguments->reserve(call.inputs().size() + 1);
-  arguments->push_back(nullptr);
-  for (const TensorView& input : call.inputs()) {
-    PyObject* argument = nullptr;
-    Status status;
-    const bool is_there = input.data != nullptr;
-    if (is_there && !HasArrays(input.element_type)) status = FindInputType(input);
-    if (!is_there) {
-      argument = Py_NewRef(Py_None);
-    } else if (!status.ok()) {
-      status =
-          Status(status.kind(), spec_.Who() + ": input " + std::to_string(arguments->size() - 1) +
-                                    ": " + status.message());
-    } else if (input.element_type == kString) {
+    PyObject* Make(std::size_t index, Status* status) {
+      const TensorView& input = inputs()[index];
+      if (!HasArrays(input.element_type)) *status = FindInputType(input);
+      if (!status->ok()) {
+        *status = Status(status->kind(), spec_.Who() + ": input " + std::to_string(index) + ": " +
+                                             status->message());
+        return nullptr;
+      }
+      if (input.element_type != kString) {
+        return callable_.copy_inputs ? MakeCopy(input) : MakeView(input);
+      }
       std::string storage;
       std::vector<std::string_view> strings;
-      status = call.ReadStrings(arguments->size() - 1, &storage, &strings);
-      if (status.ok()) argument = MakeStrings(input.shape, strings);
-    } else {
-      argument = callable_.copy_inputs ? MakeCopy(input) : MakeView(input);
+      *status = call_.ReadStrings(index, &storage, &strings);
+      return status->ok() ? MakeStrings(input.shape, strings) : nullptr;
     }
-    if (argument == nullptr) {
-      for (PyObject* made : *arguments) Py_XDECREF(made);
-      return status.ok() ? Failure(true).ToStatus(spec_.Who() + ": the array of an input", true)
-                         : status;
+    Status MakeOut(Arguments* arguments) { return outputs_->MakeOut(arguments); }
+    Status Store(const nb::object& returned, std::span<PyObject* const> out) {
+      return outputs_->Store(returned.ptr(), out);
     }
-    arguments->push_back(argument);
-  }
-  return Status();
-}
+    bool Release(Arguments* arguments) { return place_.Release(arguments); }
+    Status Finish() { return Status(); }
 
-bool PythonOperator::Release(Arguments arguments) {
-  const auto is_kept = [&](PyObject* argument) {
-    return argument != nullptr && IsLent(argument) && Py_REFCNT(argument) > 1;
+   private:
+    HostPlace& place_;
+    const Spec& spec_;
+    const PythonCallable& callable_;
+    Call& call_;
+    std::optional<NumPyOutputs> outputs_;
   };
-  AwaitRelease([&] { return std::any_of(arguments.begin(), arguments.end(), is_kept); });
-  bool all_released = true;
-  for (PyObject* argument : arguments) {
-    if (is_kept(argument)) {
+
+ private:
+  /// The arguments that the operator has kept join kept_.
+  bool Release(Arguments* arguments) {
+    const auto is_kept = [](PyObject* argument) {
+      return IsLent(argument) && Py_REFCNT(argument) > 1;
+    };
+    const std::span<PyObject* const> all = arguments->all();
+    AwaitRelease([&] { return std::any_of(all.begin(), all.end(), is_kept); });
+    bool all_released = true;
+    for (PyObject* argument : all) {
+      if (!is_kept(argument)) continue;
       Detach(argument);
       kept_.push_back(nb::borrow(argument));
       all_released = false;
     }
-    Py_XDECREF(argument);
+    arguments->Clear();
+    return all_released;
   }
-  return all_released;
-}
 
-bool PythonOperator::HoldsArguments() {
-  // Letting go of an array may run Python, and with it another call: kept_ is settled before.
-  const auto is_held = [](const nb::object& kept) { return Py_REFCNT(kept.ptr()) > 1; };
-  const auto first_free = std::partition(kept_.begin(), kept_.end(), is_held);
-  const std::vector<nb::object> let_go(std::make_move_iterator(first_free),
-                                       std::make_move_iterator(kept_.end()));
-  kept_.erase(first_free, kept_.end());
-  return !kept_.empty();
+  bool HoldsArguments() {
+    // Letting go of an array may run Python, and with it another call: kept_ is settled before.
+    const auto is_held = [](const nb::object& kept) { return Py_REFCNT(kept.ptr()) > 1; };
+    const auto first_free = std::partition(kept_.begin(), kept_.end(), is_held);
+    const std::vector<nb::object> let_go(std::make_move_iterator(first_free),
+                                         std::make_move_iterator(kept_.end()));
+    kept_.erase(first_free, kept_.end());
+    return !kept_.empty();
+  }
+
+  std::vector<nb::object> kept_;
+};
+
+}  // namespace
+
+Status CreateOperator(const Spec& spec, const Policy& policy, const Gpu* gpu,
+                      std::unique_ptr<Operator>* made) {
+  return gpu != nullptr ? PythonOperator<GpuPlace>::Create(spec, policy, made, *gpu)
+                        : PythonOperator<HostPlace>::Create(spec, policy, made);
 }
 
 }  // namespace opgraft::pyop

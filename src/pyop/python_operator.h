@@ -5,43 +5,76 @@
 
 #include <memory>
 #include <optional>
-#include <vector>
+#include <utility>
 
 #include "pyop/bridge.h"
 #include "pyop/callable.h"
+#include "pyop/exit_gate.h"
+#include "pyop/gil.h"
 #include "pyop/invocation.h"
 #include "pyop/session_number.h"
 #include "pyop/shape_rule.h"
 
 namespace opgraft::pyop {
 
+/// Bridge::create.
+Status CreateOperator(const Spec& spec, const Policy& policy, const Gpu* gpu,
+                      std::unique_ptr<Operator>* made);
+
+/// `Place` is where the arrays lie: it makes the `Turn` of a call (see CallFunction), and keeps
+/// what lives longer than one, guarded by the GIL. Find() makes it ready; Forget() instead of
+/// letting go of Python objects, where Python is gone.
+template <class Place>
 class PythonOperator final : public Operator {
  public:
-  /// Bridge::create.
-  static Status Create(const Spec& spec, const Policy& policy, const Gpu* gpu,
-                       std::unique_ptr<Operator>* made);
+  template <class... Where>
+  static Status Create(const Spec& spec, const Policy& policy, std::unique_ptr<Operator>* made,
+                       const Where&... where) {
+    std::unique_ptr<PythonOperator> created(new PythonOperator(spec, where...));
+    Status status = WithGil(spec, [&] {
+      Status found = MakeCallable(spec, policy, &created->callable_);
+      nanobind::object& rule = created->callable_.rule;
+      if (rule.is_valid()) created->rule_.emplace(created->spec_, std::move(rule));
+      return found.ok() ? created->place_.Find(spec) : found;
+    });
+    if (status.ok()) *made = std::move(created);
+    return status;
+  }
 
   PythonOperator(const PythonOperator&) = delete;
   PythonOperator& operator=(const PythonOperator&) = delete;
-  ~PythonOperator() override;
+  ~PythonOperator() override {
+    if (Py_IsInitialized() == 0) {  // Python is gone before the session: nothing can be released
+      callable_.compute.release();
+      if (rule_) rule_->Forget();
+      place_.Forget();
+      return;
+    }
+    const ScopedGil gil;
+    callable_ = PythonCallable();
+    rule_.reset();
+    place_.Clear();
+  }
 
-  Status Compute(Call& call) noexcept override;
+  Status Compute(Call& call) noexcept override {
+    const OperatorCall operator_call;
+    const InOperatorOf in_operator(session_);
+    return WithGil(spec_, [&] {
+      typename Place::Turn turn(place_, spec_, callable_, call);
+      return CallFunction(spec_, callable_, rule_ ? &*rule_ : nullptr, turn);
+    });
+  }
 
  private:
-  explicit PythonOperator(const Spec& spec) : spec_(spec) {}
-
-  Status ComputeWithGil(Call& call);
-  Status MakeArguments(Call& call, Arguments* arguments) const;
-  /// Lets go of the arguments. False where the operator has kept some of them; they join kept_.
-  bool Release(Arguments arguments);
-  /// Whether the operator still holds an argument of an earlier call.
-  bool HoldsArguments();
+  template <class... Where>
+  explicit PythonOperator(const Spec& spec, const Where&... where)
+      : spec_(spec), place_(where...) {}
 
   const Spec spec_;
   const std::int64_t session_ = session_in_making;
   PythonCallable callable_;
   std::optional<ShapeRule> rule_;
-  std::vector<nanobind::object> kept_;  // guarded by the GIL
+  Place place_;
 };
 
 }  // namespace opgraft::pyop
