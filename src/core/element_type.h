@@ -21,7 +21,9 @@ std::string ElementTypeName(std::int64_t number);
 
 /// From ONNX's bytes, in which elements of a packed type share bytes, to NumPy's, with one byte for
 /// each, and back. Shown to opgraft._pyop, though the table is hidden.
-[[gnu::visibility("default")]] void Unpack(const ElementType& type, const void* packed, std::size_t elements, void* unpacked);
-[[gnu::visibility("default")]] void Pack(const ElementType& type, const void* unpacked, std::size_t elements, void* packed);
+[[gnu::visibility("default")]] void Unpack(const ElementType& type, const void* packed,
+                                           std::size_t elements, void* unpacked);
+[[gnu::visibility("default")]] void Pack(const ElementType& type, const void* unpacked,
+                                         std::size_t elements, void* packed);
 
 }  // namespace opgraft

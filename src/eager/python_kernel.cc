@@ -102,10 +102,7 @@ class TorchTurn {
   bool HoldsArguments() const { return false; }
   std::string HowToCopy() const { return ""; }
   bool KeepsFrames() const { return true; }
-  void Begin(const pyop::InferredShapes* inferred) {
-    inferred_ = inferred;
-    store_.emplace(spec_, call_, inferred);
-  }
+  void Begin(const pyop::InferredShapes* inferred) { inferred_ = inferred; }
   PyObject* Make(std::size_t index, Status*) const {
     const Input& input = given_.all[index];
     const TensorView view = {DataOf(input.tensor), input.type, ShapeOf(input.tensor)};
@@ -115,11 +112,14 @@ class TorchTurn {
     return pyop::CopyOf(array);
   }
   Status MakeOut(pyop::Arguments* arguments) {
-    takes_out_ = true;
+    store_.emplace(spec_, call_, inferred_);
     return store_->MakeOut(arguments);
   }
   Status Store(nb::object& returned, std::span<PyObject* const> out) {
-    if (out.empty() && TakeUnshared(returned)) return Status();
+    if (!callable_.takes_out) {
+      if (TakeUnshared(returned)) return Status();
+      store_.emplace(spec_, call_, inferred_);
+    }
     return store_->Store(returned.ptr(), out);
   }
   bool Release(pyop::Arguments* arguments) const {
@@ -140,8 +140,7 @@ class TorchTurn {
   std::pmr::vector<TensorView> views_;
   ArrayCall call_;
   const pyop::InferredShapes* inferred_ = nullptr;
-  std::optional<ArrayOutputs> store_;
-  bool takes_out_ = false;
+  std::optional<ArrayOutputs> store_;  // once it is needed
 };
 
 bool TorchTurn::TakeUnshared(nb::object& returned) {
@@ -172,7 +171,7 @@ Status TorchTurn::Finish() {
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const auto type = static_cast<std::int32_t>(spec_.output_types[i]);
     // An operator that keeps `out` keeps an array of its own.
-    if (takes_out_ &&
+    if (callable_.takes_out &&
         pyop::FindUnshared(arrays[i].ptr(), type, Py_REFCNT(arrays[i].ptr()) == 1) == nullptr) {
       arrays[i] = Checked(pyop::CopyOf(arrays[i].ptr()));
     }

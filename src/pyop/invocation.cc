@@ -29,24 +29,19 @@ nb::object Arguments::Invoke(const PythonCallable& callable) {
   // Of several outputs, `out` is a tuple. It stands where its arrays begin, during the call alone.
   const std::span<PyObject* const> arrays = out();
   nb::object tuple;
-  PyObject* first = nullptr;
+  PyObject* const array = arrays.empty() ? nullptr : arrays[0];
   if (callable.takes_out && arrays.size() != 1) {
     tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(arrays.size())));
     if (!tuple.is_valid()) return {};
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(arrays[i]));
     }
-    if (arrays.empty()) all_.push_back(nullptr);
-    first = std::exchange(all_[positional_ + 1], tuple.ptr());
+    first_[positional_] = tuple.ptr();
   }
-  nb::object returned = nb::steal(PyObject_Vectorcall(callable.compute.ptr(), all_.data() + 1,
+  nb::object returned = nb::steal(PyObject_Vectorcall(callable.compute.ptr(), first_,
                                                       positional_ | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                                       callable.takes_out ? OutKeyword() : nullptr));
-  if (first != nullptr) {
-    all_[positional_ + 1] = first;
-  } else if (tuple.is_valid()) {
-    all_.pop_back();
-  }
+  if (tuple.is_valid()) first_[positional_] = array;
   return returned;
 }
 

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <memory_resource>
 #include <span>
 #include <string>
 #include <thread>
@@ -28,35 +27,38 @@
 
 namespace opgraft::pyop {
 
-/// The arguments of one call, as Python objects: the positional ones, then the arrays of `out`.
-/// They come and go with it; few enough cost no memory. Needs the GIL.
+/// The arguments of one call, as Python objects: the positional ones, then the arrays of `out`. Few
+/// of them cost no memory. Needs the GIL.
 class Arguments {
  public:
-  Arguments() : memory_(bytes_.data(), bytes_.size()), all_(&memory_) { all_.push_back(nullptr); }
+  /// There will be so many at most.
+  explicit Arguments(std::size_t most) {
+    if (most + 2 > few_.size()) many_.resize(most + 2);
+    first_ = many_.empty() ? few_.data() + 1 : many_.data() + 1;
+  }
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
   ~Arguments() { Clear(); }
 
-  void Reserve(std::size_t count) { all_.reserve(count + 2); }
   /// Takes a reference.
-  void Add(PyObject* argument) { all_.push_back(argument); }
+  void Add(PyObject* argument) { first_[count_++] = argument; }
   /// What is added from now on is `out`.
-  void EndPositional() { positional_ = all_.size() - 1; }
+  void EndPositional() { positional_ = count_; }
 
-  std::span<PyObject* const> all() const { return std::span(all_).subspan(1); }
+  std::span<PyObject* const> all() const { return {first_, count_}; }
   std::span<PyObject* const> out() const { return all().subspan(positional_); }
   void Clear() {
-    for (PyObject* argument : all()) Py_DECREF(argument);
-    all_.resize(1);
+    while (count_ > 0) Py_DECREF(first_[--count_]);
   }
 
   /// Calls Python. Invalid with a Python error set.
   nanobind::object Invoke(const PythonCallable& callable);
 
  private:
-  std::array<std::byte, 256> bytes_;
-  std::pmr::monotonic_buffer_resource memory_;
-  std::pmr::vector<PyObject*> all_;  // the first place is free for a bound method's object
+  std::array<PyObject*, 8> few_;
+  std::vector<PyObject*> many_;
+  PyObject** first_;  // the place before it is free for a bound method to put its object into
+  std::size_t count_ = 0;
   std::size_t positional_ = 0;
 };
 
@@ -119,25 +121,24 @@ Status CallFunction(const Spec& spec, const PythonCallable& callable, ShapeRule*
   if (turn.HoldsArguments()) return StillKeptError(spec, callable, turn.HowToCopy());
   const std::span<const TensorView> inputs = turn.inputs();
   std::shared_ptr<const InferredShapes> inferred;
-  Status status;
-  if (rule != nullptr) status = rule->Apply(inputs, &inferred);
-  if (!status.ok()) return status;
+  if (rule != nullptr) {
+    if (Status status = rule->Apply(inputs, &inferred); !status.ok()) return status;
+  }
   turn.Begin(inferred.get());
-  Arguments arguments;
-  arguments.Reserve(inputs.size() + (callable.takes_out ? spec.output_types.size() : 0));
+  Arguments arguments(inputs.size() + (callable.takes_out ? spec.output_types.size() : 0));
+  Status problem;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     PyObject* const argument =
-        inputs[i].data != nullptr ? turn.Make(i, &status) : Py_NewRef(Py_None);
+        inputs[i].data != nullptr ? turn.Make(i, &problem) : Py_NewRef(Py_None);
     if (argument == nullptr) {
-      return status.ok() ? Failure(true).ToStatus(spec.Who() + ": the array of an input", true)
-                         : status;
+      return problem.ok() ? Failure(true).ToStatus(spec.Who() + ": the array of an input", true)
+                          : problem;
     }
     arguments.Add(argument);
   }
   arguments.EndPositional();
   if (callable.takes_out) {
-    status = turn.MakeOut(&arguments);
-    if (!status.ok()) {
+    if (Status status = turn.MakeOut(&arguments); !status.ok()) {
       turn.Release(&arguments);
       return status;
     }
@@ -149,10 +150,11 @@ Status CallFunction(const Spec& spec, const PythonCallable& callable, ShapeRule*
     const bool is_released = turn.Release(&arguments);
     return failure.ToStatus(spec.Who() + ": " + spec.Callee(), is_released);
   }
-  status = turn.Store(returned, arguments.out());
+  Status stored = turn.Store(returned, arguments.out());
   returned.reset();
-  if (!turn.Release(&arguments) && status.ok()) return KeptError(spec, callable, turn.HowToCopy());
-  return status.ok() ? turn.Finish() : status;
+  const bool is_released = turn.Release(&arguments);
+  if (!stored.ok()) return stored;
+  return is_released ? turn.Finish() : KeptError(spec, callable, turn.HowToCopy());
 }
 
 }  // namespace opgraft::pyop
