@@ -71,3 +71,13 @@ def test_nothing_of_an_export_is_left_in_the_operators_of_torch() -> None:
     """What they were dispatched to in it would be called by whatever comes after."""
     opgraft.torch.export(torch.nn.GRU(3, 3), (X,), verify=False)
     assert not torch.ops.aten.gru.input._dispatch_cache
+
+
+def test_a_gpu_that_is_not_in_use_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starting CUDA takes memory, and a process that is forked later cannot use it."""
+    started: list[object] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", started.append)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda *_: None)
+    opgraft.torch.export(torch.nn.Linear(3, 2), (torch.ones(2, 3),), progress=False)
+    assert not started

@@ -14,6 +14,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from opgraft.torch import _private
 from opgraft.torch._graph import calls, is_uninitialised
 from opgraft.torch._kept import keeping
+from opgraft.torch._random import keeping_random_state
 
 #: What stands for no bound of a size.
 MANY = 2**31
@@ -39,7 +40,7 @@ class Example:
         """What an exported program gives for it; where that fails, what is wrong, in words."""
         args, kwargs = _private.unflatten(self.leaves, self.tree)
         try:
-            with torch.random.fork_rng():  # ATen nodes draw from the process's own numbers
+            with keeping_random_state():  # ATen nodes draw from the process's own numbers
                 return program(*args, **kwargs), ""
         except Exception as error:
             lines = str(error).strip().splitlines()
@@ -82,7 +83,7 @@ def repeatable(program: torch.export.ExportedProgram | None) -> Iterator[None]:
     )
     before = torch.are_deterministic_algorithms_enabled()
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    with torch.no_grad(), torch.random.fork_rng(), warnings.catch_warnings():
+    with torch.no_grad(), keeping_random_state(), warnings.catch_warnings():
         if has_holes:
             warnings.simplefilter("ignore", UserWarning)  # where an algorithm is not deterministic
             torch.use_deterministic_algorithms(True, warn_only=True)

@@ -18,6 +18,7 @@ from opgraft.torch._dispatch import Choice, Translated
 from opgraft.torch._examples import output_values, repeatable
 from opgraft.torch._nearby import shifted
 from opgraft.torch._part import Open, Parts, Source, as_array, as_tensors, flattened, outputs_of
+from opgraft.torch._random import keeping_random_state
 
 #: What is done to each input of an operator.
 _Change = Callable[[Any], Any]
@@ -63,7 +64,7 @@ def find_guilty(
     )
     trial = _Trial(court, translated.decomposed.graph_module)
     try:
-        with torch.no_grad(), torch.random.fork_rng():
+        with torch.no_grad(), keeping_random_state():
             trial.run(*_graph.all_inputs(translated.decomposed, leaves))
     except _Found as found:
         return found.guilt
@@ -161,7 +162,7 @@ class _Trial(torch.fx.Interpreter):
         is_taken = body.is_taken and self._is_taken()
         branch.is_taken = branch.is_taken or is_taken
         try:
-            with torch.random.fork_rng():
+            with keeping_random_state():
                 _Trial(self._court, body.module, path).run(*body.inputs)
         except _Found:
             raise

@@ -26,6 +26,7 @@ from opgraft.torch._guards import Guard
 from opgraft.torch._kept import Snapshot, keeping
 from opgraft.torch._noise import without_warnings_of_torch
 from opgraft.torch._open_sizes import OpenSizes
+from opgraft.torch._random import keeping_random_state
 from opgraft.torch._report import Row, sorted_rows
 from opgraft.torch._request import Request
 from opgraft.torch._traced_examples import name_of
@@ -138,7 +139,7 @@ class Tracer:
                     corrected(),
                     without_warnings_of_torch(),
                     torch.no_grad(),
-                    torch.random.fork_rng(),
+                    keeping_random_state(),
                     watch,
                 ):
                     _private.trace_to_onnx(

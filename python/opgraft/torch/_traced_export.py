@@ -22,6 +22,7 @@ from opgraft.torch._nearby import settled
 from opgraft.torch._open_sizes import OpenSizes
 from opgraft.torch._program import Program, TracedProgram, tell_excuses
 from opgraft.torch._progress import Progress
+from opgraft.torch._random import keeping_random_state
 from opgraft.torch._report import UNTRIED, Report, all_nodes, of_another_opset
 from opgraft.torch._request import Request
 from opgraft.torch._traced import Trace, Tracer
@@ -233,7 +234,7 @@ class TracedExport:
         overloads = [one for name in names for one in _private.functional_overloads(name)]
         if not any(torch.Tag.nondeterministic_seeded in one.tags for one in overloads):
             return False
-        with torch.random.fork_rng():
+        with keeping_random_state():
             torch.manual_seed(torch.initial_seed() + 1)
             again = _examples.results(self._model, example.leaves, example.tree)
         return bool(_compare.difference(example.wanted, again))
