@@ -347,3 +347,15 @@ def test_no_warning_of_torchs_own():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         export(Select(), torch.randn(4, 3))
+
+
+def test_a_translation_that_holds_near_the_example_alone() -> None:
+    """exp(x * x) * erfc(x) for erfcx, until an x is 10: as in captured programs, the next rung."""
+    program = opgraft.torch.export(
+        torch.special.erfcx, (torch.rand(4),), dynamo=False, progress=False
+    )
+    assert [(row.operator, row.kind) for row in program.report.rows] == [
+        ("aten::special_erfcx", "aten")
+    ]
+    hard = torch.tensor([-1.0, 0.0, 10.0, 100.0])
+    torch.testing.assert_close(program(hard)[0], torch.special.erfcx(hard))

@@ -18,6 +18,7 @@ from opgraft.torch._graph import operator_name
 from opgraft.torch._ladder import Graft
 from opgraft.torch._private import Traced, TracedNode
 from opgraft.torch._report import foreign_of
+from opgraft.torch._traced_alone import holds_alone
 from opgraft.torch._traced_corrections import CORRECTIONS, LOWEST_OPSET
 
 #: Of the nodes that stand in for grafts until the model is there to put them into.
@@ -153,7 +154,7 @@ class Translator:
     def _by_ladder(self, node: torch.fx.Node) -> tuple[str, Graft | None, Any] | None:
         """The translation that torch's other exporter has, or else the ladder's."""
         translation = _private.find_translation(node, self.registry)
-        if translation is not None:
+        if translation is not None and holds_alone(node):
             return STANDARD, None, translation
         graft = _ladder.find(node, self.kinds)
         return None if graft is None else (graft.kind, graft, graft.build)
