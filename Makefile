@@ -19,7 +19,7 @@ ifeq ($(wildcard build/CTestTestfile.cmake),)
 $(shell rm -f $(VENV)/.installed)
 endif
 
-.PHONY: demo test test-matrix test-asan test-tsan fuzz bench lint format wheel clean
+.PHONY: demo test test-full test-matrix test-asan test-tsan fuzz bench lint format wheel clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.runs
@@ -29,7 +29,12 @@ test: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@echo "== C++ tests"
 	@ctest --test-dir build --output-on-failure --progress -j 2
 	@echo "== Python tests"
-	@$(BIN)/python -m pytest -n 2 --dist loadscope --max-worker-restart 0 $(PYTEST_OPTIONS)
+	@$(BIN)/python -m pytest -n 2 --dist loadscope --max-worker-restart 0 \
+		-m "not exhaustive" $(PYTEST_OPTIONS)
+
+# The same, with the sweeps that take long and find what the others have found before.
+test-full:
+	@$(MAKE) test PYTEST_OPTIONS='-m "exhaustive or not exhaustive" $(PYTEST_OPTIONS)'
 
 test-matrix: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@$(BIN)/python tests/matrix.py

@@ -29,7 +29,9 @@ set(OPGRAFT_PACK_MAP ${PROJECT_SOURCE_DIR}/src/pack/exports.map)
 add_library(opgraft_pack_parts OBJECT ${OPGRAFT_PACK_SOURCES} ${OPGRAFT_ADAPTER_SOURCES}
   src/core/element_type.cc src/core/packed_texts.cc src/core/text.cc)
 target_include_directories(opgraft_pack_parts PRIVATE src include)
-target_compile_options(opgraft_pack_parts PRIVATE -Wall -Wextra -Wno-restrict)
+# Messages name files, not our folders.
+target_compile_options(opgraft_pack_parts PRIVATE -Wall -Wextra -Wno-restrict
+  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 opgraft_compile_together(opgraft_pack_parts)
 if(OPGRAFT_TESTS)
   add_library(opgraft_testing OBJECT ${OPGRAFT_TESTING_SOURCES})

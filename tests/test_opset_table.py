@@ -139,6 +139,7 @@ def inferred(model: onnx.ModelProto) -> list[onnx.ValueInfoProto] | None:
         return None
 
 
+@pytest.mark.exhaustive
 def test_shapes_are_inferred_as_before() -> None:
     compared = 0
     for case, prepared in lowered("1.19.2"):
@@ -161,6 +162,7 @@ def as_array(value: Any) -> np.ndarray:
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
+@pytest.mark.exhaustive
 def test_the_runtime_computes_what_the_newer_opset_says() -> None:
     """Refused by the runtime, by their types mostly, or right."""
     outcomes: Counter[str] = Counter()
