@@ -132,8 +132,8 @@ def values_of(path: str, runtime: str) -> dict[str, Any]:
         return _pyop.survey(mapped, origin, runtime)
 
 
-#: What such lines begin with, among those that say what a model holds for.
-_STATE = "state: "
+#: What lines on state begin with, among those of the metadata that say what a model holds for.
+STATE_PREFIX = "state: "
 
 
 def from_values(values: Mapping[str, Any]) -> Survey:
@@ -146,9 +146,11 @@ def from_values(values: Mapping[str, Any]) -> Survey:
         ir_known=values["ir_known"],
         imports=tuple(Import(*entry) for entry in values["imports"]),
         modules=dict(values["modules"]),
-        holds_where=tuple(one for one in lines if not one.startswith(_STATE)),
+        holds_where=tuple(one for one in lines if not one.startswith(STATE_PREFIX)),
         differs=tuple(values["differs"].splitlines()),
-        state=tuple(one.removeprefix(_STATE) for one in lines if one.startswith(_STATE)),
+        state=tuple(
+            one.removeprefix(STATE_PREFIX) for one in lines if one.startswith(STATE_PREFIX)
+        ),
         operators=tuple(_operator(one) for one in values["operators"]),
     )
 

@@ -49,7 +49,7 @@ class Leaf:
         if isinstance(mine, torch.Tensor) and isinstance(others, torch.Tensor):
             if self.copy is None or other.copy is None:
                 return mine is others and self.version == other.version
-            return _are_equal(self.copy, other.copy)
+            return are_equal(self.copy, other.copy)
         if isinstance(mine, _NUMBERS) or isinstance(others, _NUMBERS):
             return type(mine) is type(others) and bool(mine == others or mine != mine)
         return not isinstance(mine, torch.Tensor) and not isinstance(others, torch.Tensor)
@@ -194,7 +194,7 @@ def _write_back(leaf: Leaf) -> None:
     if before is None or (
         tensor.shape == before.shape
         and tensor.dtype == before.dtype
-        and _are_equal(tensor.detach(), before)
+        and are_equal(tensor.detach(), before)
     ):
         return
     if tensor.shape == before.shape and tensor.dtype == before.dtype:
@@ -245,14 +245,14 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _are_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """NaN is itself."""
+def are_equal(one: torch.Tensor, other: torch.Tensor, rtol: float = 0.0, atol: float = 0.0) -> bool:
+    """Within tolerances, none by default. NaN is itself."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     try:
         if torch.equal(one, other):
             return True
         is_float = one.is_floating_point() or one.is_complex()
-        return is_float and bool(torch.isclose(one, other, 0, 0, equal_nan=True).all())
+        return is_float and bool(torch.isclose(one, other, rtol, atol, equal_nan=True).all())
     except (RuntimeError, NotImplementedError):  # of layouts that torch cannot compare
         return True

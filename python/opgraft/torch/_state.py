@@ -19,17 +19,16 @@ from typing import Any
 import torch
 
 from opgraft._errors import ModelError
+from opgraft._survey import STATE_PREFIX
 from opgraft.torch import _private
 from opgraft.torch import _traced_examples as _examples
 from opgraft.torch._examples import repeatable
 from opgraft.torch._guards import HOLDS_WHERE, Guard, Line
-from opgraft.torch._kept import Leaf, Snapshot
+from opgraft.torch._kept import Leaf, Snapshot, are_equal
 
 #: So many things are disturbed one by one.
 _MOST_ALONE = 8
 _KEEPS = "keeps state from call to call"
-#: What lines of the metadata begin with, in the entry of what a model holds for.
-PREFIX = "state: "
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class State:
     @property
     def lines(self) -> list[str]:
         """For what leaves this machine."""
-        return [PREFIX + one.describe(one.line.short) for one in self.written]
+        return [STATE_PREFIX + one.describe(one.line.short) for one in self.written]
 
     def tell(self, program: Any) -> None:
         """Says it in a warning, in the report of an exported program, and in its metadata."""
@@ -253,16 +252,7 @@ def _agree(ones: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool
 
 
 def _are_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    try:
-        if torch.equal(one, other):
-            return True
-        is_float = one.is_floating_point() or one.is_complex()
-        # Threads may add in another order.
-        return is_float and torch.allclose(one, other, 1e-6, 1e-7, equal_nan=True)
-    except (RuntimeError, NotImplementedError):  # of layouts that torch cannot compare
-        return True
+    return are_equal(one, other, rtol=1e-6, atol=1e-7)  # threads may add in another order
 
 
 def _as_written(leaves: Mapping[str, Leaf], used: Iterable[str]) -> list[Written]:
