@@ -55,6 +55,7 @@ bench: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 lint: $(VENV)/.lint $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/folder_order.py
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
 	@# Its own configuration: Clang cannot read the headers that GCC has compiled.
 	@PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/lint -G Ninja -DOPGRAFT_UNITY=OFF \

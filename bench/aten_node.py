@@ -1,9 +1,8 @@
-"""What an ATen node costs: one in a session, float32, one thread, microseconds.
+"""The cost of an ATen node: a session with one node, float32, one thread, in microseconds.
 
-The limit is the sum of its parts: a session with one Add of the same size, which has the same work
-to do around the operator, and the call of the operator in torch, eager. All columns are measured in
-one run, call by call in turn, so that each finds the caches as another has left them; medians. Run
-it by `make bench`.
+The limit is the sum of its parts: a session with one Add of the same size, which does the same work
+around the operator, and the eager call of the operator in torch. All columns are measured in one
+run, with their calls in turn, so that none has the caches to itself; medians. `make bench` runs it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import torch
 from onnx import helper
 
 import opgraft
-from opgraft.torch._aten import DOMAIN, OP_TYPE, Input, aten_node
+from opgraft.torch._rungs._aten import DOMAIN, OP_TYPE, Input, aten_node
 
 OPERATORS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "linalg_inv": (torch.ops.aten.linalg_inv.default, ()),
@@ -35,8 +34,8 @@ EAGER: dict[str, Callable[[torch.Tensor], object]] = {
     "lgamma": torch.lgamma,
 }
 LIMITS = {3: 1.25, 512: 1.15}
-SECONDS = 6.0  # for each row, and at most so many calls of each column:
-MOST_CALLS = 20_000
+SECONDS = 6.0  # for each row
+MOST_CALLS = 20_000  # of each column
 
 
 def one_thread() -> onnxruntime.SessionOptions:
@@ -73,7 +72,7 @@ def add_session() -> onnxruntime.InferenceSession:
 
 
 def measure(columns: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The median of each column in microseconds."""
+    """Returns the median of each column in microseconds."""
     times: dict[str, list[int]] = {name: [] for name in columns}
     clock = time.perf_counter_ns
     for call in columns.values():
@@ -83,7 +82,7 @@ def measure(columns: dict[str, Callable[[], object]]) -> dict[str, float]:
     turns = list(columns.items())
     while count < 10 or (count < MOST_CALLS and time.perf_counter() < end):
         count += 1
-        turns.append(turns.pop(0))  # a busy machine would interrupt the same one each time
+        turns.append(turns.pop(0))  # a busy machine might always interrupt the same column
         for name, call in turns:
             start = clock()
             call()
@@ -92,7 +91,7 @@ def measure(columns: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def row(name: str, size: int, limit: float) -> bool:
-    """Prints what one operator costs; whether that is within the limit."""
+    """Prints the cost of one operator; returns whether it is within the limit."""
     generator = np.random.default_rng(0)
     x = generator.standard_normal((size, size), np.float32) + 3 * np.eye(size, dtype=np.float32)
     tensor = torch.from_numpy(x)

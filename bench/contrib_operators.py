@@ -1,7 +1,7 @@
-"""Our kernels against ONNX Runtime's own and torch's, one thread, float32.
+"""Compares our kernels with those of ONNX Runtime and torch, one thread, float32.
 
-What is measured of an operator is in its folder: ops/<pack>/<operator>/bench_<operator>.py, by
-ops/timing.py. Run it by `make bench`, or for some: python bench/contrib_operators.py [inverse]
+The measurements of an operator are in its folder, ops/<pack>/<operator>/bench_<operator>.py, and
+use ops/timing.py. `make bench` runs all, python bench/contrib_operators.py [inverse] some of them.
 """
 
 from __future__ import annotations

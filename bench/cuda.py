@@ -1,11 +1,11 @@
-"""Our operators on a GPU against torch, CuPy and a copy on the device.
+"""Compares our operators on a GPU with torch, CuPy and a copy on the device.
 
-Times of the device are medians, ours by replays of a CUDA graph of bound runs, torch's and CuPy's
-by events around a call, as torch.linalg.inv cannot be captured; what is captured on both sides, or
-timed by events on both, is said at its table. Times of a call are those of many calls, one after
-another, on the host's clock, with one synchronisation at the end. All columns of a row are measured
-in one run. What is measured of an operator is in its folder, bench_<operator>.py. Run it where
-there is a GPU: python bench/cuda.py [inverse] [gelu] [node] [python]
+Device times are medians: ours from replays of a CUDA graph of bound runs, those of torch and CuPy
+from events around a call, because torch.linalg.inv cannot be captured. Tables whose columns are
+both captured, or both timed by events, say so. Times of a call are taken on the host's clock, over
+many calls in a row with one synchronisation at the end. All columns of a row are measured in one
+run. The measurements of an operator are in its folder, bench_<operator>.py. Run it on a machine
+with a GPU: python bench/cuda.py [inverse] [gelu] [node] [python]
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> None:
     if torch is None or not torch.cuda.is_available():
         print("skipped: there is no GPU, or torch cannot use it")
         return
-    sys.path.pop(0)  # this folder, whose cuda.py CuPy would take for a package of NVIDIA's
+    sys.path.pop(0)  # this folder, whose cuda.py CuPy would take for NVIDIA's package
     print(f"{torch.cuda.get_device_name()}, Python {sys.version.split()[0]}", end=", ")
     print(f"ONNX Runtime {onnxruntime.__version__}, torch {torch.__version__}\n")
     rows = bench_rows.modules().items()

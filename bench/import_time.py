@@ -1,7 +1,7 @@
-"""What `import opgraft` takes beyond `import onnxruntime`: milliseconds, each in a fresh process.
+"""The time of `import opgraft` beyond `import onnxruntime`: milliseconds, each in a new process.
 
-The two are run in turn; medians. A part that is imported when it is first used is not counted:
-`opgraft.InferenceSession` has a row of its own. Run it by `make bench`.
+All are run in turn; medians. Parts that are imported on first use are not counted:
+`opgraft.InferenceSession` has a row of its own. `make bench` runs it.
 """
 
 from __future__ import annotations

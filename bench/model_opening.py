@@ -1,9 +1,9 @@
-"""What opening a 500 MB model costs: seconds until its first result, and peak memory.
+"""The cost of opening a 500 MB model: seconds until its first result, and peak memory.
 
-Three ways, in turn, each in a fresh process that has imported all it needs, the best of several:
+Three ways, in turn, each in a new process that has imported all it needs, the best of several runs:
 ONNX Runtime alone and Opgraft on a model that needs no change, and Opgraft on the same model with a
-Python operator in it, which has to be changed. The weights are 1,024 by 1,024 matrices, inline in
-the file, which the system has in memory. Run it by `make bench`.
+Python operator, which must be changed. The weights are 1,024 by 1,024 matrices, inline in the file,
+which is in the system's cache. `make bench` runs it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Same:
 
 
 def write(path: Path, first: onnx.NodeProto) -> None:
-    """A chain of MatMuls after the node `first`."""
+    """Writes a model with a chain of MatMuls after the node `first`."""
     random = np.random.default_rng(0)
     nodes, weights = [first], []
     for i in range(MATRICES):

@@ -1,10 +1,10 @@
-"""What a Python operator costs: y = x + 1 in float32, one thread, microseconds by size.
+"""The cost of a Python operator: y = x + 1 in float32, one thread, microseconds by size.
 
-The limit is the sum of its parts: a session with one Add, which has the same work to do around the
-operator, and the NumPy call itself. All columns are measured in one run, call by call in turn, so
-that each finds the caches as another has left them; medians. `out=` is an operator declared with a
-shape rule, which writes into the runtime's memory. The neighbour is the Python operator of
-onnxruntime-extensions. Run it by `make bench`.
+The limit is the sum of its parts: a session with one Add, which does the same work around the
+operator, and the NumPy call itself. All columns are measured in one run, with their calls in turn,
+so that none has the caches to itself; medians. `out=` is an operator declared with a shape rule,
+which writes to the runtime's memory. The neighbour is the Python operator of
+onnxruntime-extensions. `make bench` runs it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class PlusOne:
 
 @opgraft.op("bench::PlusOneOut", shape=lambda x: x)
 def plus_one_out(x: np.ndarray, *, out: np.ndarray) -> np.ndarray:
-    """Ours with `out=`."""
+    """Our operator with `out=`."""
     return np.add(x, 1, out=out)
 
 
 @onnx_op(op_type="PlusOne", inputs=[PyCustomOpDef.dt_float], outputs=[PyCustomOpDef.dt_float])
 def plus_one(x: np.ndarray) -> np.ndarray:
-    """The neighbour's."""
+    """The neighbour's operator."""
     return x + 1
 
 
@@ -98,8 +98,8 @@ def memory(field: str) -> int:
 
 
 def peak_growth(call: Callable[[], object]) -> int:
-    """By how many bytes the process grows, at the most, during the call."""
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew
+    """Returns by how many bytes the process grows at most during the call."""
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = memory("VmRSS")
     call()
     return memory("VmHWM") - before

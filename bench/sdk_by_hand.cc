@@ -1,14 +1,14 @@
-// y = x + 1 in float32, written by hand on ONNX Runtime's C table: what bench/sdk_overhead.py holds
-// an operator of the SDK against.
+// y = x + 1 in float32, written by hand on ONNX Runtime's C table: bench/sdk_overhead.py compares
+// an operator of the SDK with it.
 #include <cstddef>
 #include <cstdint>
 
+#include "adapter/custom_op.h"
 #include "opgraft/onnxruntime.h"
-#include "ort/custom_op.h"
 
 namespace {
 
-using namespace opgraft::ort;  // NOLINT(google-build-using-namespace): the whole file is of it
+using namespace opgraft::ort;  // NOLINT(google-build-using-namespace): used throughout
 
 constexpr int kFloat = 1;
 const OrtApi* api = nullptr;
@@ -77,7 +77,7 @@ struct PlusOne : CustomOpTable {
 extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(
     OrtSessionOptions* options, const OrtApiBase* base) {
   api = GetApi(base, kApiVersion);
-  const char* const version = GetVersionString(base);  // "1.24.0" or newer, as far as we care
+  const char* const version = GetVersionString(base);  // such as "1.24.0"
   lends_shapes = version[2] > '2' || (version[2] == '2' && version[3] >= '4');
   static const PlusOne plus_one;
   OrtCustomOpDomain* domain = nullptr;

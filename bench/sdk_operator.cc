@@ -1,4 +1,4 @@
-// y = x + 1 in float32, as an operator of the SDK.
+// y = x + 1 in float32, written with the SDK.
 #include <opgraft/op.h>
 
 OPGRAFT_OP("by.sdk::PlusOne")

@@ -1,8 +1,8 @@
-"""What the C++ SDK costs: y = x + 1 in float32, microseconds for one `session.run`, by size.
+"""The cost of the C++ SDK: y = x + 1 in float32, microseconds for one `session.run`, by size.
 
-Against the same operator written by hand on the C table (bench/sdk_by_hand.cc), and a session with
-one native Add. A chain of many nodes shows the difference that a session's own cost hides with one.
-One thread, medians, the columns called in turn. Run it by `make bench`.
+It is compared with the same operator written by hand on the C table (bench/sdk_by_hand.cc), and
+with a session with native Adds. A chain of many nodes shows the difference that the session's own
+cost hides with one node. One thread, medians, the columns called in turn. `make bench` runs it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHAINS = (1, 50)
 
 def build(source: Path, folder: Path, *adapter: Path) -> Path:
     library = folder / f"lib{source.stem}.so"
-    # Both have the same loop. Where it happens to lie would else make one twice as slow.
+    # Both have the same loop. Without alignment, its position could make one of them twice as slow.
     command = ["g++", "-std=c++20", "-O2", "-falign-loops=64"]
     command += ["-fPIC", "-shared", "-fvisibility=hidden"]
     command += [f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'adapter'}", str(source)]

@@ -1,9 +1,8 @@
-"""How many of scikit-learn's estimators opgraft.sklearn.to_onnx gets right, and by which means.
+"""How many of scikit-learn's estimators opgraft.sklearn.to_onnx converts correctly, and how.
 
-Each estimator of `all_estimators()` is fitted on a small data set, converted, and run on rows that
-it has not seen: what it gives is compared with the estimator's own, on other rows than those that
-the conversion is verified with. Native ones hold no Python node; the others are right with Python
-nodes in them.
+Each estimator of `all_estimators()` is fitted on a small data set, converted, and run on new rows:
+its results are compared with the estimator's own, on other rows than those that the conversion is
+verified with. Native models contain no Python node; the others are correct with Python nodes.
 
     python bench/sklearn_coverage.py --only Regress
 """
@@ -20,7 +19,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-# Small data sets: threads would spend their time waiting for each other.
+# The data sets are small: threads would spend their time waiting for each other.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
@@ -39,15 +38,15 @@ from skl2onnx.common.data_types import (  # noqa: E402
 )
 
 import opgraft.sklearn  # noqa: E402
-from opgraft.sklearn import _feed, _methods, _verify  # noqa: E402
+from opgraft.sklearn._convert import _feed, _methods, _verify  # noqa: E402
 
-# Covariances have no method but mahalanobis: they are converted, and not counted.
+# Covariances only have the method mahalanobis: they are converted, but not counted.
 UNCOUNTED = ["mahalanobis"]
 NATIVE, PYTHON, NONE, WRONG = "native", "Python", "no method for new data", "not converted"
 
 
 def evaluate(name: str) -> dict[str, Any]:
-    """One row of the table: what became of an estimator."""
+    """Returns one row of the table: the outcome for an estimator."""
     row: dict[str, Any] = {"name": name}
     started = time.perf_counter()
     estimator, X = fitted_estimators.fit(name)
@@ -73,7 +72,7 @@ def convert(estimator: Any, X: Any, methods: list[str]) -> dict[str, Any]:
         types = [("X", DictionaryType(StringTensorType([1]), FloatTensorType([])))]
     if hasattr(X, "dtype") and X.dtype == np.float64:
         X = X.astype(np.float32)
-    # Half of the rows are for the conversion's own look, the others for ours.
+    # Half of the rows are for the conversion's own verification, the others for ours.
     half = len(X) // 2
     model = opgraft.sklearn.to_onnx(estimator, None if types else X[:half], initial_types=types)
     X = X[half:]
@@ -83,7 +82,7 @@ def convert(estimator: Any, X: Any, methods: list[str]) -> dict[str, Any]:
         rows = [session.run(None, {"X": one})[0] for one in X]
         outputs = [np.concatenate(rows)]
     else:
-        # What has no Python node runs in plain ONNX Runtime.
+        # A model without Python nodes runs in plain ONNX Runtime.
         session = (
             _verify.open_session(model)
             if steps
@@ -109,7 +108,7 @@ def convert(estimator: Any, X: Any, methods: list[str]) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The table of docs/sklearn.md."""
+    """Returns the table of docs/sklearn.md."""
     lines = ["| estimator | outputs | |", "|---|---|---|"]
     for row in rows:
         if row["stage"] == PYTHON:
@@ -130,7 +129,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="estimators whose name contains this")
-    parser.add_argument("--names", default="", help="estimators of these names, by commas")
+    parser.add_argument("--names", default="", help="estimators with these names, comma-separated")
     parser.add_argument("--json", default="", help="a file to write the rows to")
     parser.add_argument("--table", action="store_true", help="print the table of the docs")
     arguments = parser.parse_args()

@@ -1,7 +1,7 @@
-"""The time of a converted pipeline with one step in Python, against the pipeline's own predict.
+"""Compares a converted pipeline that has one step in Python with the pipeline's own predict.
 
-The Python step does the same work in both; what differs is the steps around it, which are native
-ONNX in the model, and the way to the step. Called in turn, one thread; microseconds for a call.
+The Python step does the same work in both. The differences are the other steps, which are native
+ONNX in the model, and the call of the step. Called in turn, one thread; microseconds for a call.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PIPELINES: dict[str, Callable[[], Any]] = {
 
 
 def best(calls: list[Callable[[], Any]], seconds: float = 1.0) -> list[float]:
-    """The least time of each, called in turn: what else the machine does only adds to it."""
+    """Returns the least time of each, called in turn: other load on the machine only adds to it."""
     times: list[list[float]] = [[] for _ in calls]
     end = time.perf_counter() + seconds * len(calls)
     while time.perf_counter() < end or len(times[0]) < 50:

@@ -1,9 +1,9 @@
-"""How much of PyTorch's own operator database opgraft.torch.export gets right, and by which means.
+"""How much of PyTorch's own operator database opgraft.torch.export exports correctly, and how.
 
 Each entry of OpInfo that takes float32 on the CPU is exported, run in ONNX Runtime and compared
-with eager, with its first and with its largest sample, each in a process of its own. What became
-standard ONNX, or functions of it, runs in plain ONNX Runtime; ATen nodes run in Python and, where
---cpp is given, in the C++ host too.
+with eager mode, with its first and with its largest sample, each in a process of its own. Models
+of standard ONNX, or functions of it, run in plain ONNX Runtime; ATen nodes run in Python and, with
+--cpp, in the C++ host too.
 
     python bench/torch_coverage.py --only linalg --sample first
 """
@@ -29,12 +29,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.common_methods_invocations import op_db
 
 import opgraft
 import opgraft.torch
-from opgraft import _library
-from opgraft._torch_arrays import to_array
+from opgraft._base import _library
+from opgraft._run._torch_arrays import to_array
 from opgraft.torch import _private
 
 KINDS = ["standard", "function", "pack", "aten", "python"]
@@ -45,7 +46,7 @@ MOST_SAMPLES = 200
 
 
 class Entry(torch.nn.Module):
-    """An operator with all arguments but the tensors filled in."""
+    """An operator with all arguments filled in except for the tensors."""
 
     def __init__(self, operator: Any, sample: Any) -> None:
         super().__init__()
@@ -63,6 +64,10 @@ class Entry(torch.nn.Module):
         return self.operator(first, *args, **kwargs)
 
 
+# The database has random operators set a seed of their own; a model that does so is refused.
+common_methods_invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+
+
 def entries() -> list[Any]:
     return [
         op
@@ -76,7 +81,7 @@ def title(op: Any) -> str:
 
 
 def pick(op: Any, which: str) -> Any:
-    """The first sample that is not empty, or the largest."""
+    """Returns the first sample that is not empty, or the largest."""
     torch.manual_seed(0)
     samples = itertools.islice(
         op.sample_inputs("cpu", torch.float32, requires_grad=False), MOST_SAMPLES
@@ -109,7 +114,7 @@ def clones(entry: Entry) -> list[torch.Tensor]:
 
 def arrays(results: Any) -> list[np.ndarray[Any, Any]]:
     leaves = _private.flatten(results)[0]
-    # A number of Python's that is none of the integers is float32 in torch's own exports.
+    # A Python float is float32 in torch's own exports.
     leaves = [np.float32(one) if isinstance(one, float) else one for one in leaves]
     return [
         np.asarray(one) if isinstance(one, np.float32) else to_array(one)
@@ -119,7 +124,7 @@ def arrays(results: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def compare(wanted: list[Any], got: list[Any], *, blind: bool) -> str:
-    """What is wrong, in words."""
+    """Returns what is wrong, or ""."""
     if len(wanted) != len(got):
         return f"{len(got)} outputs instead of {len(wanted)}"
     for i, (one, two) in enumerate(zip(wanted, got, strict=True)):
@@ -182,7 +187,7 @@ def run(path: str, feed: dict[str, Any], report: Any) -> list[Any]:
     options.intra_op_num_threads = 1
     if report.is_portable:
         session = onnxruntime.InferenceSession(path, options)
-        # NumPy has no bfloat16, which Opgraft's sessions give as ml_dtypes has it.
+        # NumPy has no bfloat16; Opgraft's sessions return the type of ml_dtypes.
         if not any("bfloat16" in one.type for one in session.get_outputs()):
             return list(session.run(None, feed))
     session = opgraft.InferenceSession(path, options, allow=report.allow)
@@ -199,7 +204,7 @@ def run_in_cpp(
     allow: Sequence[str],
     blind: bool,
 ) -> str:
-    """ "right", or what is wrong, with the model in a process without Python."""
+    """Runs the model in a process without Python; returns "right", or what is wrong."""
     command = [_library.runner_path(), "--onnxruntime", opgraft.runtime_library()]
     for one in allow:
         command += ["--allow", one]
@@ -220,7 +225,7 @@ def run_in_cpp(
 
 
 def in_a_process(op: Any, which: str, *, cpp: bool) -> dict[str, Any]:
-    """One sample in a process of its own, which may crash, and has its time."""
+    """Examines one sample in a process of its own, which may crash and has a time limit."""
     begin = time.monotonic()
     reading, writing = os.pipe()
     child = os.fork()
@@ -275,7 +280,7 @@ def table(results: list[dict[str, Any]]) -> str:
 
 
 def against(results: list[dict[str, Any]], path: str) -> str:
-    """What became of the entries that torch itself exports rightly, with their first samples."""
+    """Reports on the entries that torch itself exports correctly, with their first samples."""
     lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
     right = {".".join(filter(None, (one["name"], one.get("variant")))): one for one in lines}
     names = {name for name, one in right.items() if one["stage"] == "ok"}
@@ -290,15 +295,15 @@ def against(results: list[dict[str, Any]], path: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", help="a pattern that the names of entries match")
-    parser.add_argument("--names", help="a file with names of entries, one in each line")
-    parser.add_argument("--shard", default="1/1", help="such as 2/4, the second quarter")
+    parser.add_argument("--only", help="a regular expression for the names of entries")
+    parser.add_argument("--names", help="a file with names of entries, one per line")
+    parser.add_argument("--shard", default="1/1", help="such as 2/4 for the second quarter")
     parser.add_argument("--sample", default="first,largest")
     parser.add_argument(
-        "--results", help="a file to add results to; those in it are not done again"
+        "--results", help="a file to add results to; entries in it are not run again"
     )
     parser.add_argument(
-        "--baseline", help="a file of what torch.onnx.export does with each, to compare with"
+        "--baseline", help="a file with the outcomes of torch.onnx.export, to compare with"
     )
     parser.add_argument("--cpp", action="store_true", help="run ATen nodes in the C++ host too")
     options = parser.parse_args()

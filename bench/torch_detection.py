@@ -1,9 +1,9 @@
-"""Exports torchvision's detection models by a trace, with an image of open size, compares each with
-torch on three images of three sizes, and prints a table.
+"""Exports torchvision's detection models by a trace, with images of dynamic size, compares each
+with torch on three images of three sizes, and prints a table.
 
-Weights are random. Norms and heads are settled on all images that are used, so that scores stay
-clear of 0 and 1: a sigmoid of 20 is 1.0 in single precision, and where many scores are 1.0 nothing
-says which rows come first.
+Weights are random. Norms and heads are calibrated on all images that are used, so that scores stay
+away from 0 and 1: a sigmoid of 20 is 1.0 in single precision, and if many scores are 1.0, the order
+of the rows is undefined.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torchvision.models import detection, list_models
 
 import opgraft
 import opgraft.torch
-from opgraft.torch import _compare, _ties
+from opgraft.torch._verify import _rounding, _ties
 
 SIZES = ((48, 64), (56, 80), (40, 88))
 _RCNN = "rcnn"
@@ -29,15 +29,15 @@ _MOST = 4.0
 
 
 def image(seed: int, height: int = 48, width: int = 64) -> torch.Tensor:
-    """A smooth image: in noise each rounding of a coordinate counts."""
+    """Returns a smooth image: in noise, each rounding of a coordinate would matter."""
     random = torch.Generator().manual_seed(seed)
     coarse = torch.rand(1, 3, 4, 5, generator=random)
     return torch.nn.functional.interpolate(coarse, (height, width), mode="bicubic")[0].clamp(0, 1)
 
 
 def images() -> list[torch.Tensor]:
-    """All that a model is run with: the example, what verification makes of it, and those that are
-    compared in the end."""
+    """Returns all images that a model is run with: the example, the variants that verification
+    makes of it, and those that are compared in the end."""
     example = image(2)
     others = [image(seed, *size) for seed, size in enumerate(SIZES, start=3)]
     return [example, example.flip((0, 1, 2)), -example, *others]
@@ -62,7 +62,7 @@ def build(name: str) -> torch.nn.Module:
 
 @torch.no_grad()
 def _settle(model: torch.nn.Module) -> None:
-    """Gives the norms the statistics of the images: random weights let numbers grow otherwise."""
+    """Gives the norms the statistics of the images: otherwise numbers grow with random weights."""
     norms = [one for one in model.modules() if isinstance(one, torch.nn.BatchNorm2d)]
     for norm in norms:
         norm.momentum = None
@@ -73,7 +73,7 @@ def _settle(model: torch.nn.Module) -> None:
 
 
 def _heads(model: Any) -> list[Any]:
-    """The layers that give scores."""
+    """Returns the layers that compute scores."""
     lists = getattr(
         getattr(getattr(model, "head", None), "classification_head", None), "module_list", ()
     )
@@ -86,7 +86,8 @@ def _heads(model: Any) -> list[Any]:
 
 @torch.no_grad()
 def _stretch(model: torch.nn.Module, head: Any) -> None:
-    """Has a head give scores with a deviation of 1, before the sigmoid, and none that saturates."""
+    """Scales a head so that its scores have a deviation of 1 before the sigmoid, and none
+    saturates."""
     torch.nn.init.normal_(head.weight)
     torch.nn.init.zeros_(head.bias)
     seen: list[torch.Tensor] = []
@@ -108,17 +109,18 @@ def results(model: torch.nn.Module, one: torch.Tensor) -> list[torch.Tensor]:
 
 
 def compare(model: torch.nn.Module, program: Any, one: torch.Tensor) -> tuple[str, str]:
-    """What is wrong, and how it was compared."""
+    """Returns what is wrong, and how it was compared."""
     return _ties.difference(
         results(model, one),
         program([one]),
-        lambda times: results(model, _compare.disturb(one, times)),
+        lambda times: results(model, _rounding.disturb(one, times)),
         roundings=100,
     )
 
 
 def measure(name: str) -> Sequence[str]:
-    """A row of the table: the model, how many images are right, what it needs `specialise` for."""
+    """Returns a row of the table: the model, how many images are right, and the conditions under
+    which the export holds."""
     model = build(name)
     begin = time.perf_counter()
     try:
@@ -129,7 +131,7 @@ def measure(name: str) -> Sequence[str]:
                 ([image(2)],),
                 dynamic_shapes=([{1: "height", 2: "width"}],),
                 dynamo=False,
-                specialise=True,  # which is not used where it need not be
+                specialise=True,  # only used if necessary
             )
     except opgraft.Error as error:
         print(f"{name}: refused: {error}", flush=True)

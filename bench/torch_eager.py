@@ -1,8 +1,9 @@
-"""What a call of an operator in torch's eager mode costs: y = -x in float32, microseconds, by size.
+"""The cost of an operator in torch's eager mode: y = -x in float32, microseconds per call, by size.
 
-The same NumPy function by `torch.library.custom_op` and by `@opgraft.op`, and torch's own
-`aten::neg` and a C++ operator of a pack; all are called as `torch.ops.<namespace>.<name>.default`.
-One thread, medians over blocks of calls, the columns in turn. Run it by `make bench`.
+Compares the same NumPy function with `torch.library.custom_op` and with `@opgraft.op`, and torch's
+own `aten::neg` with a C++ operator of a pack; all are called as
+`torch.ops.<namespace>.<name>.default`. One thread, medians over blocks of calls, the columns in
+turn. `make bench` runs it.
 """
 
 from __future__ import annotations

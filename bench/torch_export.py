@@ -1,11 +1,10 @@
-"""How long an export takes: opgraft.torch.export, verification aside, against torch.onnx.export.
+"""The time of an export: opgraft.torch.export without verification against torch.onnx.export.
 
-Models that both export, with random weights; the two in turn, the best of several each, in a
-process that has exported before. At most 1.0 times is wanted.
+The models are ones that both export, with random weights; the two exporters in turn, the best of
+several runs each, in a process that has exported before. The goal is a ratio of at most 1.0.
 
-Then how long an export takes with verification, and what the hard numbers that operators are tried
-with are of verification: in a process that has tried none, and in one that knows them. At most 1.3
-times as long as without them is wanted.
+Then the time of verification, without and with the trials of operators on hard numbers: in a
+process that has not tried them yet, and in one that has. The goal is a ratio of at most 1.3.
 """
 
 from __future__ import annotations
@@ -21,14 +20,15 @@ import torch
 from torch import nn
 
 import opgraft.torch
-from opgraft.torch import _export, _probe, _verify
+from opgraft.torch._export import _export
+from opgraft.torch._verify import _probe, _verify
 
 ROUNDS = 5
 VERIFICATIONS = 20
 
 
 class Block(nn.Module):
-    """Two convolutions, and a way around them."""
+    """Two convolutions with a shortcut."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Of the shape of ResNet-18."""
+    """A small network with the structure of ResNet-18."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def by_opgraft(model: nn.Module, args: tuple[Any, ...]) -> None:
 
 
 class Activations(nn.Module):
-    """Operators that are tried, one after the other, and little else."""
+    """Consists almost entirely of operators that verification tries on hard numbers."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = nn.functional.gelu(x) + torch.tanh(x) * nn.functional.softplus(x)
@@ -115,8 +115,8 @@ class Activations(nn.Module):
 
 
 def verification() -> None:
-    """The time of the processor, which other programs do not take part in. The same program is
-    verified again and again, in the three ways in turn."""
+    """Prints the processor time of verification, which other programs do not affect. The same
+    program is verified repeatedly, in the three ways in turn."""
     trying, apart, verified = (
         _verify.probe,
         _verify.probe_decompositions,
@@ -165,7 +165,7 @@ def exports() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--verification", action="store_true", help="the second table alone")
+    parser.add_argument("--verification", action="store_true", help="only print the second table")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")

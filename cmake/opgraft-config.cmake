@@ -1,11 +1,11 @@
 # find_package(opgraft): libopgraft.so with its headers, packs of operators, and their tests.
 #
 #   opgraft::opgraft                                     for programs: opgraft/host.h
-#   opgraft_add_pack(name source...)                     a pack, libname.so; with .cu sources the
-#                                                        project's languages are CXX and CUDA
-#   opgraft_add_test(name source... PACKS pack...)       a program of OpTester cases, known to CTest
+#   opgraft_add_pack(name source...)                     a pack, libname.so; a project with .cu
+#                                                        sources needs the languages CXX and CUDA
+#   opgraft_add_test(name source... PACKS pack...)       a program of OpTester cases, run by CTest
 get_filename_component(OPGRAFT_PACKAGE "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
-if(NOT OPGRAFT_PACK_MAP)  # Opgraft's own build has its parts elsewhere
+if(NOT OPGRAFT_PACK_MAP)  # Opgraft's own build sets it to another place
   set(OPGRAFT_PACK_MAP "${CMAKE_CURRENT_LIST_DIR}/../adapter/pack/exports.map")
 endif()
 
@@ -17,7 +17,7 @@ if(NOT TARGET opgraft::opgraft)
     INTERFACE_COMPILE_FEATURES cxx_std_20)
 endif()
 
-# The options of pack-recipe.json under `key`: one list for CMake and for `opgraft build`.
+# Reads the options of pack-recipe.json under `key`; `opgraft build` reads the same list.
 file(READ "${CMAKE_CURRENT_LIST_DIR}/pack-recipe.json" OPGRAFT_PACK_RECIPE)
 function(_opgraft_read_recipe result key)
   string(JSON last LENGTH "${OPGRAFT_PACK_RECIPE}" ${key})
@@ -30,22 +30,27 @@ function(_opgraft_read_recipe result key)
   set(${result} "${options}" PARENT_SCOPE)
 endfunction()
 
-# CMake before 3.25.2 does not know that nvcc has C++20.
+# CMake before 3.25.2 does not know that nvcc supports C++20.
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
 
-# The package's own sources in `folder`, compiled once for all that use them in a project.
-function(_opgraft_add_objects name folder)
+# Adds a library of the package's own sources in `folder`, compiled once for all targets of a
+# project that use them. `kind` is OBJECT or STATIC. Opgraft's own build defines these libraries itself.
+function(_opgraft_add_parts name kind folder)
+  if(TARGET ${name})
+    return()
+  endif()
   file(GLOB_RECURSE sources "${OPGRAFT_PACKAGE}/${folder}/*.cc")
   if(NOT sources)
-    message(FATAL_ERROR "there are no sources in ${OPGRAFT_PACKAGE}/${folder}: is Opgraft installed whole?")
+    message(FATAL_ERROR "there are no sources in ${OPGRAFT_PACKAGE}/${folder}: the installation of Opgraft is incomplete")
   endif()
-  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${sources})
+  add_library(${name} ${kind} EXCLUDE_FROM_ALL ${sources})
   _opgraft_set_options(${name})
-  target_include_directories(${name} PRIVATE "${OPGRAFT_PACKAGE}/adapter")
-  # A project's warnings are for its own code.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${name} PRIVATE "${OPGRAFT_PACKAGE}/adapter" "${OPGRAFT_PACKAGE}")
+  # The project did not write these sources, so it gets no warnings about them.
   target_compile_options(${name} PRIVATE -w)
 endfunction()
 
@@ -55,28 +60,35 @@ function(_opgraft_set_options name)
   _opgraft_read_recipe(optimized optimized)
   target_compile_features(${name} PRIVATE cxx_std_${standard})
   target_include_directories(${name} SYSTEM PRIVATE "${OPGRAFT_PACKAGE}/include")
-  # Optimized as by `opgraft build` where the project names no build type.
+  # A project without a build type gets the optimisation of `opgraft build`.
   target_compile_options(${name} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${options}>" "$<$<CONFIG:>:${optimized}>")
 endfunction()
 
 function(opgraft_add_pack name)
   if(NOT ARGN)
-    message(FATAL_ERROR "opgraft_add_pack(${name}): name its sources")
+    message(FATAL_ERROR "opgraft_add_pack(${name}): no sources are given")
   endif()
-  if(NOT TARGET opgraft_pack_parts)
-    _opgraft_add_objects(opgraft_pack_parts adapter)
-  endif()
+  # The first library is part of every pack. Of the second, a pack gets only what it uses through
+  # opgraft/contrib.h.
+  _opgraft_add_parts(opgraft_pack OBJECT adapter)
+  _opgraft_add_parts(opgraft_contrib_layer STATIC contrib)
   set(cuda_sources ${ARGN})
   list(FILTER cuda_sources INCLUDE REGEX "\\.cu$")
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
   if(cuda_sources AND NOT "CUDA" IN_LIST languages)
     message(FATAL_ERROR "opgraft_add_pack(${name}): ${cuda_sources} needs the language CUDA: project(... LANGUAGES CXX CUDA), or enable_language(CUDA)")
   endif()
-  add_library(${name} SHARED ${ARGN} $<TARGET_OBJECTS:opgraft_pack_parts>)
+  add_library(${name} SHARED ${ARGN} $<TARGET_OBJECTS:opgraft_pack>)
   _opgraft_set_options(${name})
+  foreach(library opgraft_contrib_layer opgraft_adapter opgraft_base)
+    if(TARGET ${library})  # linked by its file, so that a pack does not inherit its compile options
+      add_dependencies(${name} ${library})
+      target_link_libraries(${name} PRIVATE $<TARGET_FILE:${library}>)
+    endif()
+  endforeach()
   if(cuda_sources)
-    # CUDA's runtime becomes part of the pack, which loads without a driver.
+    # CUDA's runtime is linked statically, so that the pack loads without a driver.
     set_target_properties(${name} PROPERTIES
       CUDA_STANDARD 20
       CUDA_STANDARD_REQUIRED ON
@@ -88,7 +100,7 @@ function(opgraft_add_pack name)
     target_compile_definitions(${name} PRIVATE ${definitions})
     target_include_directories(${name} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   endif()
-  # A sanitizer's functions are in the program that loads the pack.
+  # A sanitizer's functions are defined in the program that loads the pack.
   if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-fsanitize")
     _opgraft_read_recipe(checks link_unless_sanitized)
     target_link_options(${name} PRIVATE ${checks})
@@ -102,14 +114,14 @@ endfunction()
 function(opgraft_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "" "PACKS")
   if(NOT test_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "opgraft_add_test(${name}): name its sources")
+    message(FATAL_ERROR "opgraft_add_test(${name}): no sources are given")
   endif()
   find_package(GTest QUIET)
   if(NOT GTest_FOUND)
     message(FATAL_ERROR "GoogleTest is missing. On Debian and Ubuntu: apt-get install libgtest-dev")
   endif()
   if(NOT TARGET opgraft_testing)
-    _opgraft_add_objects(opgraft_testing testing)
+    _opgraft_add_parts(opgraft_testing OBJECT testing)
     target_link_libraries(opgraft_testing PRIVATE GTest::gtest)
   endif()
   add_executable(${name} ${test_UNPARSED_ARGUMENTS} $<TARGET_OBJECTS:opgraft_testing>)
@@ -126,7 +138,7 @@ function(opgraft_add_test name)
   endforeach()
   list(JOIN paths ":" paths)
   set(environment "OPGRAFT_TEST_PACKS=${paths}")
-  # The ONNX Runtime that is installed beside Opgraft, where nobody names another.
+  # By default, the ONNX Runtime that is installed beside Opgraft.
   file(GLOB runtime "${OPGRAFT_PACKAGE}/../onnxruntime/capi/libonnxruntime.so*")
   if(OPGRAFT_TEST_RUNTIME)
     set(runtime "${OPGRAFT_TEST_RUNTIME}")

@@ -11,7 +11,7 @@ FOLDER = Path(__file__).resolve().parent
 
 
 def modules() -> dict[str, ModuleType]:
-    """By the names of the operators' folders, all packs one after another."""
+    """Returns the bench modules of all packs, by the names of the operators' folders."""
     if str(FOLDER) not in sys.path:
         sys.path.append(str(FOLDER))  # where they find `timing` and `gpu_timing`
     found = {}

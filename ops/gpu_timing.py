@@ -1,7 +1,7 @@
-"""Times of operators in sessions on a GPU, for the bench rows in their folders.
+"""Times operators in sessions on a GPU, for the bench rows in their folders.
 
-Times of the device are medians, by replays of a CUDA graph of bound runs, or by events around a
-call; times of a call are those of many calls, one after another, on the host's clock, with one
+Times on the device are medians, by replays of a CUDA graph of bound runs, or by events around a
+call. Times of a call are measured over many consecutive calls, by the host's clock, with one
 synchronisation at the end.
 """
 
@@ -20,7 +20,7 @@ import opgraft
 
 PROVIDERS = ["OpgraftCUDA", "CPUExecutionProvider"]
 SECONDS = 0.15  # for each way of measuring
-IN_GRAPH = 10  # calls that a graph holds
+IN_GRAPH = 10  # calls in one graph
 CALLS = 2_000
 ROUNDS = 9
 
@@ -39,7 +39,7 @@ def session(node: str, kind: str, rank: int) -> opgraft.InferenceSession:
 
 
 def bound(one: opgraft.InferenceSession, x: Any, y: Any, stream: Any = None) -> Call:
-    """A run from and to tensors of torch's, on a stream, or on the one that is current by then."""
+    """Returns a run with torch tensors, on a stream, or on the one that is current at the call."""
     binding = one.io_binding()
     to_value = runtime.OrtValue.from_dlpack
     binding._iobinding.bind_ortvalue_input("x", to_value(torch.utils.dlpack.to_dlpack(x), False))
@@ -49,7 +49,7 @@ def bound(one: opgraft.InferenceSession, x: Any, y: Any, stream: Any = None) -> 
 
 
 def between_events(call: Call) -> float:
-    """Microseconds on the device."""
+    """Returns microseconds on the device."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     call()
@@ -79,7 +79,7 @@ def by_graph(call: Call) -> float:
 
 
 def on_clock(columns: dict[str, Call]) -> dict[str, float]:
-    """Microseconds of one call on the host's clock, the columns in turn; medians of rounds."""
+    """Returns microseconds of one call by the host's clock: medians of rounds over the columns."""
     times: dict[str, list[float]] = {name: [] for name in columns}
     for call in columns.values():
         for _ in range(50):

@@ -1,5 +1,5 @@
-"""Writes docs/operators.md, the list of the operators that Opgraft ships: what they declare, and
-where their folders are. Run it when an operator is new or changed: python ops/index.py
+"""Writes docs/operators.md, the list of the operators that Opgraft ships: their declarations and
+their folders. Run it when an operator is added or changed: python ops/index.py
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ import re
 import sys
 from pathlib import Path
 
-from opgraft import _packs, _pyop
+from opgraft import _pyop
+from opgraft._declare import _packs
 
 FOLDER = Path(__file__).resolve().parent
 PAGE = FOLDER.parent / "docs" / "operators.md"
@@ -16,7 +17,7 @@ _NAMES = {one.number: one.onnx_name for one in _pyop.ELEMENT_TYPES}
 
 
 def folders() -> dict[str, Path]:
-    """By "domain::Name": the folder that declares it, ops/<pack>/<operator>."""
+    """Returns for each "domain::Name" the folder that declares it, ops/<pack>/<operator>."""
     found = {}
     for source in sorted(FOLDER.glob("*/*/*.cc")):
         if source.stem == source.parent.name:
@@ -26,12 +27,12 @@ def folders() -> dict[str, Path]:
 
 
 def page() -> str:
-    """In Markdown. What CUDA kernels take is read from their sources, since not every build of the
-    packs has them."""
+    """Returns the page in Markdown. Whether there are CUDA kernels is read from the sources, since
+    not every build of the packs includes them."""
     lines = [
         "# Operators that come with Opgraft",
-        "Written by `python ops/index.py` from what the operators declare. A folder holds all there"
-        " is about one: [adding an operator](../CONTRIBUTING.md#adding-an-operator).",
+        "Written by `python ops/index.py` from the operators' declarations. A folder holds all "
+        "files of one operator: [adding an operator](../CONTRIBUTING.md#adding-an-operator).",
         "",
         "| operator | what it does | types | CUDA | stands for | pack |",
         "|---|---|---|---|---|---|",

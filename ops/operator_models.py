@@ -1,4 +1,4 @@
-"""Models of one node, for the Python tests of operators: ours against ONNX Runtime's own kernel."""
+"""Models of one node, for Python tests that compare ours with ONNX Runtime's own kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_ours(operator: str, node: str, inputs: str, feed: dict[str, Any]) -> np.
 
 
 def check_both_kernels(operator: str, node: str, inputs: str, feed: dict[str, Any]) -> None:
-    """The runtime's own kernel runs unless ours is preferred, and both give the same."""
+    """Checks that the runtime's own kernel runs unless ours is preferred, and that both agree."""
     name = f"com.microsoft::{operator}"
     for version in (1, 5):  # document 003 exports to version 5
         content = model(node, inputs, version)

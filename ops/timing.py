@@ -1,10 +1,10 @@
-"""Times of operators in sessions on the CPU, for the bench rows in their folders.
+"""Times operators in sessions on the CPU, for the bench rows in their folders.
 
-Sessions run a chain of so many nodes, so that the call of a session, which takes some microseconds,
-is spread; the figures are for one. Inputs and outputs are bound: no column pays for fresh memory.
-All columns are measured in one run, a few calls of each in turn, the first of them not counted:
-none pays for the state of the processor that another leaves behind, and torch's MKL leaves one in
-which vectors of 512 bits are slow. Medians.
+Sessions run a chain of nodes, so that the cost of a session's call, some microseconds, is shared;
+the figures are for one node. Inputs and outputs are bound, so that no column includes allocation.
+All columns are measured in one run, a few calls of each in turn, of which the first is not counted.
+So no column is affected by the processor state that another one leaves behind; torch's MKL leaves
+one in which vectors of 512 bits are slow. The figures are medians.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TURN = 4  # calls of one column before the next has its turn
 
 
 def sessions(operator: str, rank: int, chain: int) -> tuple[onnxruntime.InferenceSession, ...]:
-    """ONNX Runtime's kernel, and ours."""
+    """Returns a session with ONNX Runtime's kernel, and one with ours."""
     shape = ", ".join("abc"[:rank])
     model = parser.parse_model(
         '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>'
@@ -42,7 +42,7 @@ def sessions(operator: str, rank: int, chain: int) -> tuple[onnxruntime.Inferenc
 
 
 def bound(session: onnxruntime.InferenceSession, x: np.ndarray) -> Callable[[], object]:
-    """A call of the session, from and to memory that stays."""
+    """Returns a call of the session with fixed memory for input and output."""
     binding = session.io_binding()
     binding.bind_ortvalue_input("v0", onnxruntime.OrtValue.ortvalue_from_numpy(x))
     y = onnxruntime.OrtValue.ortvalue_from_shape_and_type(x.shape, x.dtype)
@@ -51,7 +51,7 @@ def bound(session: onnxruntime.InferenceSession, x: np.ndarray) -> Callable[[], 
 
 
 def measure(columns: dict[str, Callable[[], object]], chain: int) -> dict[str, float]:
-    """The median of each column in seconds, for one node."""
+    """Returns the median of each column in seconds, for one node."""
     for call in columns.values():
         call()
     times: dict[str, list[float]] = {name: [] for name in columns}

@@ -1,4 +1,4 @@
-"""Good calls of the operators that src/aten/guards.cc checks, for tests to run and to spoil."""
+"""Valid calls of the operators that src/aten/guards.cc checks, for tests to run and to corrupt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALLEST_OF_32 = -(2**31)
 
 
 def good_calls() -> dict[str, list[Call]]:
-    """By operator, "name" or "name.overload"."""
+    """Returns the calls of each operator, "name" or "name.overload"."""
     torch.manual_seed(0)
     found = {**_attention(), **_images(), **_grids(), **_matrices(), **_normalization()}
     return {**found, **_integers(), **_recurrent(), **_others(), **_counts()}
@@ -173,7 +173,7 @@ def _integers() -> dict[str, list[Call]]:
 
 
 def _cells(gates: int, layers: int, directions: int, projection: int = 0) -> list[torch.Tensor]:
-    """Weights and biases of cells that take 3 numbers and have 5."""
+    """Returns weights and biases of cells with 3 inputs and 5 hidden values."""
     made = []
     given = projection or 5
     for layer in range(layers):
@@ -228,7 +228,7 @@ def _others() -> dict[str, list[Call]]:
 
 
 def _counts() -> dict[str, list[Call]]:
-    """What a number alone would have run without end."""
+    """Returns calls of operators that a single number could make run without end."""
     rows, square, few = torch.randn(3, 4), torch.randn(3, 3), torch.tensor([1.5, 2.5, 30.5])
     image, empty = torch.randn(1, 2, 5, 5), torch.zeros(2, 0)
     polynomials = ["special_chebyshev_polynomial_t", "special_legendre_polynomial_p"]

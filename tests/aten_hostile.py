@@ -1,11 +1,11 @@
-"""Runs ATen nodes of the operators that src/aten/guards.cc checks with spoiled arguments.
+"""Runs ATen nodes of the operators that src/aten/guards.cc checks with corrupted arguments.
 
     python tests/aten_hostile.py [--count N] [operator...]
 
-Each operator's good calls (tests/aten_calls.py) are run, then changed: every argument by every
-hostile value, and several at once; of those N for each good call, by default 80. They run in a
-process of their own, which must not end, with tests/fence.c around each tensor, so that a read
-beyond one ends it. A result in which memory shows that nobody wrote is a failure as well.
+Each operator's valid calls (tests/aten_calls.py) are run, then changed: every argument is replaced
+by every hostile value, then several at once, N times for each valid call (80 by default). They run
+in a separate process, which must not end, with tests/fence.c around each tensor, so that a read
+beyond its end ends the process. A result with uninitialised memory is a failure as well.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from aten_calls import Call, good_calls
 from torch.utils._pytree import tree_map
 
 import opgraft
-from opgraft.torch._aten import Output
+from opgraft.torch._rungs._aten import Output
 
 IS_FENCED = "fence" in os.environ.get("LD_PRELOAD", "")
-SECONDS = 5  # for one call; what takes longer is no danger
-MEMORY = 3 << 30  # an operator that wants more is refused it
+SECONDS = 5  # for one call; a call that takes longer is harmless
+MEMORY = 3 << 30  # an operator that wants more does not get it
 INTEGERS = [-1, 0, 1, 2, 3, 7, 100, 1000003, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, -2]
 INTEGERS += [-(2**31), -(2**63)]
 REALS = [0.0, -0.0, -1.0, 1.0, 0.5, 2.0, 1e-6, 1e-30, 5e-324, 1e30, 1e300, -1e300]
@@ -85,7 +85,7 @@ def spoiled_elements(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def spoiled(value: Any) -> Iterator[Any]:
-    """What may stand in its place: all of one kind, mostly wrong."""
+    """Returns values of the same kind that may replace it, most of them wrong."""
     if isinstance(value, torch.Tensor):
         yield from spoiled_tensors(value)
     elif isinstance(value, bool):
@@ -104,7 +104,7 @@ def spoiled(value: Any) -> Iterator[Any]:
 
 
 def spoiled_calls(overload: Any, call: Call, count: int, seed: int) -> list[Arguments]:
-    """The good call itself first."""
+    """Returns the valid call itself, then changed ones."""
     schema = overload._schema.arguments
     names = [argument.name for argument in schema]
     good = {one.name: one.default_value for one in schema if one.has_default_value()}
@@ -122,7 +122,7 @@ def spoiled_calls(overload: Any, call: Call, count: int, seed: int) -> list[Argu
 
 
 def fenced(array: np.ndarray) -> np.ndarray:
-    """A copy that ends where a page does."""
+    """Returns a copy that ends at the end of a page."""
     if not IS_FENCED or array.size == 0:
         return array
     allocate = ctypes.CDLL(None).fence_allocate
@@ -134,7 +134,7 @@ def fenced(array: np.ndarray) -> np.ndarray:
 
 
 def run(overload: Any, arguments: Arguments, dtypes: list[str]) -> str:
-    """What came of it: "ran", "refused" or, where unwritten memory is seen, "uninitialized"."""
+    """Returns "ran", "refused" or, if the result has unwritten memory, "uninitialized"."""
     args = [arguments[one.name] for one in overload._schema.arguments if not one.kwarg_only]
     kwargs = {one.name: arguments[one.name] for one in overload._schema.arguments if one.kwarg_only}
     results = [Output(dtype) for dtype in dtypes]
@@ -161,7 +161,7 @@ def run(overload: Any, arguments: Arguments, dtypes: list[str]) -> str:
 
 
 def attempt(overload: Any, calls: list[Spoiled], log: IO[str]) -> None:
-    """Runs in a process of its own. The log says which call is running, and what came of others."""
+    """Runs in a separate process. The log has the running call, and the results of the others."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -184,7 +184,7 @@ def describe(value: Any) -> str:
 
 
 def try_calls(overload: Any, calls: list[Spoiled]) -> tuple[list[str], int]:
-    """What is wrong, and how many calls ran."""
+    """Returns the failures, and how many calls ran."""
     wrong, ran = [], 0
     while calls:
         with tempfile.TemporaryFile("w+") as log:
@@ -216,7 +216,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=80)
     parser.add_argument("operators", nargs="*")
     options = parser.parse_args()
-    if not os.environ.get("LD_PRELOAD"):  # a sanitizer's would not bear a second one
+    if not os.environ.get("LD_PRELOAD"):  # a sanitizer cannot be combined with it
         with tempfile.TemporaryDirectory() as folder:
             fence, source = Path(folder) / "fence.so", Path(__file__).with_name("fence.c")
             subprocess.run(

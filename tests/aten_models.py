@@ -1,4 +1,4 @@
-"""Models of one ATen node, made of a call of torch's, and what they must give."""
+"""Models of one ATen node, made from a call of torch, and their expected results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import onnx
 import torch
 from onnx import helper
 
-from opgraft.torch._aten import _ONNX_TYPES, DOMAIN, OP_TYPE, AtenNode, Input, aten_node
+from opgraft.torch._rungs._aten import _ONNX_TYPES, DOMAIN, OP_TYPE, AtenNode, Input, aten_node
 
 
 @dataclass
 class Case:
-    """A model, what it is fed with, and what torch gives for it."""
+    """A model, its inputs, and the results of torch."""
 
     model: onnx.ModelProto
     feed: dict[str, np.ndarray]
@@ -32,10 +32,10 @@ def of_call(
     results: Any = None,
     is_typed: bool = True,
 ) -> Case:
-    """The model of `overload` called so; every tensor is an input, and the numbers at these places.
+    """Returns the model of a call of `overload`. Inputs are all tensors, and numbers at `places`.
 
-    With `results`, which the node then says, torch is not called. Without `is_typed` the graph says
-    nothing of shapes.
+    With `results`, which the node then declares, torch is not called. Without `is_typed`, the graph
+    has no shapes.
     """
     values: dict[int, tuple[str, Any]] = {}
 
@@ -87,7 +87,7 @@ def model_of(
 
 
 def to_numpy(value: Any) -> np.ndarray:
-    """As ONNX Runtime has it: complex numbers are pairs."""
+    """Converts to ONNX Runtime's form, in which complex numbers are pairs."""
     if isinstance(value, bool):
         return np.array(value)
     if isinstance(value, int):
@@ -102,7 +102,7 @@ def to_numpy(value: Any) -> np.ndarray:
 
 
 def is_carried(tensor: torch.Tensor) -> bool:
-    """Whether NumPy and ONNX Runtime both have its type."""
+    """Whether both NumPy and ONNX Runtime have its type."""
     name = str(tensor.dtype).removeprefix("torch.")
     return name in _ONNX_TYPES and "bfloat" not in name and "float8" not in name
 

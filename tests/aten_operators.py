@@ -1,11 +1,11 @@
-"""Writes src/aten/operators.inc: what ATen nodes may run, as the installed torch's schemas have it.
+"""Writes src/aten/operators.inc: what ATen nodes may run, from the schemas of the installed torch.
 
     python tests/aten_operators.py > src/aten/operators.inc
 
-Then read the difference: each new operator is to be looked at. One that takes its arguments on
-trust (sizes, indices, lengths that its CPU kernel does not check) belongs into UNCHECKED;
-tests/aten_trial.py calls the operators with arguments that make no sense and names those that
-crash: they get a check in src/aten/guards.cc, or no place on the list.
+Then read the difference: each new operator must be reviewed. An operator that trusts its arguments
+(sizes, indices or lengths that its CPU kernel does not check) belongs in UNCHECKED.
+tests/aten_trial.py calls the operators with invalid arguments and names those that crash: they need
+a check in src/aten/guards.cc, or must not be on the list.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sys
 
 import torch
 
-#: What the C interface can hand over. A Generator is always left out, a Scalar needs a function of
-#: its own (src/aten/scalars.cc).
+#: The types that the C interface can pass. A Generator is always left out; a Scalar needs its own
+#: function (src/aten/scalars.cc).
 TYPES = {
     "Tensor",
     "int",
@@ -32,7 +32,7 @@ TYPES = {
     "Generator",
 }
 
-#: Not even with allow=: of no use in a graph on the CPU, or impossible there.
+#: Not allowed even with allow=, because they are useless or impossible in a graph on the CPU.
 SENSELESS = (
     r".*_$",  # writes to its arguments
     r".*(cudnn|cuda|miopen|mps|mkldnn|fbgemm|triton|xnnpack|nnpack|hip).*",
@@ -47,19 +47,19 @@ SENSELESS = (
     r"(_transform.*|_fake_quant.*|q_.*|dequantize|int_repr|_new_zeros_with.*|_has_.*|to_mkldnn)",
 )
 
-#: Runs where a host allows it by name. Why not by itself:
+#: Run only if a host allows them by name, for the reasons given.
 UNCHECKED = (
-    r".*backward.*|.*_jvp|.*_grad",  # kernels for gradients believe the indices that they are given
+    r".*backward.*|.*_jvp|.*_grad",  # kernels for gradients do not check their indices
     r"_?reshape_alias.*|_sobol.*|set|_pack_.*|_pad_packed.*|_index_put_impl|_chunk_cat",
     r"slice_inverse|_thnn.*|thnn.*|slow_.*",
-    r"embedding_bag|batch_norm_update_stats",  # were found to crash
+    r"embedding_bag|batch_norm_update_stats",  # are known to crash
     r"from_file",  # reads and writes files
 )
 
-#: These leave memory as they find it: the kernel hands on zeros in its place.
+#: These return uninitialised memory; our kernel returns zeros instead.
 UNINITIALIZED = r"(new_)?empty.*|resize(_as)?"
 
-#: Of the names with an underscore, which are torch's own, those that programs are decomposed into.
+#: Names with an underscore are internal to torch; these occur in decomposed programs.
 INTERNAL = set(
     """_adaptive_avg_pool2d _adaptive_avg_pool3d _aminmax _cdist_forward _conj _conj_copy
     _conj_physical _convolution _convolution_mode _ctc_loss _dim_arange _euclidean_dist
@@ -76,12 +76,12 @@ INTERNAL = set(
     __xor__ __lshift__ __rshift__""".split()
 )
 
-#: Results that are numbers make sense for these alone.
+#: Only these may return numbers.
 NUMBERS = {"allclose", "equal"}
 
 
 def candidates() -> dict[str, str]:
-    """The operators that write to nothing and run on the CPU, with their schemas."""
+    """Returns the operators that modify no argument and run on the CPU, with their schemas."""
     found = {}
     for name in torch._C._dispatch_get_all_op_names():
         if not name.startswith("aten::") or not _runs_on_cpu(name):
@@ -94,7 +94,7 @@ def candidates() -> dict[str, str]:
         if types - TYPES or "Dimname" in str(schema) or "dimname" in overload:
             continue
         returns = [str(value.real_type) for value in schema.returns]
-        # The C interface turns results by the types of those at the other end.
+        # The C interface converts results by their types in reverse order.
         if returns != returns[::-1] or not returns:
             continue
         if {_element(kind) for kind in returns} != {"Tensor"} and base not in NUMBERS:
@@ -104,7 +104,7 @@ def candidates() -> dict[str, str]:
 
 
 def _translate(schema: str) -> str:
-    """Defaults as docs/aten.md writes values."""
+    """Writes the defaults in the notation of docs/aten.md."""
     for torchs, ours in {
         "=None": "=null",
         "=True": "=true",
@@ -117,7 +117,7 @@ def _translate(schema: str) -> str:
 
 
 def is_listed(name: str) -> bool:
-    """Patterns of UNCHECKED with a dot are for one overload, those without for all of them."""
+    """Patterns of UNCHECKED with a dot match one overload, those without match all overloads."""
     base = name.partition(".")[0]
     if base.startswith("_") and base not in INTERNAL:
         return False

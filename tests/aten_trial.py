@@ -1,11 +1,11 @@
-"""Calls the operators that ATen nodes may run with arguments that make no sense, and names those
-that end the process: each gets a check in src/aten/guards.cc, or no place on the list.
+"""Calls the operators that ATen nodes may run with invalid arguments, and names those that end the
+process: each needs a check in src/aten/guards.cc, or must not be on the list.
 
     python tests/aten_trial.py [operator...]
 
 The calls come from torch's own samples (which need the package expecttest) and are changed at
-random: sizes, types, indices, numbers. Each operator has a process of its own. TRIES and SEED are
-variables of the environment. Operators that run for long are named too; they are no danger.
+random: sizes, types, indices, numbers. Each operator has a separate process. TRIES and SEED are
+environment variables. Operators that run for long are named too, but they are harmless.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import opgraft
-from opgraft.torch._aten import Output
+from opgraft.torch._rungs._aten import Output
 
 TRIES = int(os.environ.get("TRIES", "100"))
 SEED = int(os.environ.get("SEED", "1"))
 SECONDS = 60
-MEMORY = 6 << 30  # an operator that wants more is refused it
-CALLS = 25  # of each operator, to start from
+MEMORY = 6 << 30  # an operator that wants more does not get it
+CALLS = 25  # calls of each operator to start from
 NUMBERS = [-1, 0, 1, 2, 3, 100, 1000003, 2**31 - 1, 2**31, 2**62, -(2**63)]
 
 Calls = dict[str, list[tuple[list[Any], dict[str, Any]]]]
 
 
 class Recorder(TorchDispatchMode):
-    """Notes the calls of operators that are on the list."""
+    """Records the calls of operators that are on the list."""
 
     def __init__(self, names: set[str]) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ def changed_call(
 
 
 def attempt(name: str, calls: list[tuple[list[Any], dict[str, Any]]], log: Any) -> None:
-    """Runs in a process of its own."""
+    """Runs in a separate process."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     base, _, overload_name = name.partition(".")

@@ -1,4 +1,4 @@
-"""What the tests share: modules with operators, where Python finds them, and small models."""
+"""Shared by the tests: modules with operators on Python's path, and small models."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from onnx import TensorProto, helper
 import opgraft
 from packs import build_once
 
-# Folders of operators, for test_operator_folder.py: their tests run where they are copied to.
+# Folders of operators for test_operator_folder.py, which runs their tests in copies.
 collect_ignore = ["operator_folders"]
 FLOAT = TensorProto.FLOAT
 VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))  # of ONNX Runtime
 DTYPES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
-# The Python that C++ programs are given; make test-matrix sets another than that of the tests.
+# The Python that C++ programs use; make test-matrix sets another one than that of the tests.
 HOST_PYTHON = os.environ.get("OPGRAFT_TEST_PYTHON", sys.executable)
 SEEDS = Path(__file__).resolve().parents[2] / "shared" / "seeds"
 
 tells_the_folder = pytest.mark.skipif(
     tuple(map(int, onnxruntime.__version__.split(".")[:3])) < (1, 21, 1),
-    reason="this ONNX Runtime cannot be told where external data lies",
+    reason="this ONNX Runtime has no option for the folder of external data",
 )
 
 takes_nibbles = pytest.mark.skipif(
@@ -48,11 +48,11 @@ takes_float4 = pytest.mark.skipif(
     reason="custom operators of this ONNX Runtime have no 4-bit floats",
 )
 
-Write = Callable[..., str]  # what the fixture write_module gives
+Write = Callable[..., str]  # the type of the fixture write_module
 
 
 class _FilesAlone(FileFinder):
-    """Finds the modules of a folder, and not its folders: tests/torch is not torch."""
+    """Finds the modules of a folder, but not its folders, since tests/torch is not torch."""
 
     def find_spec(self, name: str, target: Any = None) -> Any:
         found = super().find_spec(name, target)
@@ -83,24 +83,28 @@ _numbers = count(1)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`make test` runs two halves, which take about as long, in two processes.
+    """`make test` runs in two processes. Each takes a folder of tests at a time, the largest first,
+    and then single files, so that both are done at about the same time.
 
-    These are the same tests in the same order each time: what passes once does not fail elsewhere
-    because of what ran before it.
+    The tests of a folder run in the same order each time.
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    class Halves(LoadScopeScheduling):  # type: ignore[misc]
+    class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "hosts, torch" if nodeid.startswith(("tests/hosts/", "tests/torch/")) else "rest"
+            path = Path(nodeid.partition("::")[0])
+            if path.name in ("test_cmake.py", "test_custom_op_library.py"):
+                return "cmake"  # one build for both
+            return str(path if path.parent.name == "tests" else path.parent)
 
-    return Halves(config, log)
+    return ByFolder(config, log)
 
 
 def pytest_collection_finish() -> None:
-    """What the tests have imported, torch above all, is no garbage, and holds no operator's inputs.
+    """Excludes what the tests have imported, mainly torch, from garbage collection.
 
-    Looking through it for either is slow: some tests do little else.
+    It is not garbage and holds no operator's inputs. Searching it for either is slow; some tests
+    would do little else.
     """
     gc.collect()
     gc.freeze()
@@ -113,7 +117,7 @@ def _no_allowance_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def importable(folder: Path) -> Iterator[Path]:
-    """The folder is on Python's path; what was imported from it is forgotten afterwards."""
+    """Puts the folder on Python's path, and forgets its modules afterwards."""
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
     yield folder
@@ -126,7 +130,7 @@ def importable(folder: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def module_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder for modules of the test's own, on Python's path."""
+    """A folder on Python's path for modules of the test."""
     (tmp_path / "modules").mkdir()
     with importable(tmp_path / "modules") as folder:
         yield folder
@@ -141,7 +145,7 @@ def pyop_example() -> Iterator[Path]:
 
 @pytest.fixture
 def write_module(module_folder: Path) -> Write:
-    """Writes a module that can be imported, and returns its name, which is new by default."""
+    """Writes a module that can be imported; returns its name, which is unique by default."""
 
     def write(source: str, name: str | None = None) -> str:
         name = name or f"operators_{next(_numbers)}"
@@ -185,7 +189,7 @@ def pyop_model(
     type: int = FLOAT,
     **attributes: Any,
 ) -> onnx.ModelProto:
-    """A model that is one PyOp node 'node' of float tensors, as the documents write it."""
+    """Returns a model of one PyOp node 'node' with float tensors, in the form of the documents."""
     given = {
         "input_types": [type for name in inputs if name],
         "output_types": [type] * len(outputs),
@@ -212,12 +216,12 @@ def pyop_model(
 
 
 def floats(*shape: int) -> np.ndarray:
-    """An array of this shape: 0, 1, 2 and so on."""
+    """Returns an array of this shape with the numbers 0, 1, 2 and so on."""
     return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
 
 
 def save_with_external_weight(model: onnx.ModelProto, folder: Path, value: float) -> Path:
-    """Saves the model, whose only input becomes 1,000 floats of that value in a file beside it."""
+    """Saves the model; its only input becomes 1,000 floats of that value in a separate file."""
     del model.graph.input[:]
     weight = np.full(1000, value, np.float32).tobytes()
     model.graph.initializer.append(helper.make_tensor("weight", FLOAT, [1000], weight, raw=True))
@@ -228,7 +232,7 @@ def save_with_external_weight(model: onnx.ModelProto, folder: Path, value: float
 
 
 def graph_model(graph: str, opset: int = 21, more: str = "") -> onnx.ModelProto:
-    """A model of this graph in ONNX's text form, whose outputs' types may be left out."""
+    """Returns the model of a graph in ONNX's text form; the types of outputs may be left out."""
     head = f'<ir_version: 10, opset_import: ["": {opset}, "test": 1{more}]>'
     return onnx.parser.parse_model(f"{head} graph {graph}")
 
@@ -241,9 +245,9 @@ def run_model(given: onnx.ModelProto, *inputs: Any, **options: Any) -> list[np.n
 
 @pytest.fixture(scope="session")
 def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build of a CMake project of a C++17 program with strict warnings, in a folder whose name
-    has a space: it has the example's pack, that of `opgraft new --cuda`, which is built without
-    nvcc too, and one of its own."""
+    """The build of a CMake project, a C++17 program with strict warnings, in a folder with a space
+    in its name. It has the example's pack, that of `opgraft new --cuda`, which also builds without
+    nvcc, and one of its own."""
     from packs import EXAMPLE, command, operator_source
 
     folder = tmp_path_factory.mktemp("a project")
@@ -282,7 +286,7 @@ def cmake_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_fake_gpu() -> Iterator[None]:
-    """The fake driver stays in the process, but is not for the programs that other tests start."""
+    """Hides the fake driver, which stays in the process, from programs that other tests start."""
     yield
     for name in fake.VARIABLES:
         os.environ.pop(name, None)
@@ -290,7 +294,7 @@ def no_fake_gpu() -> Iterator[None]:
 
 @pytest.fixture
 def fake_gpu() -> Iterator[fake.FakeGpu]:
-    """The fake driver of CUDA, in this process. A test gives back all the memory that it takes."""
+    """The fake CUDA driver in this process. Checks that the test frees all memory it allocates."""
     gpu = fake.start()
     before = gpu.used()
     yield gpu

@@ -1,4 +1,4 @@
-"""The fake driver of CUDA, tests/cuda/fake_driver.cc, for the tests: building it, and asking it."""
+"""Builds the fake CUDA driver, tests/cuda/fake_driver.cc, and queries it, for the tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ needs_plugins = pytest.mark.skipif(
 
 
 def build_driver() -> Path:
-    """Its library, built unless it is there already."""
+    """Returns its library; builds it if it does not exist yet."""
     source = _SOURCES / "fake_driver.cc"
     library = KEPT / f"fake_driver-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}.so"
     with alone(library):
@@ -42,22 +42,22 @@ def build_driver() -> Path:
 
 
 def build_operators() -> Path:
-    """The pack whose kernels run on the fake driver."""
+    """Builds the pack whose kernels run on the fake driver."""
     return build_pack([_SOURCES / "operators.cc"])
 
 
 def start() -> FakeGpu:
-    """The fake driver in this process, with its operators; skips where it cannot be.
+    """Starts the fake driver in this process, with its operators; skips the test if it cannot.
 
-    Each test that uses it calls this, or has the fixture `fake_gpu`: it sets the variables by
-    which packs and programs find the driver, and these last no longer than the test.
+    Each test that uses it calls this or has the fixture `fake_gpu`: it sets the variables by which
+    packs and programs find the driver, which are reset after the test.
     """
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
         pass
     else:
-        pytest.skip("this machine has a driver of CUDA: the fake one is for those without")
+        pytest.skip("this machine has a CUDA driver; the fake one is for machines without")
     driver = build_driver()
     os.environ |= dict(zip(VARIABLES, (str(driver), str(1 << 28), "2"), strict=True))
     return _load(driver)
@@ -70,7 +70,7 @@ def _load(driver: Path) -> FakeGpu:
 
 
 class FakeGpu:
-    """What the driver knows of its memory, and its streams."""
+    """The fake driver's memory and streams."""
 
     def __init__(self, driver: Path) -> None:
         self._driver = ctypes.CDLL(str(driver))
@@ -80,7 +80,7 @@ class FakeGpu:
         self._driver.fake_count.restype = ctypes.c_long
 
     def used(self) -> int:
-        """Bytes of memory that are somebody's, when all streams are done."""
+        """Returns the number of allocated bytes, once all streams are done."""
         return int(self._driver.fake_used())
 
     def is_pinned(self, address: int) -> bool:
@@ -94,16 +94,16 @@ class FakeGpu:
         return int(self._driver.fake_stream(int(is_blocking)))
 
     def delay(self, stream: int, milliseconds: int) -> None:
-        """Puts work on a stream that takes a while."""
+        """Puts work that takes a while on a stream."""
         self._driver.fake_delay(ctypes.c_void_p(stream), milliseconds)
 
     def copy(self, stream: int, to: int, source: int, size: int) -> None:
-        """Puts a copy on a stream, on the device."""
+        """Puts a copy between device addresses on a stream."""
         words = [ctypes.c_ulonglong(to), ctypes.c_ulonglong(source)]
         self._driver.cuMemcpyAsync(*words, ctypes.c_size_t(size), ctypes.c_void_p(stream))
 
     def read(self, address: int, size: int) -> np.ndarray:
-        """The floats that lie on the device by now, whoever may be writing them."""
+        """Returns the floats that are on the device now, even if they are still being written."""
         alias = self._driver.fake_alias(ctypes.c_void_p(address))
         return np.ctypeslib.as_array(
             ctypes.cast(alias, ctypes.POINTER(ctypes.c_float)), (size,)
@@ -114,5 +114,5 @@ class FakeGpu:
 
 
 def on_gpu(array: np.ndarray) -> Any:
-    """An OrtValue on the fake GPU; the provider must have been used before."""
+    """Returns an OrtValue on the fake GPU; the provider must have been used before."""
     return onnxruntime.OrtValue.ortvalue_from_numpy(array, "gpu", 0, 0x10DE)

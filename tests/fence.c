@@ -1,6 +1,6 @@
-// An allocator to be preloaded: it puts each block of memory before a page that nobody may touch,
-// so that what reads or writes beyond a block, or after it was freed, ends the process.
-// Blocks begin filled with a byte that can be chosen: what shows in a result was never written.
+// An allocator to be preloaded: it puts each block of memory before an inaccessible page, so that a
+// read or write beyond a block, or after it was freed, ends the process. Blocks are filled with a
+// chosen byte at first: if it shows in a result, that memory was never written.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,8 +11,8 @@
 enum { kPage = 4096, kAlignment = 16 };
 static const size_t kArena = (size_t)64 << 30, kLargest = (size_t)64 << 20;
 
-static char* arena;      // addresses that are used once
-static uint64_t* notes;  // at the page where a block's data begin: its size, and the pages before
+static char* arena;      // each address is used only once
+static uint64_t* notes;  // for the page where a block's data begin: its size, and the pages before
 static size_t next_page;
 static int is_enabled, fill;
 
@@ -28,7 +28,7 @@ __attribute__((constructor)) static void reserve(void) {
   arena = mmap(0, kArena, PROT_NONE, flags, -1, 0);
 }
 
-// From now on blocks are fenced, and filled with this byte; or no longer.
+// Turns fences on, with blocks filled with this byte, or off.
 void fence_enable(int on, int byte) {
   fill = byte;
   is_enabled = on;
@@ -40,7 +40,7 @@ static int is_ours(const void* data) {
 
 static uint64_t* note_of(void* data) { return &notes[((char*)data - arena) / kPage]; }
 
-// A fenced block, whether they are enabled or not.
+// Allocates a fenced block, even if fences are off.
 void* fence_allocate(size_t size, size_t alignment) {
   const size_t pages = (size + alignment + kPage - 1) / kPage;
   const size_t first = __sync_fetch_and_add(&next_page, pages + 1);

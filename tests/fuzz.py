@@ -1,8 +1,8 @@
 """Fuzzes model preparation (src/model/prepare_fuzz.cc) for FUZZ_SECONDS, a minute by default.
 
-Run by `make fuzz`. The corpus is made of small models that hold a bit of everything that preparing
-looks at; what the fuzzer finds to be new stays in build/fuzz/corpus for the next time. A finding is
-left there too, as crash-..., and is the fuzzer's own argument to see it again.
+Run by `make fuzz`. The corpus consists of small models that contain a bit of everything that
+preparing looks at; new inputs that the fuzzer finds stay in build/fuzz/corpus for the next time. A
+finding is left there too, as crash-...; give that file to the fuzzer to reproduce it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def model_of(*nodes: onnx.NodeProto, opset: int = 21, **model: object) -> onnx.M
 
 
 def nested(depth: int) -> onnx.NodeProto:
-    """Ifs in Ifs, with a PyOp at the bottom."""
+    """Returns nested Ifs, with a PyOp in the innermost."""
     node = pyop("z")
     for _ in range(depth):
         value = helper.make_tensor_value_info("z", 1, None)
@@ -140,7 +140,7 @@ def main() -> int:
     lines = done.stderr.splitlines()
     if done.returncode != 0:
         print("\n".join(lines[-60:]))
-        print(f"== found something, or was interrupted; an input that does harm is in {BUILD}")
+        print(f"== found something, or was interrupted; a harmful input is in {BUILD}")
         return 1
     executed = next(line.split()[-1] for line in lines if "number_of_executed_units" in line)
     print(f"== {executed} inputs, nothing found")

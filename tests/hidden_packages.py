@@ -1,11 +1,11 @@
-"""Programs that lack a package, for tests of what is said then."""
+"""Runs programs without a package, for tests of the messages about missing packages."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-# Finds all modules but those of one package.
+# Finds all modules except those of one package.
 HIDING = """
 from importlib.machinery import PathFinder
 
@@ -18,7 +18,7 @@ import opgraft
 
 
 def without(package: str, code: str) -> str:
-    """What a program prints that has no such package."""
+    """Returns what a program prints without that package."""
     program = HIDING.replace("PACKAGE", repr(package)) + code
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

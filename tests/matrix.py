@@ -1,9 +1,9 @@
-"""The tests, with one build of Opgraft, against every ONNX Runtime and NumPy that it promises.
+"""Runs the tests, with one build of Opgraft, against every supported ONNX Runtime and NumPy.
 
-Run by `make test-matrix`; prints the tables that docs/compatibility.md holds. The other versions
-are installed beside the environment, under build/matrix, and put before it on Python's path. The
-second table is of C++ programs: the same libopgraft.so and opgraft-run, with every Python on the
-machine, for each of which the module _pyop is built.
+Run by `make test-matrix`; prints the tables of docs/compatibility.md. The other versions are
+installed beside the environment, under build/matrix, and put before it on Python's path. The second
+table is for C++ programs: the same libopgraft.so and opgraft-run, with every Python on the machine,
+for each of which the module _pyop is built.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDER = REPOSITORY / "build" / "matrix"
 RUNTIMES = ["1.19.2", "1.20.1", "1.22.1", "1.24.4", "1.28.0", "1.31.1"]
-NUMPY = "1.26.4"  # the other is that of the environment, 2.x
+NUMPY = "1.26.4"  # the other version is that of the environment, 2.x
 PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
-# What a compiler, the wheel or an exporter does is the same with every runtime.
+# Tests of compilers, the wheel and exporters do not depend on the runtime.
 OTHER_TESTS = [
     *("tests/test_build.py", "tests/test_cmake.py", "tests/test_new.py", "tests/test_wheel.py"),
     *("tests/test_pack_refusals.py", "tests/test_pack_guide.py", "tests/test_documentation.py"),
@@ -37,7 +37,7 @@ HOST_TESTS = [
 
 
 def install(package: str, version: str) -> Path | None:
-    """The folder with that version, None where there is no wheel of it for this Python."""
+    """Returns the folder with that version, or None if it has no wheel for this Python."""
     folder = FOLDER / f"{package}-{version}"
     if not folder.is_dir():
         command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target"]
@@ -52,7 +52,7 @@ def install(package: str, version: str) -> Path | None:
 
 
 def run_tests(*tests: str, **environment: str) -> str:
-    """What pytest counts, such as "430 passed"."""
+    """Returns pytest's summary, such as "430 passed"."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         cwd=REPOSITORY,
@@ -71,7 +71,7 @@ def is_failure(result: str) -> bool:
 
 
 def find_python(version: str) -> str | None:
-    """The command of that version; pyenv has one that it hides behind a shim."""
+    """Returns the command of that version; pyenv may hide it behind a shim."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     commands = [*sorted(pyenv.glob(f"{version}.*/bin/python{version}")), f"python{version}"]
     for command in map(str, commands):
@@ -84,7 +84,7 @@ def find_python(version: str) -> str | None:
 
 
 def make_environment(version: str, python: str) -> Path:
-    """A virtual environment of that Python, with the wheel of Opgraft that is built for it."""
+    """Makes a virtual environment of that Python, with a wheel of Opgraft built for it."""
     folder = FOLDER / f"python-{version}"
     command = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q"]
     if not folder.is_dir():
@@ -98,7 +98,7 @@ def make_environment(version: str, python: str) -> Path:
 
 
 def python_table() -> int:
-    """C++ programs with each Python; returns the number of failures."""
+    """Tests C++ programs with each Python; returns the number of failures."""
     print("\n| Python of a C++ program | NumPy | tests |\n|---|---|---|", flush=True)
     failures = 0
     for version in PYTHONS:

@@ -1,8 +1,8 @@
-"""Writes src/model/opset_changes.inc: what onnx.defs tells of each new version of an operator.
+"""Writes src/model/opset_changes.inc: the differences between operator versions in onnx.defs.
 
-Run it with the onnx package that knows a new opset, and look at what becomes `kRevised`: each needs
-a row, or a reason for none, in src/model/opset_changes.cc. tests/test_opset_table.py compares the
-file.
+Run it with an onnx package that has a new opset, and review the operators that become `kRevised`:
+each needs a row in src/model/opset_changes.cc, or a reason for having none.
+tests/test_opset_table.py compares the file.
 
     python tests/opset_changes.py > src/model/opset_changes.inc
 """
@@ -15,12 +15,12 @@ from typing import Any
 
 from onnx import defs
 
-FIRST = 22  # the oldest runtime takes the one before
-ONNX = "1.23"  # documentation is corrected between versions, so the file is that of one version
+FIRST = 22  # the oldest supported runtime has the opset before it
+ONNX = "1.23"  # documentation changes between versions, so the file is for one version
 
 
 def interface(schema: Any) -> tuple[object, ...]:
-    """All but the types that are allowed: inputs, outputs, attributes, and every word on them."""
+    """Returns everything except the allowed types: inputs, outputs, attributes, documentation."""
     parameters = [
         [
             (p.name, p.option.name, p.type_str, p.is_homogeneous, p.min_arity, p.description)
@@ -40,7 +40,7 @@ def types(schema: Any) -> dict[str, set[str]]:
 
 
 def kind(operator: str, opset: int) -> str | None:
-    """What `opset` did to an operator of the default domain: None where it left it alone."""
+    """Returns how `opset` changed an operator of the default domain, or None if it did not."""
     if not defs.has(operator, opset):
         return None
     newer = defs.get_schema(operator, opset)
@@ -59,7 +59,7 @@ def operators() -> list[str]:
 
 
 def changes() -> dict[tuple[int, str], list[str]]:
-    """The operators that each opset did something to, by what it did."""
+    """Returns the operators that each opset changed, by the kind of change."""
     found = defaultdict(list)
     for opset in range(FIRST, defs.onnx_opset_version() + 1):
         for operator in operators():

@@ -22,11 +22,11 @@ def the_pack() -> Path:
 def open_session(
     model: onnx.ModelProto, *, libraries: Sequence[Path] | None = None, threads: int = 1
 ) -> onnxruntime.InferenceSession:
-    """A session of ONNX Runtime's own, which has the libraries and nothing else of ours."""
+    """Opens a plain session of ONNX Runtime with only the libraries registered."""
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors are looked at where they come out
+    options.log_severity_level = 4  # tests check the errors themselves
     options.intra_op_num_threads = threads
-    # Memory that goes from run to run in the arena changes hands unseen by the thread sanitizer.
+    # The thread sanitizer does not see that the arena's memory passes between threads.
     options.enable_cpu_mem_arena = "-fsanitize=thread" not in MORE
     for library in [the_pack()] if libraries is None else libraries:
         options.register_custom_ops_library(str(library))
@@ -36,7 +36,7 @@ def open_session(
 
 
 def pack_model(graph: str, versions: int = 3) -> onnx.ModelProto:
-    """A model of this graph, in ONNX's text form: "(float[n] x) => (float[n] y) { ... }"."""
+    """Returns the model of a graph in ONNX's text form: "(float[n] x) => (float[n] y) { ... }"."""
     imports = f'["": 21, "test.pack": 1, "test.versions": {versions}]'
     return onnx.parser.parse_model(f"<ir_version: 10, opset_import: {imports}> graph {graph}")
 
@@ -57,10 +57,10 @@ def node_model(
     attributes: Sequence[onnx.AttributeProto] = (),
     **simple: Any,
 ) -> onnx.ModelProto:
-    """A model of one node whose inputs are as these arrays, None being an absent one.
+    """Returns a model of one node with inputs like these arrays; None means absent.
 
-    Outputs are given by their types, 0 being an absent one. Those inputs whose places are in
-    `constant` are initializers.
+    Outputs are given by their types; 0 means absent. Inputs whose indices are in `constant` are
+    initializers.
     """
     input_names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
     output_names = [f"y{i}" if type else "" for i, type in enumerate(outputs)]
@@ -74,7 +74,7 @@ def node_model(
         if place in constant:
             graph.initializer.append(tensor)
         else:
-            # No sizes: any array of that rank is let in.
+            # Without sizes, the input accepts any array of that rank.
             sizes = [None] * array.ndim
             graph.input.append(helper.make_tensor_value_info(f"x{place}", tensor.data_type, sizes))
     for place, type in enumerate(outputs):
@@ -85,7 +85,7 @@ def node_model(
 
 
 def run_node(operator: str, *inputs: Any, **options: Any) -> list[Any]:
-    """What one node of `operator` gives for these arrays."""
+    """Returns the outputs of one node of `operator` for these arrays."""
     arrays = [None if given is None else np.asarray(given) for given in inputs]
     constant = options.get("constant", ())
     feeds = {

@@ -1,4 +1,4 @@
-"""What the tests of packs share: a small operator's source, the command, a plain session."""
+"""Shared by the tests of packs: a small operator's source, the command, a plain session."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ import opgraft
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLE = REPOSITORY / "examples" / "custom_op_library"
-# Of the tests' own, and kept between their runs: compiling the adapter is most of their time.
+# A cache for the tests, kept between runs, since compiling the adapter takes most of their time.
 CACHE = REPOSITORY / "build" / "cache"
 
 needs_gtest = pytest.mark.skipif(
     not Path("/usr/include/gtest/gtest.h").exists(),
-    reason="GoogleTest is missing: apt-get install libgtest-dev",
+    reason="GoogleTest is not installed: apt-get install libgtest-dev",
 )
 needs_clang = pytest.mark.skipif(
-    shutil.which("clang++") is None, reason="clang++ is missing: apt-get install clang"
+    shutil.which("clang++") is None, reason="clang++ is not installed: apt-get install clang"
 )
 
 
 needs_nvcc = pytest.mark.skipif(
-    shutil.which("nvcc") is None, reason="nvcc is missing: install the CUDA toolkit"
+    shutil.which("nvcc") is None, reason="nvcc is not installed: install the CUDA toolkit"
 )
 
 
 def operator_source(name: str, expression: str, domain: str = "test.build") -> str:
-    """An operator of one float tensor, y[i] = expression of x[i]."""
+    """Returns an operator of one float tensor, with y[i] = an expression of x[i]."""
     return f"""#include <opgraft/op.h>
         OPGRAFT_OP("{domain}::{name}").Input<float>("x").Output<float>("y")
             .Shape(opgraft::SameAs("x"))
@@ -52,7 +52,7 @@ def operator_source(name: str, expression: str, domain: str = "test.build") -> s
 def command(
     *arguments: str | Path, cwd: Path, cache: Path = CACHE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `opgraft`; a variable that is given as "" is taken out."""
+    """Runs `opgraft`; a variable given as "" is removed from the environment."""
     variables = {**os.environ, "XDG_CACHE_HOME": str(cache), "CXX": "", **environment}
     return subprocess.run(
         [sys.executable, "-m", "opgraft", *map(str, arguments)],
@@ -65,7 +65,7 @@ def command(
 
 
 def run_plainly(library: Path, *nodes: str, domain: str = "test.build") -> list[float]:
-    """What a plain ONNX Runtime session makes of x = [1, 2] by these operators, one by one."""
+    """Returns the result of a chain of these operators on [1, 2] in plain ONNX Runtime."""
     values = ["x", *(f"v{i}" for i in range(len(nodes)))]
     body = " ".join(
         f"{values[i + 1]} = {domain}.{node} ({values[i]})" for i, node in enumerate(nodes)
@@ -87,7 +87,7 @@ def needed_libraries(library: Path) -> set[str]:
 
 
 def linked_how(library: Path) -> set[str]:
-    """The flags that a library was linked with, such as NODELETE."""
+    """Returns the flags that a library was linked with, such as NODELETE."""
     return {
         word
         for line in _lines("--dynamic", library)
@@ -98,11 +98,16 @@ def linked_how(library: Path) -> set[str]:
 
 
 def exported_symbols(library: Path) -> set[str]:
-    """Of lines such as `5: 0000000000001119 12 FUNC GLOBAL DEFAULT 12 opgraft_pack`."""
+    """Reads lines such as `5: 0000000000001119 12 FUNC GLOBAL DEFAULT 12 opgraft_pack`."""
     lines = [line for line in _lines("--dyn-syms", library) if len(line) == 8]
     return {
         line[7] for line in lines if line[4] in ("GLOBAL", "WEAK", "UNIQUE") and line[6] != "UND"
     }
+
+
+def all_symbols(library: Path) -> set[str]:
+    """Those that are hidden, too."""
+    return {line[7] for line in _lines("--syms", library) if len(line) == 8}
 
 
 def _lines(option: str, library: Path) -> list[list[str]]:
@@ -113,7 +118,7 @@ def _lines(option: str, library: Path) -> list[list[str]]:
 
 
 def build_once(name: str, source: str) -> Path:
-    """lib<name>.so of this source, kept between runs of the tests until something of it changes."""
+    """Builds lib<name>.so from this source, and caches it between runs until something changes."""
     digest = hashlib.sha256(source.encode())
     package = Path(opgraft.get_include()).parent
     for path in sorted([*package.glob("include/**/*"), *package.glob("adapter/**/*")]):
@@ -130,7 +135,7 @@ def build_once(name: str, source: str) -> Path:
 
 
 def build_c_library(folder: Path, source: str, name: str = "libplain.so") -> Path:
-    """A library in C, with whatever it exports."""
+    """Builds a library from C, which exports everything."""
     library = folder / name
     subprocess.run(
         ["cc", "-shared", "-fPIC", "-xc", "-", "-I", opgraft.get_include(), "-o", str(library)],

@@ -1,11 +1,11 @@
-"""Builds all with sanitizers, apart from the ordinary build, and runs the tests with it.
+"""Builds everything with sanitizers, apart from the ordinary build, and runs the tests with it.
 
     python tests/sanitize.py address    # `make test-asan`: address and undefined behaviour
     python tests/sanitize.py thread     # `make test-tsan`
 
-Python and ONNX Runtime are as they are, so the sanitizer is loaded before them, sees our code and
-what the C library does, and what it reports goes to files, for a test may expect a process to fail.
-An argument after the first goes to pytest.
+Python and ONNX Runtime are not sanitized, so the sanitizer's library is preloaded; it checks our
+code and calls of the C library. Its reports go to files, because a test may expect a process to
+fail. Arguments after the first are passed to pytest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEAKS = REPOSITORY / "tests" / "leak_sanitizer.txt"
 FINDING = re.compile(r"ERROR: |WARNING: ThreadSanitizer")
 
 KINDS = {
-    # What is freed is kept for a while: memory grows. And faults are the sanitizer's.
+    # The sanitizer delays freeing memory, so memory grows, and it handles faults itself.
     "address": (
         "asan",
         "address,undefined",
@@ -34,8 +34,8 @@ KINDS = {
         "not take_memory and not takes_more_memory and not memory_does_not_grow "
         "and not memory_of_the_fake_faults",
     ),
-    # That a run on a thread of ONNX Runtime's own follows the making of its session is its order,
-    # which is not seen; and a process with threads cannot fork.
+    # It does not see that ONNX Runtime orders a run on its own threads after making the session;
+    # and a process with threads cannot fork.
     "thread": (
         "tsan",
         "thread",
@@ -46,18 +46,18 @@ KINDS = {
 
 
 def compile_options(sanitizers: str) -> list[str]:
-    """What CMakeLists.txt compiles our own code with, for the packs that tests build."""
+    """Returns the options that CMakeLists.txt uses for our code, for the packs that tests build."""
     options = [f"-fsanitize={sanitizers}", "-fno-sanitize=null", "-fno-sanitize-recover=all"]
     if "undefined" in sanitizers:
         options.append("-fsanitize-undefined-trap-on-error")
-    # With a sanitizer GCC 12 warns of what std::variant never reads.
+    # With a sanitizer, GCC 12 warns about values that std::variant never reads.
     return [*options, "-fno-omit-frame-pointer", "-g", "-Wno-maybe-uninitialized"]
 
 
 def build(folder: Path, sanitizers: str) -> None:
     configure = ["cmake", "-S", str(REPOSITORY), "-B", str(folder), "-DOPGRAFT_TESTS=ON"]
     configure += [f"-DOPGRAFT_SANITIZE={sanitizers}", f"-DPython_EXECUTABLE={sys.executable}"]
-    if "undefined" in sanitizers:  # it ignores log_path: so a trap, which the other logs
+    if "undefined" in sanitizers:  # it ignores log_path; the other sanitizer logs a trap
         configure += ["-DCMAKE_CXX_FLAGS=-fsanitize-undefined-trap-on-error"]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     make = ["cmake", "--build", str(folder), "--parallel", "2"]
@@ -65,7 +65,7 @@ def build(folder: Path, sanitizers: str) -> None:
 
 
 def environment_with(folder: Path) -> Path:
-    """The Python of an environment that has this build, and all else from the one we run in."""
+    """Returns the Python of an environment with this build, and all else from the current one."""
     environment = folder / "venv"
     if not environment.is_dir():
         venv.create(environment, symlinks=True)
@@ -84,7 +84,7 @@ def environment_with(folder: Path) -> Path:
 
 
 def library(name: str) -> str:
-    """A library of the compiler's, with its real path."""
+    """Returns the real path of a library of the compiler."""
     answer = subprocess.run(
         ["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True
     )
@@ -105,12 +105,12 @@ def main() -> int:
     options = {
         "ASAN_OPTIONS": f"{logged}:allocator_may_return_null=1:handle_sigill=1",
         "LSAN_OPTIONS": f"suppressions={LEAKS}:print_suppressions=0",
-        # A mutex that ONNX Runtime locks and libstdc++ unlocks, waiting, is half seen only.
+        # A mutex that ONNX Runtime locks and libstdc++ unlocks in a wait is only half seen.
         "TSAN_OPTIONS": f"{logged}:suppressions={SUPPRESSIONS}:report_mutex_bugs=0",
     }
     print("== C++ tests", flush=True)
     failed = subprocess.run(
-        # It copies up to the limit of memory, of which a sanitizer takes several times as much.
+        # The test copies up to the memory limit; a sanitizer needs several times as much.
         [
             *"ctest --output-on-failure --progress -E CopiesComeToALimit".split(),
             "--test-dir",
@@ -121,7 +121,7 @@ def main() -> int:
     ).returncode
     print(f"== Python tests: -k '{chosen}'", *sys.argv[2:], flush=True)
     python = environment_with(folder)
-    options["ASAN_OPTIONS"] += ":detect_leaks=0"  # Python keeps what it has until the end
+    options["ASAN_OPTIONS"] += ":detect_leaks=0"  # Python does not free everything at exit
     options["OPGRAFT_TEST_PACK_FLAGS"] = " ".join(compile_options(sanitizers))
     options["LD_PRELOAD"] = f"{library(runtime)} {library('libstdc++.so')}"
     failed |= subprocess.run(
@@ -131,7 +131,7 @@ def main() -> int:
         check=False,
     ).returncode
     texts = {path.name: path.read_text(errors="replace") for path in sorted(findings.iterdir())}
-    # That it had not so much memory to give is no finding: some tests ask for it.
+    # A failed allocation is not a finding: some tests cause it on purpose.
     reports = {name: text for name, text in texts.items() if FINDING.search(text)}
     for report, text in reports.items():
         print(f"== {report}\n{text[:5000]}")

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pack_workshop import SYMBOLS, Workshop, build
+from pack_workshop import SYMBOLS, UNITS, Workshop, build
 
-from opgraft._build import Settings, build_pack
-from opgraft._compiler import Compiler
+from opgraft._build._build import Settings, build_pack
+from opgraft._build._compiler import Compiler
 from packs import (
     command,
     exported_symbols,
@@ -21,7 +21,7 @@ from packs import (
     run_plainly,
 )
 
-# What a bare system with a C++ program on it has.
+# The libraries that a bare system with a C++ program has.
 CPP_RUNTIME = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "libpthread.so.0"}
 CPP_RUNTIME |= {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 
@@ -31,7 +31,9 @@ def test_a_library_that_needs_the_cpp_runtime_alone(tmp_path: Path, compiler: st
     (tmp_path / "add_one.cc").write_text(operator_source("AddOne", "x[i] + 1"))
     done = command("build", "add_one.cc", "--compiler", compiler, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "libadd_one.so\n"), done.stderr
-    assert not done.stderr or "compiling what every pack holds, this once" in done.stderr
+    assert (
+        not done.stderr or "compiling the common part of every pack, only this once" in done.stderr
+    )
     library = tmp_path / "libadd_one.so"
     assert run_plainly(library, "AddOne", "AddOne") == [3, 4]
     assert needed_libraries(library) <= CPP_RUNTIME
@@ -53,7 +55,7 @@ def test_several_sources_and_strange_names(tmp_path: Path) -> None:
 
 
 def test_a_wrong_declaration_is_told(tmp_path: Path) -> None:
-    """One that compiles: the pack itself finds it out."""
+    """The declaration compiles; the pack itself detects the error."""
     twice = operator_source("AddOne", "x[i] + 1")
     (tmp_path / "add_one.cc").write_text(twice + twice)
     done = command("build", "add_one.cc", cwd=tmp_path)
@@ -65,7 +67,7 @@ def test_a_wrong_declaration_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=needs_clang)])
 def test_what_is_wrong_is_said_last(tmp_path: Path, compiler: str) -> None:
-    """Behind all that the compiler says, with the author's own lines."""
+    """After the compiler's output, with the lines of the author's source."""
     right = operator_source("AddOne", "x[i] + 1")
     wrong = right.replace('.Shape(opgraft::SameAs("x"))', "").replace("AddOne", "Wrong")
     (tmp_path / "add_one.cc").write_text(right + wrong)
@@ -73,15 +75,17 @@ def test_what_is_wrong_is_said_last(tmp_path: Path, compiler: str) -> None:
     assert done.returncode == 1
     said, _, last = done.stderr.partition("opgraft: Error: ")
     heading, line = last.splitlines()
-    assert heading == "add_one.cc does not compile. What is wrong (more of it above):"
-    sentence = "the kernel takes ready-made outputs, so that the operator needs a shape rule: "
+    assert heading == "add_one.cc does not compile. The errors (with details above):"
+    sentence = "the kernel takes allocated outputs, so that the operator needs a shape rule: "
     place, text = line.strip().split(": ", 1)
     assert text.startswith(sentence) and sentence in said
     first = 1 + right.count("\n")
     assert place in [f"add_one.cc:{number}" for number in range(first, first + 7)]
     (tmp_path / "add_one.cc").write_text(right.replace("test.build::", ""))
     done = command("build", "add_one.cc", "--compiler", compiler, cwd=tmp_path)
-    assert done.stderr.endswith('\n  add_one.cc:2: an operator is called "domain::Name"\n')
+    assert done.stderr.endswith(
+        '\n  add_one.cc:2: the name of an operator has the form "domain::Name"\n'
+    )
 
 
 def test_a_pack_without_operators_is_refused(tmp_path: Path) -> None:
@@ -92,7 +96,7 @@ def test_a_pack_without_operators_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_static_cpp_runtime(tmp_path: Path) -> None:
-    """What docs/building.md says for machines whose libstdc++ is older."""
+    """As docs/building.md recommends for machines with an older libstdc++."""
     (tmp_path / "add_one.cc").write_text(operator_source("AddOne", "x[i] + 1"))
     flags = ["--flag=-static-libstdc++", "--flag=-static-libgcc"]
     done = command("build", "add_one.cc", *flags, cwd=tmp_path)
@@ -103,8 +107,8 @@ def test_a_static_cpp_runtime(tmp_path: Path) -> None:
     assert run_plainly(library, "AddOne") == [2, 3]
 
 
-# From here on the adapter is a small one of the tests' own, and the sources are no operators: it
-# takes no time to compile them.
+# From here on, the adapter is a small one made for the tests, and the sources are not operators, so
+# that they compile quickly.
 
 
 @pytest.fixture
@@ -162,7 +166,7 @@ def test_flags_reach_the_compiler_and_the_linker(workshop: Workshop) -> None:
 
 
 def test_a_sanitizer(workshop: Workshop) -> None:
-    """Its functions are the program's, so that they may be undefined."""
+    """Its functions come from the program, so they may be undefined in the pack."""
     (workshop.folder / "my_op.cc").write_text("int At(int* x, int i) { return x[i]; }\n")
     assert build("my_op.cc", "--flag=-fsanitize=address") == 0
 
@@ -207,13 +211,13 @@ def test_warnings_are_shown_and_do_no_harm(workshop: Workshop, printed: Printed)
     ("arguments", "message"),
     [
         (["none.cc"], "there is no file none.cc"),
-        (["text.txt"], "text.txt is no C++ source"),
+        (["text.txt"], "text.txt is not a C++ source"),
         (["my_op.cc", "./my_op.cc"], "my_op.cc is given twice"),
         (["my_op.cc", "-o", "my_op.cc"], "my_op.cc is the source itself"),
-        (["my_op.cc", "-o", "empty"], "empty is a folder: -o names the library"),
-        (["my_op.cc", "-o", "no/lib.so"], "there is no folder no, where lib.so is to be written"),
+        (["my_op.cc", "-o", "empty"], "empty is a folder. Fix: name the library"),
+        (["my_op.cc", "-o", "no/lib.so"], "there is no folder no to write lib.so to"),
         (["my_op.cc", "-o", "/proc/lib.so"], "/proc/lib.so cannot be written: "),
-        ([], "no source is given, and no operator's source lies in"),
+        ([], "no source is given, and there is no operator's source in"),
     ],
 )
 def test_used_wrongly(
@@ -233,17 +237,17 @@ def test_the_sources_of_the_folder(workshop: Workshop, printed: Printed) -> None
     (workshop.folder / "my_op_test.cc").write_text("#error a test\n")
     assert build() == 0
     assert printed() == ("libmy_op.so\n", "")
-    (workshop.folder / "work.cc").touch()  # called as the folder is
+    (workshop.folder / "work.cc").touch()  # has the name of the folder
     assert build() == 0
     assert printed() == ("libwork.so\n", "")
 
 
 def test_no_compiler(workshop: Workshop, printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     assert build("my_op.cc", "--compiler", "g++-99") == 1
-    assert "there is no compiler 'g++-99', which --compiler names" in printed()[1]
+    assert "the compiler 'g++-99', which --compiler names, is not found" in printed()[1]
     monkeypatch.setenv("CXX", "c++-98 -x")
     assert build("my_op.cc") == 1
-    assert "there is no compiler 'c++-98 -x', which the variable CXX names" in printed()[1]
+    assert "the compiler 'c++-98 -x', which the variable CXX names, is not found" in printed()[1]
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", str(workshop.folder))
     assert build("my_op.cc") == 1
@@ -255,7 +259,7 @@ def test_no_compiler(workshop: Workshop, printed: Printed, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("echo unrecognized option >&2; exit 1", "does not compile C++20"),
+        ("echo unrecognized option >&2; exit 1", "cannot compile C++20"),
         ("echo '#define __cpp_concepts 1'", "is too old, it lacks std::bit_cast, std::span"),
     ],
 )
@@ -279,7 +283,7 @@ def test_the_variable_cxx_may_hold_options(
 def test_the_adapter_is_compiled_once(workshop: Workshop) -> None:
     compiler = ["--compiler", workshop.add_compiler()]
     assert build("my_op.cc", *compiler) == 0
-    assert workshop.take_compiled() == {"my_op", *SYMBOLS}
+    assert workshop.take_compiled() == {"my_op", *UNITS}
     assert len(workshop.objects()) == 2
     assert build("my_op.cc", *compiler) == 0
     assert workshop.take_compiled() == {"my_op"}
@@ -288,7 +292,7 @@ def test_the_adapter_is_compiled_once(workshop: Workshop) -> None:
 def test_an_error_in_the_source_does_not_undo_the_adapter(workshop: Workshop) -> None:
     compiler = ["--compiler", workshop.add_compiler()]
     (workshop.folder / "bad.cc").write_text("#error not yet\n")
-    # Enough time for the others, which begin after the author's.
+    # Gives the adapter's sources, which start later, enough time to compile.
     Path(compiler[1]).write_text(
         '#!/bin/sh\ncase "$*" in *bad.cc*) sleep 0.5;; esac\nexec g++ "$@"\n'
     )
@@ -306,7 +310,7 @@ def test_a_broken_cache_is_fixed(workshop: Workshop, damage: bytes | None) -> No
         broken.unlink()
     else:
         broken.write_bytes(damage)
-    name = broken.name.split(".")[0].removeprefix("adapter-pack-")
+    name = broken.name.split(".")[0]
     for compiled in ({"my_op", name}, {"my_op"}):
         assert build("my_op.cc", *compiler) == 0
         assert workshop.take_compiled() == compiled
@@ -314,7 +318,7 @@ def test_a_broken_cache_is_fixed(workshop: Workshop, damage: bytes | None) -> No
 
 
 def test_without_a_place_for_the_cache(workshop: Workshop, printed: Printed) -> None:
-    """A file stands where the folder would be; root too can write nothing there."""
+    """There is a file in place of the folder, so not even root can write there."""
     workshop.cache.touch()
     for _ in range(2):
         assert build("my_op.cc") == 0
@@ -345,7 +349,7 @@ def test_what_the_objects_depend_on(workshop: Workshop) -> None:
         return len(list(workshop.cache.glob("opgraft/adapter-*")))
 
     assert count() == 1
-    # The author's own affair alone.
+    # Options that concern only the author's source.
     assert count("--flag=-I.", "--flag=-lm", "--flag=-Wextra", "--flag=-Wl,-z,now") == 1
     assert count("--debug") == 2
     assert count("--flag=-DX") == 3
@@ -353,11 +357,11 @@ def test_what_the_objects_depend_on(workshop: Workshop) -> None:
     assert count("--compiler", compiler) == 4
     compiler.write_text(compiler.read_text() + "# a newer one\n")
     assert count("--compiler", compiler) == 5
-    (workshop.adapter / "header.h").write_text("// a newer one\n")
+    (workshop.adapter / "opgraft_pack" / "header.h").write_text("// a newer one\n")
     assert count() == 6
-    (workshop.adapter / "opgraft_pack.cc").open("a").write("// a newer one\n")
+    (workshop.adapter / "opgraft_pack" / "opgraft_pack.cc").open("a").write("// a newer one\n")
     assert count() == 7
-    # What nobody has used for long goes when something new comes.
+    # Objects that have not been used for long are removed when a new one is cached.
     for folder in workshop.cache.glob("opgraft/*"):
         os.utime(folder, (0, 0))
     assert count("--flag=-DY") == 1

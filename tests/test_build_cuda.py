@@ -1,4 +1,4 @@
-"""`opgraft build` of sources for CUDA: by a stand-in for nvcc, and by nvcc where there is one."""
+"""`opgraft build` of sources for CUDA: with a stand-in for nvcc, and with nvcc if installed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pack_workshop import SYMBOLS, Workshop, build
 
-from opgraft import _cuda_compiler, _refusals
-from opgraft._compiler import Compiler
-from opgraft._cuda_compiler import CudaCompiler
-from opgraft._errors import Error, UnavailableError
+from opgraft._base._errors import Error, UnavailableError
+from opgraft._build import _cuda_compiler, _refusals
+from opgraft._build._compiler import Compiler
+from opgraft._build._cuda_compiler import CudaCompiler
 from packs import command, exported_symbols, needed_libraries, needs_clang, needs_nvcc, run_plainly
 
 # The declaration is compiled by the C++ compiler, the kernel by nvcc.
@@ -50,7 +50,7 @@ KERNEL = """
       return opgraft::Status();
     }
 """
-# All in one file, for several types, among them those of CUDA's own.
+# Everything in one file, for several types, including CUDA's own.
 WHOLE = """
     #include <cuda_bf16.h>
     #include <cuda_fp16.h>
@@ -77,7 +77,7 @@ WHOLE = """
 """
 
 
-# In the manner of ONNX Runtime's tree: the class in C++, what it launches in CUDA.
+# In the style of ONNX Runtime's tree: the class in C++, and the kernel that it launches in CUDA.
 CONTRIB = """
     #include <opgraft/contrib_cuda.h>
     void LaunchTwice(cudaStream_t stream, const float* x, float* y, std::int64_t count);
@@ -149,7 +149,7 @@ def write(path: Path, text: str) -> None:
 
 @needs_nvcc
 def test_a_declaration_and_its_kernel(tmp_path: Path) -> None:
-    """In files of their own; what comes of it needs no driver to be loaded."""
+    """In separate files; the resulting pack can be loaded without a driver."""
     folder = tmp_path / "Größe, in m²"
     folder.mkdir()
     write(folder / "twice.cc", DECLARATION)
@@ -160,7 +160,7 @@ def test_a_declaration_and_its_kernel(tmp_path: Path) -> None:
     assert run_plainly(library, "Twice") == [2, 4]
     assert exported_symbols(library) == SYMBOLS
     assert not [name for name in needed_libraries(library) if "cuda" in name]
-    # Without the kernel for CUDA it is the same operator.
+    # Without the kernel for CUDA, the operator is the same.
     done = command("build", "twice.cc", "-o", "libcpu.so", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert run_plainly(folder / "libcpu.so", "Twice") == [2, 4]
@@ -193,7 +193,7 @@ def test_what_nvcc_says_comes_through(tmp_path: Path) -> None:
     done = command("build", "scale.cu", "--cuda-arch", "90", cwd=tmp_path)
     assert done.returncode == 1
     heading, line = done.stderr.partition("opgraft: Error: ")[2].splitlines()
-    assert heading == "scale.cu does not compile. What is wrong (more of it above):"
+    assert heading == "scale.cu does not compile. The errors (with details above):"
     place, text = line.strip().split(": ", 1)
     assert text.startswith("the elements of a DeviceTensor are on the GPU")
     assert place.startswith("scale.cu:")
@@ -223,7 +223,7 @@ def test_what_nvcc_says() -> None:
     ]
 
 
-# Takes nvcc's options, and has the C++ compiler that they name compile the source as C++.
+# Accepts nvcc's options, and compiles the source as C++ with the compiler that they name.
 STAND_IN = """
     #!{python}
     import subprocess, sys
@@ -253,7 +253,7 @@ STAND_IN = """
 
 
 class Toolkit:
-    """A stand-in for CUDA's toolkit, which tells how it is called."""
+    """A stand-in for CUDA's toolkit, which records its calls."""
 
     def __init__(self, folder: Path, release: str = "13.0"):
         self.libraries = folder / "lib"
@@ -285,7 +285,7 @@ def toolkit(tmp_path: Path) -> Toolkit:
 
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    """With a source for CUDA that any compiler takes."""
+    """A workshop with a source for CUDA that any compiler accepts."""
     workshop = Workshop(tmp_path, monkeypatch)
     monkeypatch.delenv("CUDACXX", raising=False)
     check = "#ifndef OPGRAFT_CUDA\n#error it is built with CUDA\n#endif\n"
@@ -304,7 +304,7 @@ def test_the_header_for_cuda_in_a_source_that_is_not(tmp_path: Path) -> None:
     write(tmp_path / "twice.cc", "#include <opgraft/op.h>\n#include <opgraft/cuda.h>\n")
     done = command("build", "twice.cc", cwd=tmp_path)
     assert done.returncode == 1
-    assert "opgraft/cuda.h is for sources of CUDA: include it in a .cu file" in done.stderr
+    assert "opgraft/cuda.h is for CUDA sources: include it in a .cu file" in done.stderr
 
 
 def test_the_options_of_nvcc(
@@ -324,7 +324,7 @@ def test_the_options_of_nvcc(
     assert {"-Wall", "-fPIC", "-fvisibility=hidden", prefix} <= handed_on
     assert not [word for word in call if "-z" in word]
 
-    monkeypatch.setenv("CUDACXX", "none")  # which is not asked then
+    monkeypatch.setenv("CUDACXX", "none")  # which is not used then
     assert build(*arguments, "--debug") == 0
     (call,) = toolkit.compilations()
     assert {"-arch=all-major", "-O0", "-g", "-G"} <= set(call)
@@ -335,7 +335,7 @@ def test_the_options_of_nvcc(
 
 
 def test_no_source_for_cuda_no_nvcc(workshop: Workshop, toolkit: Toolkit) -> None:
-    """And the sources know it."""
+    """And OPGRAFT_CUDA is not defined in the sources."""
     assert build("my_op.cc", "--cuda-compiler", toolkit.nvcc) == 1
     (workshop.folder / "my_op.cc").write_text("int value;\n")
     assert build("my_op.cc", "--cuda-compiler", toolkit.nvcc) == 0
@@ -343,7 +343,7 @@ def test_no_source_for_cuda_no_nvcc(workshop: Workshop, toolkit: Toolkit) -> Non
 
 
 def test_a_launcher_of_the_compiler(toolkit: Toolkit) -> None:
-    """nvcc wants the compiler itself."""
+    """nvcc needs the compiler itself, without the launcher."""
     path = shutil.which("g++")
     assert path is not None
     source = Path("none.cu")
@@ -367,9 +367,9 @@ def test_without_nvcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = refusal()
     assert said.startswith("a.cu, b.cu needs nvcc, which is neither on the path nor at ")
     assert "install the toolkit of CUDA 12 or newer" in said
-    assert "apt-get" not in said  # whose CUDA is older in many a distribution
+    assert "apt-get" not in said  # since many distributions have an older CUDA
     assert "leave the .cu out" in said
-    assert "'nv', which --cuda-compiler names, for a.cu, b.cu" in refusal("nv")
+    assert "'nv', which --cuda-compiler names for a.cu, b.cu" in refusal("nv")
     monkeypatch.setenv("CUDACXX", "nvcc-99")
     assert "'nvcc-99', which the variable CUDACXX names" in refusal()
 
@@ -377,9 +377,9 @@ def test_without_nvcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_toolkit_that_will_not_do(tmp_path: Path) -> None:
     host = Compiler.find()
     old = Toolkit(tmp_path / "old", "11.8")
-    with pytest.raises(UnavailableError, match=r"is of CUDA 11, which does not compile C\+\+20"):
+    with pytest.raises(UnavailableError, match=r"is from CUDA 11, which cannot compile C\+\+20"):
         CudaCompiler.find(str(old.nvcc), host, [])
-    with pytest.raises(UnavailableError, match="'/bin/echo' is no nvcc: nvcc 12 or newer"):
+    with pytest.raises(UnavailableError, match="'/bin/echo' is not an nvcc: nvcc 12 or newer"):
         CudaCompiler.find("/bin/echo", host, [])
     bare = Toolkit(tmp_path / "bare")
     with pytest.raises(UnavailableError, match="has no libcudart_static.a in /none/stubs, "):

@@ -1,4 +1,4 @@
-"""Kernels in the manner of ONNX Runtime's tree (opgraft/contrib.h), in plain ONNX Runtime."""
+"""Kernels in the style of ONNX Runtime's tree (opgraft/contrib.h), in plain ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compiler(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def pack(compiler: str) -> Path:
-    """The kernels' file comes first, so that they are initialised before their schemas."""
+    """The file of the kernels comes first, so that they are initialised before the schemas."""
     return build_pack([FOLDER / "kernels.cc", FOLDER / "schemas.cc"], compiler)
 
 
@@ -65,7 +65,7 @@ def test_attributes_and_an_absent_input(pack: Path) -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ("", "attribute 'needed' is missing, and it has no default"),
+        ("", "attribute 'needed' is missing and has no default"),
         ("<needed = 1.5>", "attribute 'needed' is FLOAT, expected INT"),
         ("<needed = 1, mode = 3>", "attribute 'mode' is INT, expected STRING"),
     ],
@@ -106,12 +106,12 @@ FAILURES = {
     "throw": "thrown 9",
     "not implemented": "NOT_IMPLEMENTED: not yet",
     "standard": "it threw a C++ exception: far out",
-    "number": "it threw something that is no std::exception",
+    "number": "it threw an object that is not a std::exception",
     "type": "the kernel asks for float64, the tensor is float32",
-    "negative": "output 0 is asked for with the shape {-1}",
-    "twice": "output 0 has the shape {1} already, and is asked for with {2}",
+    "negative": "output 0 is requested with the shape {-1}",
+    "twice": "output 0 has the shape {1} already, and is requested with {2}",
     "dispatch": "Unsupported data type: 1",
-    "nothing": "the kernel has not made output 0, 'Y'",
+    "nothing": "the kernel has not allocated output 0, 'Y'",
 }
 
 
@@ -130,7 +130,10 @@ def test_failures_are_errors_with_the_node(pack: Path, how: str) -> None:
 
 @pytest.mark.parametrize(
     ("how", "message"),
-    [("constructor", 'how_ != "constructor" was false. made badly'), ("kind", "of another kind")],
+    [
+        ("constructor", 'how_ != "constructor" was false. made badly'),
+        ("kind", "not of the kind"),
+    ],
 )
 def test_a_constructor_may_fail(pack: Path, how: str, message: str) -> None:
     graph = f'(float[n] x) => (float[n] y) {{ y = test.contrib.Fail <how = "{how}"> (x) }}'
@@ -222,7 +225,7 @@ def test_inferred_broadcast(pack: Path) -> None:
 def test_what_the_schema_refuses_is_refused(
     pack: Path, a: tuple[int, ...], b: tuple[int, ...], message: str
 ) -> None:
-    """Plain ONNX Runtime drops errors of inference: the first run tells."""
+    """Plain ONNX Runtime ignores errors of inference; the first run reports them."""
     graph = "(float[...] a, float[...] b) => (float[...] y) { y = test.contrib.Shapes (a, b) }"
     session = open_session(pack, graph.replace("[...]", ""))
     for _ in range(2):
@@ -249,24 +252,24 @@ PROBLEMS = [
     "wrong::OtherVersion: a kernel for version 3 has no schema; there are schemas of version 1",
     "wrong::TypeNotAllowed: its kernel takes float64 as 'T', which the schema does not allow; it "
     "allows float32, int64",
-    "wrong::NoSuchType: its kernel constrains 'U', which is no type of the schema",
+    "wrong::NoSuchType: its kernel constrains 'U', which is not a type of the schema",
     "wrong::TwoKernels: it has two kernels for int64",
     "wrong::TwoSchemas: it is declared twice at version 1",
     "wrong::OtherProvider: it has a kernel for ROCMExecutionProvider; a pack has kernels for "
     "kCpuExecutionProvider and kCudaExecutionProvider",
     "wrong::CudaTwice: it has two kernels for float32",
-    "wrong::CudaStrings: it has a kernel for kCudaExecutionProvider with strings, which are not on",
+    "wrong::CudaStrings: it has a kernel for kCudaExecutionProvider with strings, which cannot be",
     "wrong::CudaNoInput: InputMemoryType names input 1, which the schema does not have",
-    "wrong::CudaVariadic: InputMemoryType names input 'R', which is variadic: ONNX Runtime keeps",
-    "wrong::CudaOutput: OutputMemoryType has output 0 in host memory; a pack has all outputs of a",
+    "wrong::CudaVariadic: InputMemoryType names input 'R', which is variadic: ONNX Runtime would",
+    "wrong::CudaOutput: OutputMemoryType has output 0 in host memory, but all outputs of a",
     "wrong::WrongDefault: the default of attribute 'a' is not of the attribute's kind",
     "wrong::GraphAttribute: attribute 'body' is of a kind that a pack cannot have",
-    "wrong::Gap: it has no input 1, but a later one",
-    "wrong::SecondPlace: two are input 0: 'X' and 'Z'",
+    "wrong::Gap: it has no input 1, but has a later one",
+    "wrong::SecondPlace: input 0 is declared twice: as 'X' and as 'Z'",
     "wrong::NoConstraint: input 'Z' has the type 'U', which is neither",
-    "wrong::Sequence: type constraint 'S' allows 'seq(tensor(float))', but a pack has tensors",
-    "wrong::OpenOutput: output 'Z' has a type of its own",
-    "wrong::InPlace: MayInplace(1, 0) names what the schema does not have",
+    "wrong::Sequence: type constraint 'S' allows 'seq(tensor(float))', but a pack has only",
+    "wrong::OpenOutput: output 'Z' has a type that no input has",
+    "wrong::InPlace: MayInplace(1, 0) names an input or output that the schema",
     "ai.onnx::NoDomain: a pack cannot add to ONNX's own domain",
 ]
 

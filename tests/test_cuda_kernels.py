@@ -1,6 +1,6 @@
-"""The CUDA kernels of our operators, on the CPU: compiled with an emulation of CUDA, and run.
+"""Tests the CUDA kernels of our operators on the CPU, compiled with an emulation of CUDA.
 
-On a GPU their tests are a program of their own, which docs/cuda.md says how to build.
+On a GPU, the tests are a separate program; docs/cuda.md says how to build it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SOURCES = [
     *(
         source
         for source in sorted((REPOSITORY / "ops").glob("**/*.cu"))
-        if not source.stem.endswith("_bench")  # times mean nothing there
+        if not source.stem.endswith("_bench")  # times are meaningless there
     ),
     REPOSITORY / "tests" / "cuda" / "kernel_testing.cu",
 ]
@@ -31,7 +31,7 @@ def test_kernels_are_right(tmp_path: Path) -> None:
     def compile_one(source: Path) -> Path:
         made = tmp_path / f"{source.stem}.o"
         command = [compiler, "-std=c++20", "-O1", "-x", "c++", "-c", str(source), "-o", str(made)]
-        folders = ("tests/cuda/emulation", ".", "include")  # CUDA's own headers are not used
+        folders = ("tests/cuda/emulation", ".", "include")  # not CUDA's own headers
         subprocess.run(
             [*command, *(f"-I{folder}" for folder in folders)], cwd=REPOSITORY, check=True
         )

@@ -18,7 +18,7 @@ import pytest
 
 from packs import EXAMPLE, command
 
-# The second half of the tutorial: what its exporter writes for torch.round(x + x).
+# The second half of the tutorial: the model that its exporter writes for torch.round(x + x).
 MODEL = """<ir_version: 8, opset_import: ["": 18, "test.customop": 1]>
     graph (float[n] x) => (float[n] y) {
         add_x = test.customop.CustomOpOne (x, x)
@@ -26,7 +26,7 @@ MODEL = """<ir_version: 8, opset_import: ["": 18, "test.customop": 1]>
         y = Cast <to = 1> (round_x)
     }"""
 
-LARGEST = 2**31 - 128  # of the floats that an int32 can hold
+LARGEST = 2**31 - 128  # the largest float that an int32 can hold
 
 PROGRAM = """
 import sys
@@ -60,7 +60,7 @@ def built_by_cmake(cmake_build: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All packages that are installed here, but opgraft."""
+    """All installed packages except opgraft."""
     folder = tmp_path_factory.mktemp("packages")
     for module in (onnxruntime, onnx, np):
         for path in Path(module.__file__ or "").parents[1].iterdir():
@@ -88,7 +88,7 @@ def test_the_tutorials_model_without_opgraft(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # torch.round and np.round give halves to the even number.
+    # torch.round and np.round round halves to the even number.
     expected = [*np.round(x[:7] + x[:7]), LARGEST, -(2**31), LARGEST, 0]
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.float32(expected))
 

@@ -1,4 +1,4 @@
-"""What @opgraft.op makes of a signature and of a shape rule."""
+"""How @opgraft.op reads a signature and a shape rule."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import onnx.parser
 import pytest
 
 import opgraft
-from opgraft import _declare
-from opgraft._shapes import Rule, Symbol, Undecided
+from opgraft._declare import _declare
+from opgraft._declare._shapes import Rule, Symbol, Undecided
 
 Real = TypeVar("Real", np.float32, np.float64)
 Integer = TypeVar("Integer", bound=np.signedinteger)
@@ -29,7 +29,7 @@ def declared(implementation: Any, **options: Any) -> _declare.Operator:
 
 
 def types(implementation: Any) -> tuple[list[Any], list[Any]]:
-    """The allowed types of each input and output; a letter for those that are tied together."""
+    """Returns the allowed types of each input and output; a letter for types tied together."""
     schema = declared(implementation).schema
     return (
         [schema.types[one.type].allowed for one in schema.inputs],
@@ -164,7 +164,9 @@ def test_the_schema_tells_the_type_of_an_output() -> None:
 
     schema = declared(several).schema
     assert [schema.output_type(index, [DOUBLE, 6]) for index in range(3)] == [6, DOUBLE, 9]
-    assert schema.output_type(0, [DOUBLE, 0, 0, INT64]) == INT64  # of the first that is there
+    assert (
+        schema.output_type(0, [DOUBLE, 0, 0, INT64]) == INT64
+    )  # the type of the first input that is present
     origin = schema.output_type_origin(0, [True, False, True])
     assert (origin.fixed, origin.input) == (0, 2)
 
@@ -224,23 +226,23 @@ def refused_cases() -> list[tuple[Callable[..., Any], str]]:
         (number, "input 'x' is annotated as int.*write it after a '\\*'"),
         (default, "input 'axis' has the default 0.*keyword-only"),
         (listed, r"input 'x' is annotated as list\[int\], expected numpy.ndarray"),
-        (optional_without, "input 'x' is optional, and must have the default None"),
+        (optional_without, "input 'x' is optional, so it must have the default None"),
         (keywords, "'\\*\\*more' takes attributes of any name"),
-        (both, "both optional inputs and '\\*' ones"),
-        (no_input, "output 'y' is a bare numpy.ndarray.*there is none"),
+        (both, "optional inputs and variadic ones"),
+        (no_input, "output 'y' is a bare numpy.ndarray.*there is no input"),
         (unknown_type, "output 'y' is annotated as .*Real.*a TypeVar that an input has as well"),
         (several_types, "does not say which type it has"),
-        (complexes, "input 'x' is an array of complex64, which ONNX Runtime cannot carry"),
+        (complexes, "input 'x' is an array of complex64, which ONNX Runtime does not support"),
         (times, "input 'x' is an array of datetime64"),
-        (bare_tuple, "returns a tuple; say of what"),
+        (bare_tuple, "returns a tuple; name its items"),
         (returns_list, "output 'y' is annotated as list"),
         (attribute, "attribute 'a' is annotated as dict.*expected int, float, bool"),
         (bare_attribute, "attribute 'a' has no annotation"),
-        (none_attribute, "attribute 'a' may be None, and must have the default None"),
+        (none_attribute, "attribute 'a' may be None, so it must have the default None"),
         (unreadable, "its annotations cannot be read: name 'NoSuchName' is not defined"),
         (out, "it takes 'out', which needs a shape rule"),
-        (np.sin, "ufunc 'sin'.* is no function .* Wrap it"),
-        (functools.partial(number), "is no function .* Wrap it"),
+        (np.sin, "ufunc 'sin'.* is not a Python function .* wrap it"),
+        (functools.partial(number), "is not a Python function .* wrap it"),
         (coroutine, "it is a coroutine or a generator"),
         (half, "attribute 'a' is annotated as int, but its default is 1.5"),
         (large, "but its default is 9223372036854775808"),
@@ -278,7 +280,7 @@ def test_a_shape_rule_that_is_no_function() -> None:
 
 
 def test_the_name_of_the_nodes_that_name_a_class() -> None:
-    with pytest.raises(opgraft.Error, match="a node called PyOp names the class that it runs"):
+    with pytest.raises(opgraft.Error, match="PyOp nodes name the class that they run"):
         opgraft.op("test::PyOp")
 
 
@@ -293,7 +295,7 @@ def test_the_domain_that_is_ours() -> None:
         (lambda: (), "must take 2 shapes"),
         (lambda x: x, "must take 2 shapes"),
         (lambda x, y, z: x, "must take 2 shapes"),
-        (lambda x, y, *, k: x, "its shape rule takes 'k', which is none of its attributes"),
+        (lambda x, y, *, k: x, "its shape rule takes 'k', which is not one of its attributes"),
     ],
 )
 def test_a_rule_that_does_not_fit_the_signature(rule: Any, message: str) -> None:
@@ -338,12 +340,14 @@ def test_rules_on_symbols() -> None:
     assert infer(lambda x: x[:-1], ("n", 3)) == ["n"]
     assert infer(lambda x: (x[0] + x[1],), (None, "n")) == [None]
     assert infer(lambda x: (), ("n",)) == []
-    # What depends on the unknown is left open, what does not is not.
+    # Only sizes that depend on unknown ones are left open.
     assert infer(lambda x: x, ...) is None
     assert infer(lambda x: (x[0], 2), ...) is None
     assert infer(lambda x: (2, 3), ...) == [2, 3]
     assert infer(lambda x: (1,) if x[0] > 5 else (2,), ("n",)) is None
-    assert infer(lambda x: (x[0] ** 2, 1), ("n",)) is None  # what a symbol cannot do
+    assert (
+        infer(lambda x: (x[0] ** 2, 1), ("n",)) is None
+    )  # an operation that symbols do not support
     assert infer(lambda x: (None, x[0]), ("n",)) == [None, "n"]
     for rule in (
         lambda x: (1, *x),
@@ -363,10 +367,10 @@ def test_rules_on_symbols() -> None:
     ]
     assert infer(lambda x: (x[0] // x[1],), ("n", "m")) == ["n//m"]
     assert infer(lambda x: (abs(x[0]),), ("n",)) is None
-    # A sum is not taken for a size that the model gives the same text.
+    # A sum is not mistaken for a size of the model with the same text.
     assert infer(lambda x, y: (x[0] + 1, y[0]), ("n",), ("n + 1",)) == [None, "n + 1"]
     assert infer(lambda x, y: (x[0] // 2, y[0]), ("n",), ("n//2",)) == [None, "n//2"]
-    # What is not the same for numbers is not believed.
+    # A result that differs for numbers is not used.
     assert infer(lambda x: (8 if isinstance(x[0], int) else 1,), ("n",)) is None
     assert infer(lambda x: x if isinstance(x[0], int) else (*x, 1), ("n", 2)) is None
     assert infer(lambda x, y: (x, y, (1,)), ("n",), ..., outputs=3) == [["n"], None, [1]]
@@ -378,7 +382,7 @@ def test_broadcasting() -> None:
     assert infer(opgraft.broadcast_shapes, ("n", 1), (3,)) == ["n", 3]
     assert infer(opgraft.broadcast_shapes, ("n",), ("n",)) == ["n"]
     assert infer(opgraft.broadcast_shapes, ("n", 1), ("n", "m")) == ["n", "m"]
-    assert infer(opgraft.broadcast_shapes, ("n",), (4,)) == [4]  # what is not 1 wins
+    assert infer(opgraft.broadcast_shapes, ("n",), (4,)) == [4]  # 4, since it is not 1
     assert infer(opgraft.broadcast_shapes, (4,), ("n",)) == [4]
     assert infer(opgraft.broadcast_shapes, ("n",), ("m",)) is None  # either may be 1
     assert infer(opgraft.broadcast_shapes, ("n",), ...) is None

@@ -1,4 +1,4 @@
-"""The guide to C++ programs, docs/deploying.md, typed in order: on the CPU and on the fake GPU."""
+"""Runs the guide to C++ programs, docs/deploying.md, in order: on the CPU and on the fake GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def shell(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs it, with this Python's commands first on the path and no GPU."""
+    """Runs a script with this Python's commands first on the path, and without a GPU."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     variables = {"PATH": path, "XDG_CACHE_HOME": str(CACHE), "OPGRAFT_CUDA_DRIVER": "/none.so"}
     return subprocess.run(
@@ -40,7 +40,7 @@ def shell(script: str, folder: Path, **environment: str) -> subprocess.Completed
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the page's program built in it, by the compiler itself."""
+    """A folder with the page's program, built by calling the compiler."""
     folder = tmp_path_factory.mktemp("deploying")
     (program,) = blocks(PAGE, "cpp")
     (folder / "service.cc").write_text(program)
@@ -63,7 +63,7 @@ def test_with_cmake(folder: Path) -> None:
 
 @needs_plugins
 def test_without_the_library_for_cuda(folder: Path) -> None:
-    """It belongs beside libopgraft.so, and the refusal says so, naming it once."""
+    """It belongs beside libopgraft.so; the error says so, and names it once."""
     library = folder / "lib" / "libopgraft_cuda.so"
     hidden = library.rename(folder / "hidden.so")
     try:
@@ -71,20 +71,20 @@ def test_without_the_library_for_cuda(folder: Path) -> None:
     finally:
         hidden.rename(library)
     assert done.stdout == "2 4 6 "
-    assert "on the CPU: opgraft.UnavailableError: OpgraftCUDA is not to be had: " in done.stderr
+    assert "on the CPU: opgraft.UnavailableError: OpgraftCUDA is not available: " in done.stderr
     assert done.stderr.count("libopgraft_cuda.so") == 1
-    assert f"beside libopgraft.so ({folder}/lib/libopgraft.so): deploy both" in done.stderr
+    assert f"deploy it beside libopgraft.so ({folder}/lib/libopgraft.so)" in done.stderr
 
 
 @needs_plugins
 def test_a_stream_that_is_named(fake_gpu: FakeGpu, folder: Path) -> None:
-    """The lines of cuda.md, put into the program: an address, and something that is none."""
+    """The lines of cuda.md in the program: with an address, and with an invalid one."""
     (lines,) = (
         block
         for block in blocks((REPOSITORY / "docs" / "cuda.md").read_text(), "cpp")
         if "opgraft.cuda.stream" in block
     )
-    # And one more that the test gives, in place of the one before.
+    # And one more from the test, which replaces the previous one.
     given = (
         '  if (count > 1) Check(ort::AddRunConfigEntry(api, run_options, "opgraft.cuda.stream", '
     )

@@ -1,4 +1,4 @@
-"""The documentation's code, run: the README, the docstrings, the files and tests it points to."""
+"""Runs the documentation's code: the README, the docstrings; checks the files it refers to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ import onnxruntime
 import pytest
 
 import opgraft
-from opgraft import _declare, _library, _prepare, _session, _shapes, testing
+from opgraft import testing
+from opgraft._base import _library
+from opgraft._declare import _declare, _shapes
+from opgraft._run import _prepare, _session
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")]
@@ -87,7 +90,7 @@ def test_what_a_page_points_to_is_there(page: Path) -> None:
 
 
 def test_importing_opgraft_imports_neither_onnx_nor_onnxruntime() -> None:
-    """A C++ program that runs Python operators has an ONNX Runtime of its own already."""
+    """A C++ program that runs Python operators already has its own ONNX Runtime."""
     others = {"onnx", "onnxruntime", "torch", "sklearn"}
     command = [sys.executable, "-c", f"import sys, opgraft; print({others} & {{*sys.modules}})"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The core's table of element types against the packages whose names and numbers it holds."""
+"""Compares the core's table of element types with the packages whose names and numbers it has."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ import pytest
 import torch
 from onnx import TensorProto
 
-from opgraft import _pyop, _signature, _tensors, _torch_arrays
-from opgraft.torch import _aten, _fake, _symbolic_call
+from opgraft import _pyop
+from opgraft._declare import _signature
+from opgraft._run import _tensors, _torch_arrays
+from opgraft.torch._eager import _fake_function
+from opgraft.torch._legacy import _symbolic_call
+from opgraft.torch._rungs import _aten
 
 ONNX = [one for one in _pyop.ELEMENT_TYPES if one.number]
 BY_NAME = {one.name: one for one in _pyop.ELEMENT_TYPES}
@@ -30,7 +34,7 @@ def test_onnx_has_the_same() -> None:
 @pytest.mark.parametrize("one", ONNX, ids=lambda one: one.name)
 def test_numpy_has_the_same(one: _pyop.ElementType) -> None:
     if one.name == "string" or not hasattr(np if one.is_numpys else ml_dtypes, one.name):
-        pytest.skip("no type of arrays")
+        pytest.skip("NumPy has no arrays of this type")
     dtype = np.dtype(getattr(np if one.is_numpys else ml_dtypes, one.name))
     assert dtype.itemsize == max(one.bits, 8) // 8
     assert onnx.helper.tensor_dtype_to_np_dtype(one.number) == dtype
@@ -68,7 +72,7 @@ class _Tensor(ctypes.Structure):
 
 
 def in_dlpack(array: object) -> tuple[int, int, int]:
-    """The code, bits and lanes that the owner of the array writes."""
+    """Returns the code, bits and lanes that the array's library writes."""
     capsule = array.__dlpack__()  # type: ignore[attr-defined]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
@@ -90,7 +94,7 @@ def test_the_tables_that_are_made_of_it() -> None:
     assert len(_signature.ELEMENT_TYPES) == 21 and _signature.ELEMENT_TYPES["string"] == 8
     assert len(_signature.GPU_TYPES) == 17 and BY_NAME["int4"].number not in _signature.GPU_TYPES
     assert list(_tensors.TYPES) == [one.onnx_name for one in ONNX if 16 <= one.number <= 23]
-    assert set(_torch_arrays._BY_BITS) == {one.name for one in ONNX if 16 <= one.number <= 20}
+    assert set(_torch_arrays._by_bits()) == {one.name for one in ONNX if 16 <= one.number <= 20}
     assert _aten._ONNX_TYPES["complex32"] == TensorProto.FLOAT16 and len(_aten._ONNX_TYPES) == 20
-    assert _fake.ELEMENT_TYPES[torch.complex64] == TensorProto.COMPLEX64
-    assert len(_fake.ELEMENT_TYPES) == 19 and len(_symbolic_call.DTYPES) == 12
+    assert _fake_function.ELEMENT_TYPES[torch.complex64] == TensorProto.COMPLEX64
+    assert len(_fake_function.ELEMENT_TYPES) == 19 and len(_symbolic_call.DTYPES) == 12

@@ -1,4 +1,4 @@
-"""Models newer than the runtime: what onnx's version converter may do, and what it may not."""
+"""Models newer than the runtime: which conversions of onnx's version converter are accepted."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from onnx.reference import ReferenceEvaluator
 
 import opgraft
 from conftest import DOUBLE, FLOAT, Write, floats, pyop_model
-from opgraft import _lowering
+from opgraft._run import _lowering
 
-NEWEST = 28  # the opset of these models, newer than every runtime's
+NEWEST = 28  # the opset of these models, newer than that of every runtime
 needs_newest = pytest.mark.skipif(
     onnx.defs.onnx_opset_version() < NEWEST, reason="this onnx does not know the opset"
 )
 
 
 def model_of(nodes: list[onnx.NodeProto], **graph: Any) -> onnx.ModelProto:
-    """x, a vector of floats, to y."""
+    """Returns a model from x, a vector of floats, to y."""
     values = [helper.make_tensor_value_info(name, FLOAT, ["n"]) for name in "xy"]
     made = helper.make_graph(nodes, "graph", values[:1], values[1:], **graph)
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", NEWEST)])
@@ -36,7 +36,8 @@ def scalars(**values: float) -> list[onnx.TensorProto]:
 
 
 def range_nodes(output: str = "y") -> list[onnx.NodeProto]:
-    """0, 1 and 2 added to x. The attribute, that of the default, is not in the older Range."""
+    """Returns nodes that add 0, 1 and 2 to x. The older Range lacks the attribute, which has its
+    default value."""
     return [
         helper.make_node("Range", ["a", "b", "c"], ["r"], stash_type=1),
         helper.make_node("Add", ["x", "r"], [output]),
@@ -56,7 +57,7 @@ def test_what_the_converter_can_do_is_done() -> None:
 
 @needs_newest
 def test_python_operators_stay(write_module: Write) -> None:
-    """Without an import for their domain, with an absent input, in the graph and in a branch."""
+    """Without an import of their domain, with an absent input, in the graph and in a branch."""
     module = write_module(
         """
         class Op:
@@ -92,7 +93,7 @@ def test_python_operators_stay(write_module: Write) -> None:
 
 @needs_newest
 def test_what_the_converter_drops_stays(tmp_path: Path) -> None:
-    """It loses functions and sparse weights, and would have lost where weights lie."""
+    """It loses functions and sparse weights, and would lose the location of external weights."""
     function = helper.make_function(
         "local", "Same", ["i"], ["o"], [helper.make_node("Identity", ["i"], ["o"])],
         [helper.make_opsetid("", NEWEST)],
@@ -123,7 +124,7 @@ def test_what_the_converter_drops_stays(tmp_path: Path) -> None:
 
 @needs_newest
 def test_a_change_that_the_converter_passes_over_is_refused() -> None:
-    """It looks at types alone where an operator has got another meaning."""
+    """The converter only checks types if an operator's meaning has changed."""
     node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], strides=[2], ceil_mode=1)
     values = [helper.make_tensor_value_info(name, FLOAT, [1, 1, None]) for name in "xy"]
     graph = helper.make_graph([node], "graph", values[:1], values[1:])
@@ -141,7 +142,7 @@ def test_what_the_converter_says_is_told() -> None:
     axis = numpy_helper.from_array(np.int64(0), "axis")
     model = model_of([helper.make_node("CumProd", ["x", "axis"], ["y"])], initializer=[axis])
     with pytest.raises(
-        opgraft.ModelError, match=r"changed: CumProd .*version_converter: .*CumProd"
+        opgraft.ModelError, match=r"changed in between: CumProd .*version_converter: .*CumProd"
     ):
         opgraft.prepare(model, runtime="1.24.4")
 
@@ -178,7 +179,7 @@ CRASH = """
 
 @needs_newest
 def test_a_converter_that_crashes_is_an_error(tmp_path: Path) -> None:
-    """A string attribute that is a tensor does it, in onnx up to 1.23 at least."""
+    """A string attribute that is a tensor crashes onnx up to at least 1.23."""
     pattern = helper.make_tensor("t", FLOAT, [1], [1.0])
     model = model_of(
         [helper.make_node("RegexFullMatch", ["s"], ["o"], pattern=pattern), *range_nodes()],
@@ -227,7 +228,9 @@ def test_a_converter_that_changes_other_nodes_is_not_trusted(
 def test_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of(range_nodes(), initializer=scalars(**THREE)).SerializeToString()
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(opgraft.ModelError, match=r"Range with 'stash_type'.*onnx is not installed"):
+    with pytest.raises(
+        opgraft.ModelError, match=r"Range with 'stash_type'.*onnx, which.*is not installed"
+    ):
         opgraft.prepare(model, runtime="1.31.1")
 
 
@@ -238,7 +241,7 @@ def test_another_error_is_not_the_converters_business(monkeypatch: pytest.Monkey
 
 
 def test_the_runtimes_own_operators_under_another_version(write_module: Write) -> None:
-    """As torch.onnx.export(custom_opsets={"com.microsoft": 5}) writes them."""
+    """As written by torch.onnx.export(custom_opsets={"com.microsoft": 5})."""
     model = pyop_model(write_module(DOUBLE), inputs=("z",))
     module = next(a.s.decode() for a in model.graph.node[0].attribute if a.name == "module")
     model.graph.node.insert(0, helper.make_node("Gelu", ["x"], ["z"], domain="com.microsoft"))

@@ -1,4 +1,4 @@
-"""`opgraft new` and `opgraft test`: a folder for an operator, that builds and passes at once."""
+"""`opgraft new` and `opgraft test`: a folder for an operator that builds and passes its tests."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from opgraft import _command, _run_tests
-from opgraft._compiler import Compiler
-from opgraft._new import snake_case
+from opgraft import _command
+from opgraft._build import _run_tests
+from opgraft._build._compiler import Compiler
+from opgraft._build._new import snake_case
 from packs import command, needs_gtest, needs_nvcc, run_plainly
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that nothing was changed in; tests copy it."""
+    """An unchanged folder, which tests copy."""
     folder = tmp_path_factory.mktemp("new")
     done = command("new", "my.domain::TimesFactor", cwd=folder)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -50,7 +51,7 @@ def test_what_is_in_the_folder_for_cuda(tmp_path: Path) -> None:
     ]
     for name in names:
         assert not re.search(r"@[A-Z]+@", (tmp_path / "times_factor" / name).read_text())
-    # Without nvcc it is the operator for the CPU.
+    # Without nvcc, it builds for the CPU.
     done = command("build", "times_factor.cc", cwd=tmp_path / "times_factor")
     assert done.returncode == 0, done.stderr
     library = tmp_path / "times_factor" / "libtimes_factor.so"
@@ -59,7 +60,7 @@ def test_what_is_in_the_folder_for_cuda(tmp_path: Path) -> None:
 
 @needs_nvcc
 def test_half_floats_are_a_line_each(tmp_path: Path) -> None:
-    """In the list of types, and at the end of the kernel's file, as both places say."""
+    """In the list of types and at the end of the kernel's file, as the comments there say."""
     assert command("new", "my.domain::TimesFactor", "--cuda", cwd=tmp_path).returncode == 0
     folder = tmp_path / "times_factor"
     source = folder / "times_factor.cc"
@@ -74,7 +75,7 @@ def test_half_floats_are_a_line_each(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     library = folder / "libtimes_factor.so"
     assert run_plainly(library, "TimesFactor", domain="my.domain") == [2, 4]
-    assert b"6__half" in library.read_bytes()  # of the name of the kernel for it
+    assert b"6__half" in library.read_bytes()  # part of the name of its kernel
     assert b"13__nv_bfloat16" in library.read_bytes()
 
 
@@ -106,19 +107,19 @@ def test_snake_case(name: str, snake: str) -> None:
     [
         ("Scale", "expected 'domain::Name', such as my.domain::Scale"),
         ("::Scale", "expected 'domain::Name'"),
-        ("my.domain::", "'' is no identifier"),
-        ("my::a::B", "'a::B' is no identifier"),
-        ("my::2Scale", "'2Scale' is no identifier"),
-        ("my::Größe", "'Größe' is no identifier"),
-        ("my::Sc ale", "'Sc ale' is no identifier"),
-        ('my"domain::Scale', "a domain is words of letters, digits and _"),
-        ("my..domain::Scale", "a domain is words of letters, digits and _"),
-        ("../my::Scale", "a domain is words of letters, digits and _"),
+        ("my.domain::", "'' is not an identifier"),
+        ("my::a::B", "'a::B' is not an identifier"),
+        ("my::2Scale", "'2Scale' is not an identifier"),
+        ("my::Größe", "'Größe' is not an identifier"),
+        ("my::Sc ale", "'Sc ale' is not an identifier"),
+        ('my"domain::Scale', "a domain consists of words of letters, digits and _"),
+        ("my..domain::Scale", "a domain consists of words of letters, digits and _"),
+        ("../my::Scale", "a domain consists of words of letters, digits and _"),
         ("ai.onnx::Scale", "the domain ai.onnx is ONNX's own"),
         ("ai.onnx.ml::Scale", "the domain ai.onnx.ml is ONNX's own"),
         ("com.microsoft.nchwc::Scale", "the domain com.microsoft.nchwc is ONNX Runtime's own"),
         ("ai.opgraft::Scale", "the domain ai.opgraft is Opgraft's own"),
-        ("my::ScaleTest", "scale_test.cc would be taken for a test"),
+        ("my::ScaleTest", "scale_test.cc would count as a test"),
     ],
 )
 def test_bad_names(tmp_path: Path, name: str, reason: str) -> None:
@@ -132,7 +133,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "scale").mkdir()
     done = command("new", "my::Scale", cwd=tmp_path)
     assert done.returncode == 1
-    assert "scale is there already: --folder names another place" in done.stderr
+    assert "scale exists already. Fix: --folder FOLDER names another place" in done.stderr
     assert not list((tmp_path / "scale").iterdir())
 
 
@@ -143,13 +144,13 @@ def test_builds_and_passes_at_once(folder: Path) -> None:
     library = folder / "libtimes_factor.so"
     assert run_plainly(library, "TimesFactor", domain="my.domain") == [2, 4]
     library.unlink()
-    done = command("test", "--flag=-O0", cwd=folder)  # which is compiled sooner
+    done = command("test", "--flag=-O0", cwd=folder)  # which compiles faster
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[  PASSED  ] 3 tests" in done.stdout
     assert "8 passed" in done.stdout
     assert library.exists()
 
-    # A kernel that computes something else fails in both languages.
+    # A wrong kernel fails the tests in both languages.
     source = folder / "times_factor.cc"
     source.write_text(source.read_text().replace("factor * x[i]", "factor + x[i]"))
     done = command("test", "times_factor", "--flag=-O0", cwd=folder.parent)
@@ -160,7 +161,7 @@ def test_builds_and_passes_at_once(folder: Path) -> None:
 
 @pytest.fixture
 def empty_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a pack that is not built, with a Python test that leaves the file `ran`."""
+    """The folder of a pack that is not built, with a Python test that creates the file `ran`."""
     folder = tmp_path / "pack"
     folder.mkdir()
     (folder / "pack.cc").write_text("#include <opgraft/op.h>\n")
@@ -192,7 +193,7 @@ def test_the_environment_of_the_tests(empty_pack: Path, monkeypatch: pytest.Monk
 def test_without_googletest_the_python_tests_run(
     empty_pack: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """But that is no success."""
+    """But the exit status is not 0."""
     (empty_pack / "pack_test.cc").write_text("#include <gtest/gtest.h>\n")
     monkeypatch.setattr(Compiler, "can_include", lambda *_: False)
     assert _command.main(["test", str(empty_pack)]) == 1

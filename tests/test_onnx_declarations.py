@@ -1,4 +1,4 @@
-"""How the package onnx sees operators declared by @opgraft.op: checker, inference, reference."""
+"""Operators declared by @opgraft.op in the package onnx: checker, inference, reference."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_reference_evaluator_with_out_attributes_and_classes() -> None:
 def test_defaults_of_an_onnx_operator_of_the_same_name_are_not_taken() -> None:
     @opgraft.op("test::Softmax")
     def softmax(x: np.ndarray, *, axis: int = 0, scale: float = 0.1) -> np.ndarray:
-        assert (axis, scale) == (0, 0.1)  # onnx's is -1, and has 0.1 in float32 alone
+        assert (axis, scale) == (0, 0.1)  # onnx's axis is -1, and its 0.1 is a float32
         return x
 
     given = parse("(float[n] x) => (float[n] y) { y = test.Softmax(x) }")
@@ -175,7 +175,7 @@ def test_an_onnx_that_takes_no_schema_is_no_error(monkeypatch: pytest.MonkeyPatc
 
     def operator(x: np.ndarray) -> np.ndarray: ...
 
-    with pytest.warns(UserWarning, match="takes no schema of test::Declared: too old"):
+    with pytest.warns(UserWarning, match="refuses the schema of test::Declared: too old"):
         opgraft.op("test::Declared")(operator)
     monkeypatch.undo()
     opgraft.op("test::Declared")(operator)
@@ -184,7 +184,7 @@ def test_an_onnx_that_takes_no_schema_is_no_error(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_onnx_may_be_imported_before_or_after(order: str) -> None:
-    """And it is not imported for the sake of a declaration."""
+    """And a declaration does not import it."""
     code = """
 import sys
 if {order!r} == "before": import onnx, onnx.reference

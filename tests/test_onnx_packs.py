@@ -22,7 +22,7 @@ import opgraft
 X = np.float32([1, 2])
 infers = pytest.mark.skipif(
     not hasattr(onnx.defs.OpSchema, "set_type_and_shape_inference_function"),
-    reason="this onnx takes no shape rules from outside",
+    reason="this onnx does not accept shape rules",
 )
 
 
@@ -37,7 +37,7 @@ def parse(graph: str, version: int = 5) -> onnx.ModelProto:
 
 
 def shape_of(model: onnx.ModelProto, name: str, **options: bool) -> list[int | str | None] | None:
-    """What onnx infers of a value; None where it does not even know the rank."""
+    """Returns the shape that onnx infers for a value; None if not even the rank is known."""
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, **options).graph
     for value in [*inferred.value_info, *inferred.output]:
         if value.name == name and value.type.tensor_type.HasField("shape"):
@@ -156,7 +156,7 @@ def test_the_reference_knows_types(dtype: str) -> None:
         and numpy_helper.to_array(helper.make_tensor("", onnx.TensorProto.BFLOAT16, [1], [1])).dtype
         != numpy_type
     ):
-        pytest.skip("this onnx has arrays of its own for bfloat16")
+        pytest.skip("this onnx has its own array type for bfloat16")
     result = reference(model, x=X.astype(numpy_type))
     assert result.dtype == numpy_type
     np.testing.assert_array_equal(result.astype(float), [1.5, 3])

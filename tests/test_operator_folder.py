@@ -1,5 +1,5 @@
-"""An operator is a folder: copied into ops/, it is built, tested, exported to from torch, measured
-and listed, and no other file is touched. A folder beside it is a second pack."""
+"""An operator is a folder: copied into ops/, it is built, tested, used by exports from torch,
+measured and listed, without a change to any other file. A folder beside it is a second pack."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 class Copy:
-    """A copy of the repository's ops/, and of the package, with the packs that are built of it."""
+    """A copy of the repository's ops/ and of the package, with the packs built from that copy."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ops = folder / "ops"
         self.package = folder / "site" / "opgraft"
-        # One of our operators beside the new one; all of them would take long to compile.
+        # Only one of our operators beside the new one; all of them would take long to compile.
         for path in (REPOSITORY / "ops").glob("*.*"):
             link_or_copy(str(path), str(_parent(self.ops / path.name)))
         for path in (REPOSITORY / "ops" / "contrib").glob("*.h"):
@@ -43,7 +43,7 @@ class Copy:
         (folder / "docs").mkdir()
         shutil.copytree(PACKAGE, self.package, copy_function=link_or_copy)
         shutil.rmtree(self.package / "packs", ignore_errors=True)
-        # Python finds this package before that of the tests, and all others there.
+        # Python finds this package before that of the tests, and all other packages there.
         self.environment = {**ENVIRONMENT, "PYTHONPATH": str(folder / "site")}
 
     def build(self) -> None:
@@ -52,7 +52,7 @@ class Copy:
         options = [
             f"-Dopgraft_DIR={opgraft.cmake_dir()}",
             "-DOPGRAFT_CUDA=OFF",
-            "-DCMAKE_BUILD_TYPE=None",  # not optimized: quicker
+            "-DCMAKE_BUILD_TYPE=None",  # not optimised, which is faster to compile
             f"-DCMAKE_INSTALL_PREFIX={self.package.parent}",
         ]
         if ccache := shutil.which("ccache"):
@@ -108,7 +108,7 @@ def test_its_tests_run(copy: Copy) -> None:
 
 
 def test_torch_is_exported_to_it_and_sessions_find_it(copy: Copy) -> None:
-    """By the Python host, by the C++ host, and as a symbolic function; no pack is loaded."""
+    """In the Python host, in the C++ host, and as a symbolic function, without loading a pack."""
     (copy.folder / "export.py").write_text("""if True:
         import sys
         import numpy as np, opgraft, opgraft.torch, torch
@@ -152,6 +152,4 @@ def test_it_is_measured_and_listed(copy: Copy) -> None:
 def test_the_list_in_the_documentation() -> None:
     done = run([sys.executable, str(REPOSITORY / "ops" / "index.py"), "--print"])
     page = REPOSITORY / "docs" / "operators.md"
-    assert page.read_text() == done, (
-        "docs/operators.md is not of these operators. Fix: python ops/index.py"
-    )
+    assert page.read_text() == done, "docs/operators.md is out of date. Fix: python ops/index.py"

@@ -1,4 +1,4 @@
-"""What opsets changed (src/model/opset_changes.cc), against onnx.defs and onnx's own tests."""
+"""Compares the table of opset changes (src/model/opset_changes.cc) with onnx.defs and its tests."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from onnx import defs, helper, shape_inference
 
 import opgraft
 
-# An ONNX Runtime for each limit that there is, and that limit.
+# One ONNX Runtime for each opset limit, and the limit.
 RUNTIMES = {"1.20.1": 21, "1.22.1": 22, "1.23.2": 23, "1.24.4": 25, "1.31.1": 26}
 TABLE = Path(__file__).resolve().parents[1] / "src" / "model" / "opset_changes.inc"
 
-# Where onnx.defs shows more than wider types, each was read; opset_changes.cc tells what was found.
-# Of a node with none of the new attributes and inputs, these are not the same in the opset before:
+# All changes in onnx.defs beyond wider types were reviewed; opset_changes.cc has the results. For
+# nodes without the new attributes and inputs, these operators differ from the previous opset:
 DIFFERENT = {(28, "BitShift")}
-# Some of theirs are, as the C++ test of the table shows, but these are, by themselves:
+# These are the same by themselves; nodes with new attributes may differ (see the C++ test):
 SAME = {
     *((22, name) for name in "AveragePool Dropout EyeLike LSTM MaxPool".split()),
     *((23, name) for name in "DequantizeLinear QuantizeLinear Squeeze Unsqueeze".split()),
@@ -46,13 +46,13 @@ the_onnx_of_the_table = pytest.mark.skipif(
 
 @the_onnx_of_the_table
 def test_the_table_is_what_onnx_defs_tells() -> None:
-    """Where it is not: python tests/opset_changes.py > src/model/opset_changes.inc, and review."""
+    """If this fails: python tests/opset_changes.py > src/model/opset_changes.inc, and review."""
     assert TABLE.read_text() == opset_changes.table()
 
 
 @the_onnx_of_the_table
 def test_the_newest_ir_version_is_that_of_onnx() -> None:
-    """Where it is not: read what is new in onnx.proto, then raise kNewestKnownIr."""
+    """If this fails: read what is new in onnx.proto, then raise kNewestKnownIr."""
     limits = TABLE.with_name("runtime_limits.h").read_text()
     assert f"kNewestKnownIr = {onnx.IR_VERSION};" in limits
 
@@ -74,7 +74,7 @@ def is_lowered(operator: str, opset: int, runtime: str) -> bool:
     try:
         prepared = onnx.ModelProto.FromString(opgraft.prepare(model, runtime=runtime).bytes)
     except opgraft.ModelError as error:
-        words = (f"have changed: {operator}", f"the same in both: {operator}")
+        words = (f"have changed in between: {operator}", f"the same in both: {operator}")
         assert any(one in str(error) for one in words)
         return False
     assert prepared.opset_import[0].version == RUNTIMES[runtime]
@@ -110,7 +110,7 @@ def test_an_opset_that_is_not_known_yet_is_not_lowered() -> None:
 
 @cache
 def onnx_tests() -> list[Any]:
-    """onnx's own tests of the operators that the table is about: models, inputs, outputs."""
+    """Returns onnx's own tests of the operators in the table: models, inputs, outputs."""
     from onnx.backend.test.case.node import collect_testcases
 
     changed = {name for names in opset_changes.changes().values() for name in names}
@@ -135,7 +135,7 @@ def inferred(model: onnx.ModelProto) -> list[onnx.ValueInfoProto] | None:
         output.ClearField("type")
     try:
         return list(shape_inference.infer_shapes(model, strict_mode=True).graph.output)
-    except Exception:  # a type that the older version does not take
+    except Exception:  # a type that the older version does not support
         return None
 
 
@@ -153,7 +153,7 @@ def test_shapes_are_inferred_as_before() -> None:
     assert compared > 100
 
 
-# Wrong in ONNX Runtime whatever the opset: a sequence of length 0 in older ones, an output_shape.
+# Wrong in ONNX Runtime in every opset: a sequence of length 0 in older versions, an output_shape.
 KNOWN = {"test_reversesequence_batch", "test_maxunpool_export_with_output_shape"}
 RANDOM = {"Bernoulli", "Dropout", "RandomNormal", "RandomUniform", "Multinomial"}
 
@@ -164,7 +164,7 @@ def as_array(value: Any) -> np.ndarray:
 
 @pytest.mark.exhaustive
 def test_the_runtime_computes_what_the_newer_opset_says() -> None:
-    """Refused by the runtime, by their types mostly, or right."""
+    """Each is refused by the runtime, mostly because of its types, or gives correct results."""
     outcomes: Counter[str] = Counter()
     onnxruntime.set_default_logger_severity(4)
     try:
@@ -200,7 +200,7 @@ def compare(result: Any, expected: Any, case: Any) -> None:
         assert result is None, case.name
         return
     result, expected = np.asarray(result), np.asarray(expected)
-    if result.dtype != expected.dtype:  # a type that NumPy does not have, as bytes
+    if result.dtype != expected.dtype:  # a type that NumPy lacks, as bytes
         assert result.dtype.itemsize == expected.dtype.itemsize, case.name
         expected = expected.view(result.dtype)
     np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""The C++ of docs/packs.md, compiled block by block, linked to one pack and run."""
+"""Compiles the C++ of docs/packs.md block by block, links it to one pack, and runs it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GUIDE = REPOSITORY / "docs" / "packs.md"
 
 @pytest.fixture(scope="module")
 def guide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Each block is a source of its own."""
+    """Each block is a separate source."""
     folder = tmp_path_factory.mktemp("guide")
     sources = []
     for number, block in enumerate(re.findall(r"```cpp\n(.*?)```", GUIDE.read_text(), re.S)):
@@ -29,7 +29,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_nvcc
 def test_the_kernel_for_cuda(tmp_path: Path) -> None:
-    """It compiles, and what is not for the GPU runs."""
+    """It compiles, and the parts that are not for the GPU run."""
     (block,) = re.findall(r"```cuda\n(.*?)```", GUIDE.read_text(), re.S)
     (tmp_path / "scale.cu").write_text(block)
     warnings = ["--cuda-flag=-Werror=all-warnings", "--flag=-Wextra", "--flag=-Werror"]

@@ -1,4 +1,4 @@
-"""Wrong declarations that a compiler can see do not compile, and the message says what is wrong."""
+"""Wrong declarations that a compiler can detect do not compile; the message says what is wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from pack_building import ENVIRONMENT, INCLUDE, find_compiler
 
 import opgraft
-from opgraft import _refusals
+from opgraft._build import _refusals
 
 Compiler = Callable[[str], str]
 
@@ -32,7 +32,7 @@ WRONG = {
     "an optional input taken as one that is there": (
         'OPGRAFT_OP("my::A").OptionalInput<float>("x").Output<float>("y")'
         f"{RULE}.Cpu([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}});",
-        "optional ones in std::optional",
+        "optional inputs in std::optional",
     ),
     "an input that is written to": (
         f"{DECLARED}{RULE}.Cpu([]<class E>(opgraft::Tensor<E>, opgraft::Tensor<E>) {{}});",
@@ -45,57 +45,63 @@ WRONG = {
     "numbers in another order": (
         f'{DECLARED}.Attribute<float>("a", 1).Attribute<std::int64_t>("b", 2){RULE}'
         ".Cpu([](auto, auto, std::int64_t, float) {});",
-        "a number is taken as another kind than the attribute's",
+        "a kernel parameter converts the number of an attribute",
     ),
     "numbers in another order, of a typed template": (
         f'{DECLARED}.Attribute<std::int64_t>("a", 1){RULE}'
         ".Cpu([]<class E>(opgraft::Tensor<const E>, opgraft::Tensor<E>, float) {});",
-        "a number is taken as another kind than the attribute's",
+        "a kernel parameter converts the number of an attribute",
     ),
     "a number that may not fit": (
         'OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y").Attribute<std::int64_t>("a", 1)'
         f"{RULE}.Cpu([](opgraft::Context&, opgraft::Tensor<const float>, opgraft::Tensor<float>,"
         " int) {});",
-        "a number is taken as another kind than the attribute's",
+        "a kernel parameter converts the number of an attribute",
     ),
     "numbers in another order, of a method": (
         "struct K { void Compute(opgraft::Tensor<const float>, opgraft::Tensor<float>, float) "
         'const; }; OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y")'
         f'.Attribute<std::int64_t>("a", 1){RULE}.Cpu<K>();',
-        "a number is taken as another kind than the attribute's",
+        "a kernel parameter converts the number of an attribute",
     ),
     "no output": (
         'OPGRAFT_OP("my::A").Input<T>("x").Cpu([](auto) {});',
-        "an operator has an output: .Output<T>",
+        "an operator needs an output: .Output<T>",
     ),
-    "no kernel": (f"{DECLARED}{RULE};", "an operator has a kernel: .Cpu(...)"),
+    "no kernel": (f"{DECLARED}{RULE};", "an operator needs a kernel: .Cpu(...)"),
     "no shape rule": (
         f"{DECLARED}.Cpu([](auto, auto) {{}});",
-        "the kernel takes ready-made outputs, so that the operator needs a shape rule",
+        "the kernel takes allocated outputs, so that the operator needs a shape rule",
     ),
     "two shape rules": (
         f"{DECLARED}{RULE}{RULE}.Cpu([](auto, auto) {{}});",
-        "the operator has a shape rule already",
+        "the operator already has a shape rule",
     ),
     "no domain": (
         f"""{RIGHT.replace("my::A", "A")}""",
-        "an operator is called",
+        "the name of an operator has the form",
     ),
-    "an empty name": (f"""{RIGHT.replace("my::A", "my::")}""", "an operator is called"),
-    "three parts": (f"""{RIGHT.replace("my::A", "my::A::B")}""", "an operator is called"),
+    "an empty name": (
+        f"""{RIGHT.replace("my::A", "my::")}""",
+        "the name of an operator has the form",
+    ),
+    "three parts": (
+        f"""{RIGHT.replace("my::A", "my::A::B")}""",
+        "the name of an operator has the form",
+    ),
     "an output of any type": (
         'OPGRAFT_OP("my::A").Input<T>("x").Output<opgraft::Any>("y")'
         f"{RULE}.Cpu([](auto, auto) {{}});",
-        "an output of any type: nobody could tell which",
+        "an output cannot be opgraft::Any, because its type must be known",
     ),
     "an output's type that no input has": (
         f'OPGRAFT_OP("my::A").Input<float>("x").Output<T>("y"){RULE}.Cpu([](auto, auto) {{}});',
-        "the type of an output is one that an input has too, or a single one",
+        "the type of an output must be a single type, or a type variable of an input",
     ),
     "an unknown element type": (
         'OPGRAFT_OP("my::A").Input<long double>("x").Output<float>("y")'
         f"{RULE}.Cpu([](auto, auto) {{}});",
-        "the type of an input or output is an element type (float, ...",
+        "the type of an input or output must be an element type (float, ...",
     ),
     "an unknown type among several": (
         "OPGRAFT_TYPES(U, float, char*);",
@@ -103,11 +109,11 @@ WRONG = {
     ),
     "an attribute of no kind": (
         f'{DECLARED}.Attribute<double>("a", 1){RULE}.Cpu([](auto, auto, double) {{}});',
-        "attributes are float, std::int64_t, std::string, std::vector of these",
+        "an attribute must be float, std::int64_t, std::string, std::vector of these",
     ),
     "an input behind a kernel": (
         f'{DECLARED}{RULE}.Cpu([](auto, auto) {{}}).Input<T>("z");',
-        "kernels come last: they take all that is declared",
+        "declare kernels last, because they take everything that is declared",
     ),
     "what a kernel returns": (
         f"{DECLARED}{RULE}.Cpu([](auto, auto) {{ return 1.5; }});",
@@ -117,51 +123,51 @@ WRONG = {
         "struct K { explicit K(int); void Compute(opgraft::Tensor<const float>,"
         " opgraft::Tensor<float>) const; };"
         f'OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y"){RULE}.Cpu<K>();',
-        "a class that is a kernel has a constructor that takes nothing, or a const",
+        "a kernel class needs a default constructor, or one that takes a const",
     ),
     "a method that is not const": (
         "struct K { void Compute(opgraft::Tensor<const float>, opgraft::Tensor<float>); };"
         f'OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y"){RULE}.Cpu<K>();',
-        "The method Compute of a class is const",
+        "The method Compute of a class must be const",
     ),
     "a kernel for CUDA that takes tensors of the host": (
         f"{DECLARED}{RULE}.Cuda([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}});",
-        "the inputs as opgraft::DeviceTensor<const E> (as opgraft::Tensor<const E> where they are",
+        "the inputs as opgraft::DeviceTensor<const E> (as opgraft::Tensor<const E> if they are",
     ),
     "a type without a kernel, on GPUs alone": (
         f"{DECLARED}{RULE}"
         ".Cuda([](opgraft::DeviceTensor<const float>, opgraft::DeviceTensor<float>) {});",
-        "no kernel for CUDA takes some of the types, and there is none for the CPU",
+        "some of the types have no CUDA kernel, and there is no CPU kernel",
     ),
     "a second kernel for CUDA that takes none of the types": (
         f"{DECLARED}{RULE}.Cpu([](auto, auto) {{}}).Cuda([](auto, auto) {{}})"
         ".Cuda([](opgraft::DeviceTensor<const bool>, opgraft::DeviceTensor<bool>) {});",
-        "a kernel for CUDA takes none of the types, or its arguments do not fit",
+        "a CUDA kernel takes none of the types, or its arguments do not fit",
     ),
     "an input that is on the host, taken as if it were not": (
         'OPGRAFT_OP("my::A").Input<opgraft::OnHost<std::int64_t>>("k").Output<float>("y")'
         '.Shape(opgraft::FromConstant("k"))'
         ".Cuda([](opgraft::DeviceTensor<const std::int64_t>, opgraft::DeviceTensor<float>) {});",
-        "a kernel for CUDA takes none of the types, or its arguments do not fit",
+        "a CUDA kernel takes none of the types, or its arguments do not fit",
     ),
     "elements of the GPU read on the host": (
         f"{DECLARED}{RULE}.Cuda([](auto x, auto y) {{ y[0] = x[0]; }});",
-        "the elements of a DeviceTensor are on the GPU, the host cannot read or write them",
+        "the elements of a DeviceTensor are on the GPU, so that the host cannot access them",
     ),
     "strings on a GPU": (
         f'OPGRAFT_OP("my::A").Input<std::string>("x").Output<float>("y"){RULE}'
         ".Cuda([](auto, auto) {});",
-        "Strings are not on a GPU: an input of them is declared opgraft::OnHost",
+        "Strings cannot be on a GPU: declare an input of strings as opgraft::OnHost",
     ),
     "strings on a GPU, by name": (
         f'OPGRAFT_OP("my::A").Input<std::string>("x").Output<float>("y"){RULE}'
         ".Cuda([](opgraft::DeviceTensor<const std::string> x, auto) { (void)x.size(); });",
-        "strings are not on a GPU",
+        "strings cannot be on a GPU",
     ),
     "strings from a GPU": (
         'OPGRAFT_OP("my::A").Input<opgraft::OnHost<std::string>>("x").Output<std::string>("y")'
         f"{RULE}.Cuda([](auto, auto) {{}});",
-        "and there is no output of them",
+        "outputs of strings are not possible",
     ),
     "a variadic input on the host": (
         'OPGRAFT_OP("my::A").VariadicInput<opgraft::OnHost<float>>("x").Output<float>("y")'
@@ -171,7 +177,7 @@ WRONG = {
     "an output on the host": (
         f'OPGRAFT_OP("my::A").Input<T>("x").Output<opgraft::OnHost<T>>("y"){RULE}'
         ".Cuda([](auto, auto) {});",
-        "opgraft::OnHost is said of inputs alone",
+        "only inputs can be opgraft::OnHost",
     ),
     "a type without a kernel for the CPU, but for CUDA": (
         f"{DECLARED}{RULE}.Cpu([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {{}})"
@@ -183,7 +189,7 @@ WRONG = {
 
 @pytest.fixture(scope="module", params=["g++", "clang++"])
 def compiler(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiler:
-    """Compiles a text behind BEGIN, which it has read once for all, and returns what it says."""
+    """Compiles a text after BEGIN, which is precompiled, and returns the compiler's output."""
     folder = tmp_path_factory.mktemp("refusals")
     (folder / "begin.h").write_text(BEGIN)
     ending = "pch" if "clang" in request.param else "gch"
@@ -251,13 +257,13 @@ def test_right_kernels_for_cuda_compile(compiler: Compiler) -> None:
 
 @pytest.mark.parametrize("what", WRONG)
 def test_wrong_declarations_do_not_compile(what: str, compiler: Compiler) -> None:
-    """And the sentence is found in all that the compiler says."""
+    """And the sentence is found in the compiler's output."""
     declaration, message = WRONG[what]
     said = compiler(declaration)
     assert message in said.replace('\\"', '"')
     found = _refusals.find(said, opgraft.get_include())
     assert any(message in one.text for one in found), said
-    # clang++ 14 does not tell who asked for a function that has yet to find its type.
+    # clang++ 14 does not say which line needs a function whose return type is deduced.
     assert {one.place for one in found} <= {"<stdin>:1", ""}
 
 

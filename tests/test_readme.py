@@ -1,4 +1,4 @@
-"""The README's commands, and its operator in C++, typed in order in one folder."""
+"""Runs the README's commands, and its operator in C++, in order in one folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def blocks(language: str) -> list[str]:
 
 @needs_gtest
 def test_the_commands(tmp_path: Path) -> None:
-    """But that for a GPU."""
+    """All except the one for a GPU."""
     (script,) = (block for block in blocks("sh") if "opgraft new" in block)
     script = "".join(line for line in script.splitlines(True) if "--gpu" not in line)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

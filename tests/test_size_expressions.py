@@ -1,4 +1,4 @@
-"""Expressions of sizes: what is written and read back is what Python computes."""
+"""Expressions of sizes: written and read back, they give what Python computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from opgraft import _pyop
-from opgraft._shapes import Rule
+from opgraft._declare._shapes import Rule
 
 OPERATIONS: dict[str, tuple[Callable[[int, int], int], Callable[..., _pyop.SizeExpression]]] = {
     "+": (operator.add, _pyop.SizeExpression.add),
@@ -23,7 +23,7 @@ SIZES = [{"n": n, "m": m} for n, m in ((2, 3), (4, 1), (5, 7), (12, 5), (0, 4))]
 
 
 def made(chance: random.Random, depth: int) -> tuple[_pyop.SizeExpression, str]:
-    """An expression, and the same as Python's source."""
+    """Returns an expression, and the same expression as Python source."""
     if depth == 0 or chance.random() < 0.2:
         if chance.random() < 0.3:
             number = chance.randrange(-2, 7)
@@ -45,7 +45,7 @@ def test_random_ones() -> None:
             try:
                 right = eval(source, {}, sizes)
             except ZeroDivisionError:
-                continue  # which an expression may have left out
+                continue  # the expression may have simplified the division away
             compared += 1
             assert _pyop.evaluate_size(text, sizes) == right, (text, source, sizes)
             assert expression.evaluate(sizes) == right, (text, source, sizes)
@@ -68,7 +68,7 @@ def inferred(rule: Any, name: str) -> Any:
 
 
 def test_texts_do_not_grow_along_a_chain_of_nodes() -> None:
-    """The size that a node gives is a name to the next one."""
+    """The size that one node gives is a name for the next node."""
     name = longest = "n"
     for _ in range(40):
         name = inferred(lambda x: (x[0] // (x[0] // 3),), name)
@@ -89,6 +89,6 @@ def test_texts_do_not_grow_along_a_chain_of_nodes() -> None:
 
 
 def test_rules_with_quotients_are_tried_with_numbers() -> None:
-    """As those without: a rule that says something else of numbers is not believed."""
+    """Like those without: a rule that gives other results for numbers is not used."""
     assert inferred(lambda x: (x[0] // 2,), "n") == "n//2"
     assert inferred(lambda x: (x[0] // (1 if isinstance(x[0], int) else 2),), "n") is None

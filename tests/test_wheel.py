@@ -1,4 +1,4 @@
-"""The wheel: what it holds, and that it works where there is no compiler and no source."""
+"""The wheel: its contents, and that it works without a compiler and without the sources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built in the build folder of `make test`, so that nothing is compiled twice."""
+    """Builds in the build folder of `make test`, so that nothing is compiled twice."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps"]
     command += ["--config-settings=build-dir=build"]
@@ -35,7 +35,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Environment:
-    """A virtual environment of the wheel, with onnx, onnxruntime and NumPy of this one."""
+    """A virtual environment with the wheel, and onnx, onnxruntime and NumPy from this one."""
 
     def __init__(self, folder: Path, wheel: Path) -> None:
         venv.create(folder, symlinks=True)
@@ -48,7 +48,7 @@ class Environment:
         self.run(*command, "--no-deps", "--ignore-installed", str(wheel))
 
     def run(self, *command: str | Path, cwd: Path | None = None) -> str:
-        """What a command prints that finds no compiler, nor anything else of the system's."""
+        """Returns what a command prints without a compiler or other programs of the system."""
         variables = {"PATH": str(self.folder / "bin"), "HOME": str(self.folder)}
         done = subprocess.run(
             list(map(str, command)),
@@ -110,7 +110,7 @@ def test_no_binary_names_a_folder_of_the_build(wheel: Path, tmp_path: Path) -> N
             ["readelf", "-d", str(binary)], capture_output=True, text=True, check=True
         ).stdout
         paths = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic)
-        # What uses libopgraft finds it beside itself.
+        # Binaries that use libopgraft find it relative to themselves.
         expected = {"opgraft-run": ["$ORIGIN/../lib"], "_pyop": ["$ORIGIN/lib"]}
         assert paths == expected.get(binary.name.partition(".")[0], []), binary
 

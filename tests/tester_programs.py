@@ -1,4 +1,4 @@
-"""Builds and runs programs of OpTester's cases in C++, with the operators of a pack."""
+"""Builds and runs C++ programs with OpTester cases for the operators of a pack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _compile(compiler: str, arguments: Sequence[str | Path], target: Path) -> Pa
 
 
 def _tester(compiler: str) -> list[Path]:
-    """OpTester's own objects, kept as long as nothing that they are made of changes."""
+    """Returns OpTester's own objects, cached until their sources change."""
     digest = hashlib.sha256(compiler.encode())
     for file in sorted([*PACKAGE.glob("testing/*"), *PACKAGE.glob("include/opgraft/*.h")]):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
@@ -47,14 +47,14 @@ def _tester(compiler: str) -> list[Path]:
 
 
 def compile_tests(compiler: str, source: Path) -> Path:
-    """A program of GoogleTest, of a file of tests and OpTester."""
+    """Builds a GoogleTest program from a file of tests and OpTester."""
     libraries = ["-lgtest_main", "-lgtest", "-ldl", "-pthread"]
     target = KEPT / f"{source.stem}-{compiler}"
     return _compile(compiler, [source, *_tester(compiler), *libraries], target)
 
 
 def run_tests(program: Path, pack: Path) -> str:
-    """What it prints, when all tests pass with the operators of the pack."""
+    """Returns the output; all tests must pass with the operators of the pack."""
     runtime = {"OPGRAFT_TEST_RUNTIME": opgraft.runtime_library(), "OPGRAFT_TEST_PACKS": str(pack)}
     done = subprocess.run(
         [str(program)], env={**os.environ, **runtime}, capture_output=True, text=True, check=False

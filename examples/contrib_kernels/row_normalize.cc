@@ -1,6 +1,6 @@
-// An operator written wholly in the manner of ONNX Runtime's tree; the include alone is Opgraft's.
+// An operator written entirely in the style of ONNX Runtime's tree; only the include is Opgraft's.
 //
-// `opgraft build row_normalize.cc` makes a library of it that stock ONNX Runtime loads.
+// `opgraft build row_normalize.cc` builds a library that stock ONNX Runtime loads.
 #include <opgraft/contrib.h>
 
 #include <cmath>
@@ -15,10 +15,10 @@ ONNX_CONTRIB_OPERATOR_SCHEMA(RowNormalize)
     .SinceVersion(1)
     .SetDoc("Divides each row, which is the last axis, by its Euclidean length.")
     .Input(0, "X", "Rows.", "T")
-    .Input(1, "scale", "A factor for each place in a row.", "T", OpSchema::Optional)
+    .Input(1, "scale", "A factor for each column.", "T", OpSchema::Optional)
     .Output(0, "Y", "Rows of length 1, times scale.", "T")
     .Output(1, "length", "The lengths.", "T", OpSchema::Optional)
-    .Attr("epsilon", "Is added to the squares' sum.", AttributeProto::FLOAT, 1e-12f)
+    .Attr("epsilon", "Added to the sum of squares.", AttributeProto::FLOAT, 1e-12f)
     .TypeConstraint("T", {"tensor(float16)", "tensor(float)", "tensor(double)"}, "Floats.")
     .TypeAndShapeInferenceFunction([](ONNX_NAMESPACE::InferenceContext& ctx) {
       propagateShapeAndTypeFromFirstInput(ctx);
@@ -59,7 +59,7 @@ template <typename T>
 struct RowNormalize::ComputeImpl {
   void operator()(const Tensor& x, const Tensor* scale, Tensor& y, Tensor* length, float epsilon,
                   concurrency::ThreadPool* pool) const {
-    // Half floats are computed with as floats.
+    // Half floats are computed as floats.
     using Number = std::conditional_t<std::is_same_v<T, double>, double, float>;
     const int64_t columns = x.Shape()[x.Shape().NumDimensions() - 1];
     const int64_t rows = x.Shape().SizeToDimension(x.Shape().NumDimensions() - 1);

@@ -1,4 +1,4 @@
-// The operator's tests, as they would stand in onnxruntime/test/contrib_ops/.
+// The operator's tests, as they would be written in onnxruntime/test/contrib_ops/.
 #include <opgraft/contrib_testing.h>
 
 namespace onnxruntime {

@@ -1,4 +1,5 @@
-// A C++ program that runs a model with Python operators: F, for inputs A to E of shape 2 x 3.
+// A C++ program that runs a model with Python operators: it computes F from A to E, all of shape
+// 2 x 3.
 //     cpp_host libonnxruntime.so model.onnx mymodule
 #include <dlfcn.h>
 #include <opgraft/host.h>
@@ -6,7 +7,7 @@
 
 #include <cstdio>
 
-namespace ort = opgraft::ort;  // with ONNX Runtime's header at hand, write api->CreateEnv(...)
+namespace ort = opgraft::ort;  // with ONNX Runtime's own header, write api->CreateEnv(...)
 
 int main(int count, char** arguments) {
   if (count != 4) return std::printf("usage: cpp_host LIBONNXRUNTIME MODEL MODULE\n"), 2;
@@ -15,7 +16,7 @@ int main(int count, char** arguments) {
   auto* get_base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
   const OrtApiBase* base = get_base != nullptr ? get_base() : nullptr;
   const OrtApi* api = base != nullptr ? ort::GetApi(base, ort::kApiVersion) : nullptr;
-  if (api == nullptr) return std::printf("%s is no ONNX Runtime of today\n", arguments[1]), 1;
+  if (api == nullptr) return std::printf("%s is not a recent ONNX Runtime\n", arguments[1]), 1;
 
   OrtEnv* environment = nullptr;
   OrtSessionOptions* options = nullptr;
@@ -25,7 +26,7 @@ int main(int count, char** arguments) {
   ort::CreateCpuMemoryInfo(api, /*arena*/ 1, /*default*/ 0, &memory);
 
   OrtSession* session = nullptr;
-  const opgraft::Allowed allowed = {{arguments[3]}};  // this and nothing else may the model run
+  const opgraft::Allowed allowed = {{arguments[3]}};  // the model may run only this module
   const opgraft::Status status =
       opgraft::CreateSession(base, environment, arguments[2], options, allowed, &session);
   if (!status.ok()) return std::printf("%s\n", status.ToString().c_str()), 1;
@@ -42,7 +43,7 @@ int main(int count, char** arguments) {
                                         /*float*/ 1, &inputs[i]);
   }
   OrtStatus* error = ort::Run(api, session, nullptr, names, inputs, 5, &result_name, 1, &result);
-  if (error != nullptr) {  // the runtime's own, or what a Python operator raised
+  if (error != nullptr) {  // an error of the runtime, or one that a Python operator raised
     const char* text = ort::GetErrorMessage(api, error);
     const opgraft::Status raised = opgraft::Status::FindIn(text);
     return std::printf("%s\n", raised.ok() ? text : raised.ToString().c_str()), 1;

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 OPGRAFT_OP("test.customop::CustomOpOne")
-    .Doc("The sum of two tensors of one shape.")
+    .Doc("The sum of two tensors of the same shape.")
     .Input<float>("x")
     .Input<float>("y", "a tensor of the shape of x")
     .Output<float>("z", "x + y")
@@ -21,8 +21,8 @@ OPGRAFT_OP("test.customop::CustomOpOne")
     });
 
 OPGRAFT_OP("test.customop::CustomOpTwo")
-    .Doc("The nearest integers, halves to the even one, as torch.round and ONNX's Round give them.")
-    .Input<float>("x", "NaN becomes 0, what is out of reach the nearest that is not")
+    .Doc("Rounds to the nearest integers, halves to even, as torch.round and ONNX's Round do.")
+    .Input<float>("x", "NaN becomes 0; numbers that int32 cannot hold are clamped")
     .Output<std::int32_t>("y", "x rounded")
     .Shape(opgraft::SameAs("x"))
     .Cpu([](auto x, auto y) {

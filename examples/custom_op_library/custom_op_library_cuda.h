@@ -1,4 +1,4 @@
-// The same operators on the GPU: what is called where a declaration says .Cuda(...).
+// The same operators on the GPU: functions for declarations with .Cuda(...).
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 struct CUstream_st;  // CUDA's cudaStream_t points to it
 
-/// z = x + y. All is in device memory. Gives CUDA's words on a failure, or null.
+/// Computes z = x + y in device memory. Returns nullptr, or CUDA's text if it fails.
 const char* AddOnGpu(const float* x, const float* y, float* z, std::size_t count,
                      CUstream_st* stream);
 
-/// y = the integers nearest to x.
+/// Rounds x to the nearest integers y, likewise.
 const char* RoundOnGpu(const float* x, std::int32_t* y, std::size_t count, CUstream_st* stream);

@@ -1,7 +1,8 @@
 """Writes a model with two Python operators and runs it in ONNX Runtime, from Python and from C++.
 
-The graph is that of the document which PyOp came from: six nodes, two of them PyOps, written by
-today's onnx with no word about Opgraft. `demo.py demo.onnx` keeps the model in that file.
+The graph is that of the document that introduced PyOp: six nodes, two of them PyOps. It is written
+by the package onnx, and contains nothing of Opgraft. `demo.py demo.onnx` keeps the model in that
+file.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""An operator that torch gets from Python, the exporter from a registry, ONNX Runtime from C++.
+"""One operator, in Python for torch, in a registry for the exporter, in C++ for ONNX Runtime.
 
 opgraft build examples/custom_op_library/custom_op_library.cc
 python examples/torch_registry/add_and_round.py libcustom_op_library.so
@@ -56,7 +56,7 @@ def main(library: str) -> None:
         "add_and_round.onnx", session_options, providers=["CPUExecutionProvider"]
     )
     (name,) = [value.name for value in session.get_inputs()]
-    for other in (x, torch.randn(9) * 10):  # the size is left open
+    for other in (x, torch.randn(9) * 10):  # the size is dynamic
         (given,) = program.adapt_torch_inputs_to_onnx(other)
         (expected,) = program.adapt_torch_outputs_to_onnx(model(other))
         (output,) = session.run(None, {name: given.numpy()})

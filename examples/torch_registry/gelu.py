@@ -1,4 +1,4 @@
-"""Exports torch's gelu as com.microsoft::Gelu, which ONNX Runtime has a kernel for, and runs it.
+"""Exports torch's gelu as com.microsoft::Gelu, for which ONNX Runtime has a kernel, and runs it.
 
 python examples/torch_registry/gelu.py
 """
@@ -13,7 +13,7 @@ import opgraft.torch
 microsoft = onnxscript.values.Opset("com.microsoft", 1)
 
 
-# The parameters are those of aten::gelu: tensors as they are, all others with their types.
+# The parameters are those of aten::gelu: tensors without annotations, all others with their types.
 @onnxscript.script(microsoft)
 def gelu_of_onnx_runtime(x, approximate: str = "none"):
     return microsoft.Gelu(x)

@@ -1,4 +1,4 @@
-"""Exports torch.inverse as com.microsoft::Inverse, by a symbolic function and by both exporters.
+"""Exports torch.inverse as com.microsoft::Inverse by a symbolic function, with both exporters.
 
 python examples/torch_registry/inverse.py
 """
@@ -35,7 +35,7 @@ def main() -> None:
             session = opgraft.InferenceSession(file.getvalue())
             (output,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
             np.testing.assert_allclose(output, model(x), rtol=1e-3, atol=1e-4)
-            print(f"dynamo={dynamo}, com.microsoft {version}: as torch has it")
+            print(f"dynamo={dynamo}, com.microsoft {version}: the same result as torch")
 
 
 if __name__ == "__main__":

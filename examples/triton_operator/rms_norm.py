@@ -47,7 +47,7 @@ def main() -> None:
     (y,) = session.run(None, {"x": x, "weight": weight})  # tensors in and out, without a copy
     expected = torch.nn.functional.rms_norm(x, (768,), weight, 1e-5)
     torch.testing.assert_close(y, expected)
-    print(f"my::RmsNorm of {tuple(x.shape)} on {y.device}: as torch's")
+    print(f"my::RmsNorm of {tuple(x.shape)} on {y.device}: the same result as torch")
 
 
 if __name__ == "__main__":

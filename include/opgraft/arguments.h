@@ -1,4 +1,4 @@
-// What a kernel's arguments are made of: the tensors of a call, as its parameters take them.
+// Turns the tensors and attributes of a call into the arguments that a kernel's parameters take.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::internal {
 
-/// A few tensors, without a visit to the heap.
+/// The input tensors of a call. A few of them need no allocation.
 class InputTensors {
  public:
   InputTensors(OpgraftCall* call, std::size_t count) : count_(count) {
     if (count > few_.size()) many_.resize(count);
     for (std::size_t i = 0; i < count; ++i) Check(call->table->input(call, i, data() + i));
   }
-  /// One that is not there where the node has fewer.
+  /// Returns an absent tensor if the node has fewer inputs.
   OpgraftTensor operator[](std::size_t index) const {
     return index < count_ ? view()[index] : OpgraftTensor{};
   }
@@ -44,7 +44,7 @@ class InputTensors {
   std::vector<OpgraftTensor> many_;
 };
 
-/// An input of one element type, by a view of its memory, wherever that is.
+/// An input of one element type: a view of its memory, on the host or on a device.
 template <class T, class View>
 class TypedInputView {
  public:
@@ -62,7 +62,7 @@ class TypedInputView {
   View view_;
 };
 
-/// An input as the kernel takes it.
+/// An input in the form that the kernel takes.
 template <class T>
 class InputView : public TypedInputView<T, Tensor<const T>> {
  public:
@@ -103,7 +103,7 @@ class InputView<Any> {
   std::vector<std::string> strings_;
 };
 
-/// The argument for a declared input. `index` is its place among the inputs.
+/// The argument for a declared input. `index` is its position among the inputs.
 template <class T, int kOccurrence>
 class InputSlot;
 
@@ -148,14 +148,14 @@ class InputSlot<T, OPGRAFT_VARIADIC> {
   std::vector<Element> arguments_;
 };
 
-/// What a kernel gets for an output of this type.
+/// The element and view types that a kernel gets for an output declared as T.
 template <class T>
 struct OutputOf {
   using Element = T;
   using View = Tensor<T>;
 };
 
-/// One output: memory of the host's, or of the call where nobody wants it.
+/// One output: memory of the host, or scratch memory of the call if nothing uses the output.
 template <class T>
 class OutputMemory final : public OutputSource<typename OutputOf<T>::View> {
  public:
@@ -169,10 +169,10 @@ class OutputMemory final : public OutputSource<typename OutputOf<T>::View> {
   View Allocate(std::span<const std::int64_t> shape) override {
     if (is_allocated_) RefuseSecond(state_, index_);
     is_allocated_ = true;
-    shape_.assign(shape.begin(), shape.end());  // the caller's may be gone by the next statement
+    shape_.assign(shape.begin(), shape.end());  // the caller's copy may be temporary
     return Make(shape_);
   }
-  /// As Allocate, for a shape that stays where it is.
+  /// Like Allocate, for a shape that outlives the call.
   View Make(std::span<const std::int64_t> shape) {
     if (std::optional<View> found = Find(shape)) return *found;
     void* memory = nullptr;
@@ -180,7 +180,7 @@ class OutputMemory final : public OutputSource<typename OutputOf<T>::View> {
                                 &memory));
     return {static_cast<Element*>(memory), shape};
   }
-  /// nullopt where nobody wants it.
+  /// Returns nullopt if nothing uses the output.
   std::optional<View> Find(std::span<const std::int64_t> shape) {
     static_cast<void>(CheckedCount(shape, sizeof(Element)));
     OpgraftTensor tensor = {};
@@ -191,7 +191,7 @@ class OutputMemory final : public OutputSource<typename OutputOf<T>::View> {
     }
     return View(static_cast<Element*>(tensor.data), shape);
   }
-  /// Throws where the kernel has forgotten it.
+  /// Throws if the kernel did not allocate an output that is used.
   void CheckAllocated() const {
     if (!is_allocated_ && IsWanted()) RefuseMissing(state_, index_);
   }
@@ -205,7 +205,7 @@ class OutputMemory final : public OutputSource<typename OutputOf<T>::View> {
   std::vector<std::int64_t> shape_;
 };
 
-/// Strings are the call's until the kernel is done, and then the host's.
+/// Strings belong to the call until the kernel is done; Store then hands them to the host.
 template <>
 class OutputMemory<std::string> final : public OutputSource<Tensor<std::string>> {
  public:
@@ -246,8 +246,8 @@ class OutputMemory<std::string> final : public OutputSource<Tensor<std::string>>
   std::vector<std::string> strings_;
 };
 
-/// The argument for a declared output: ready-made where the shape rule has told the shape, or open,
-/// for a kernel that finds it out itself.
+/// The argument for a declared output: a tensor if a shape rule gives the shape, else an
+/// OpenOutput, for a kernel that determines the shape itself.
 template <class T, int kOccurrence, bool kIsReady>
 class OutputSlot {
  public:
@@ -310,11 +310,11 @@ class OutputSlot<T, OPGRAFT_VARIADIC, kIsReady> {
   }
 
  private:
-  std::deque<OutputMemory<T>> memories_;  // arguments point at them
+  std::deque<OutputMemory<T>> memories_;  // arguments_ points into it
   std::vector<Element> arguments_;
 };
 
-/// An attribute as the kernel takes it.
+/// An attribute in the form that the kernel takes.
 template <class A, bool kIsOptional>
 struct AttributeSlot {
   using Argument = std::conditional_t<std::is_arithmetic_v<A>, A, const A&>;

@@ -8,15 +8,15 @@
 
 #include "opgraft/tensor.h"
 
-#pragma GCC visibility push(hidden)  // each pack has its own
+#pragma GCC visibility push(hidden)  // each pack has its own copy
 namespace opgraft {
 
-/// One of the kinds that an operator of a pack may have; monostate where there is none.
+/// The value of an attribute of a pack's operator; monostate if the attribute is absent.
 using AttributeValue =
     std::variant<std::monostate, float, std::int64_t, std::string, std::vector<float>,
                  std::vector<std::int64_t>, std::vector<std::string>, TensorValue>;
 
-/// The number that ONNX gives a kind of attributes; 0 for what is none.
+/// The number that ONNX gives a kind of attribute; 0 for a type that is not an attribute kind.
 template <class T>
 inline constexpr std::int32_t kAttributeKind = 0;
 template <>

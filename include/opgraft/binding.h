@@ -1,4 +1,4 @@
-// From a typed kernel to the C contract: which arguments it gets, in which order, and from where.
+// Calls a typed kernel through the C contract: finds the arguments that it takes, and their order.
 #pragma once
 
 #include <algorithm>
@@ -23,15 +23,16 @@ namespace opgraft::internal {
 template <class... Members>
 struct List {};
 
-/// A declared input or output; an input that opgraft::OnHost is said of.
+/// A declared input or output. `kIsOnHost` is set for an input declared as opgraft::OnHost.
 template <class T, int kOccurrence, bool kIsOnHost = false>
 struct Value {};
 
-/// A declared attribute; as std::optional where it has no default and need not be there.
+/// A declared attribute. `kIsOptional`: it has no default and may be absent, so that the kernel
+/// takes a std::optional.
 template <class A, bool kIsOptional>
 struct AttributeOf {};
 
-/// What a type variable is in one of an operator's kernels.
+/// The type that a type variable stands for in one of an operator's kernels.
 template <class Variable, class Type>
 struct Bind {};
 template <class... Binds>
@@ -54,7 +55,7 @@ struct ResolveIn<T, Combination<Bind<First, X>, More...>> {
 template <class T, class Combination>
 using Resolve = typename ResolveIn<T, Combination>::Type;
 
-/// How a kernel wants to be called.
+/// How a kernel is called.
 struct Style {
   bool fits = false;
   bool is_ready = true;
@@ -62,7 +63,7 @@ struct Style {
   bool takes_attributes = true;
 };
 
-/// The ways of calling a kernel for a device and one combination of types.
+/// How kernels are called for one device and one combination of types.
 template <class Device, class Inputs, class Outputs, class Attributes, class Combination>
 struct Binding;
 
@@ -70,7 +71,7 @@ template <class Device, class... In, int... kIn, bool... kHost, class... Out, in
           class... A, bool... kA, class C>
 struct Binding<Device, List<Value<In, kIn, kHost>...>, List<Value<Out, kOut>...>,
                List<AttributeOf<A, kA>...>, C> {
-  /// Whether tensors of these types can be where the kernel takes them.
+  /// Whether tensors of these element types can be in the memory where the kernel expects them.
   static constexpr bool kIsPossible = (kCanBeThere<Placed<Resolve<In, C>, Device, kHost>> && ...) &&
                                       (kCanBeThere<Placed<Resolve<Out, C>, Device, false>> && ...);
 
@@ -85,7 +86,7 @@ struct Binding<Device, List<Value<In, kIn, kHost>...>, List<Value<Out, kOut>...>
       typename OutputSlot<Placed<Resolve<Out, C>, Device, false>, kOut, kIsReady>::Argument...,
       More...>;
 
-  /// The first way that fits; each is tried only where those before it do not.
+  /// Returns the first style of call that fits.
   template <class F, bool kMayOmitAttributes>
   static constexpr Style FindStyle() {
     if constexpr (kTakes<F, true, typename AttributeSlot<A, kA>::Argument...>) {
@@ -111,7 +112,7 @@ struct Binding<Device, List<Value<In, kIn, kHost>...>, List<Value<Out, kOut>...>
     }
   }
 
-  /// Whether a kernel that fits takes numbers of the kinds that the attributes have.
+  /// Whether a kernel that fits takes each number as the type that its attribute has.
   template <class F, bool kIsReady>
   static constexpr bool kFunctionKeepsNumbers =
       Keeps<F,
@@ -179,7 +180,7 @@ struct Binding<Device, List<Value<In, kIn, kHost>...>, List<Value<Out, kOut>...>
   }
 };
 
-/// The method Compute of a kernel with state, as a function.
+/// Makes the method Compute of a kernel class callable like a function.
 template <class Kernel>
 struct MethodOf {
   const Kernel& kernel;
@@ -191,13 +192,13 @@ struct MethodOf {
   }
 };
 
-/// A kernel that is a function or an object that can be called; all its states share it.
+/// A kernel that is a function or a callable object; all nodes share it.
 template <class Binding, class F>
 struct FunctionKernel final : KernelDefinition {
   static constexpr Style kStyle = Binding::template FindStyle<const F&, false>();
   static_assert(!kStyle.fits || Binding::template kFunctionKeepsNumbers<F, kStyle.is_ready>,
-                "a number is taken as another kind than the attribute's: a kernel takes FLOAT "
-                "attributes as float, INT ones as std::int64_t, in the order declared");
+                "a kernel parameter converts the number of an attribute: kernels take FLOAT "
+                "attributes as float and INT attributes as std::int64_t, in the order declared");
 
   FunctionKernel(const OperatorDefinition& owner, F callable)
       : definition(owner), function(std::move(callable)) {
@@ -217,8 +218,8 @@ struct FunctionKernel final : KernelDefinition {
   }
 
   struct State {
-    State(const FunctionKernel& made_from, OpgraftNode* of)
-        : kernel(made_from), node(made_from.definition, made_from, of) {}
+    State(const FunctionKernel& owner, OpgraftNode* host_node)
+        : kernel(owner), node(owner.definition, owner, host_node) {}
     const FunctionKernel& kernel;
     const NodeState node;
   };
@@ -232,11 +233,11 @@ struct ClassKernel final : KernelDefinition {
   static constexpr Style kStyle = Binding::template FindStyle<MethodOf<Kernel>, true>();
   static_assert(!kStyle.fits || !kStyle.takes_attributes ||
                     Binding::template kMethodKeepsNumbers<Kernel>,
-                "a number is taken as another kind than the attribute's: a kernel takes FLOAT "
-                "attributes as float, INT ones as std::int64_t, in the order declared");
+                "a kernel parameter converts the number of an attribute: kernels take FLOAT "
+                "attributes as float and INT attributes as std::int64_t, in the order declared");
   static constexpr bool kTakesInfo = std::is_constructible_v<Kernel, const KernelInfo&>;
   static_assert(kTakesInfo || std::is_default_constructible_v<Kernel>,
-                "a class that is a kernel has a constructor that takes nothing, or a const "
+                "a kernel class needs a default constructor, or one that takes a const "
                 "opgraft::KernelInfo&");
 
   explicit ClassKernel(const OperatorDefinition& owner) : definition(owner) {
@@ -256,8 +257,8 @@ struct ClassKernel final : KernelDefinition {
   }
 
   struct State {
-    State(const ClassKernel& made_from, OpgraftNode* of)
-        : node(made_from.definition, made_from, of), kernel(Make(KernelInfo(node, of))) {}
+    State(const ClassKernel& owner, OpgraftNode* host_node)
+        : node(owner.definition, owner, host_node), kernel(Make(KernelInfo(node, host_node))) {}
     static Kernel Make(const KernelInfo& info) {
       if constexpr (kTakesInfo) {
         return Kernel(info);

@@ -1,4 +1,4 @@
-// The type variables of an operator: what they may be, and a kernel for every combination.
+// The type variables of an operator, and a kernel for each combination of their types.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::internal {
 
-/// What OPGRAFT_TYPES makes: the types that a parameter may have.
+/// The result of OPGRAFT_TYPES: the types that a parameter may have.
 template <class... Types>
 struct TypeVariable : VariableBase {
-  static_assert(sizeof...(Types) > 0, "OPGRAFT_TYPES: name a type at least");
+  static_assert(sizeof...(Types) > 0, "OPGRAFT_TYPES: name at least one type");
   static_assert(((kElementType<Types> != 0) && ...),
-                "OPGRAFT_TYPES: not an element type of tensors; they are float, double, "
+                "OPGRAFT_TYPES: not an element type of tensors; those are float, double, "
                 "std::int8_t to std::uint64_t, bool, std::string, opgraft::Float16, "
                 "opgraft::BFloat16");
   using Alternatives = List<Types...>;
@@ -34,14 +34,13 @@ struct OperatorName {
     const std::size_t colon = this->text.find("::");
     if (colon == std::string_view::npos || colon == 0 || colon + 2 == this->text.size() ||
         this->text.find(':', colon + 2) != std::string_view::npos) {
-      throw "an operator is called \"domain::Name\"";
+      throw "the name of an operator has the form \"domain::Name\"";
     }
   }
   std::string_view text;
 };
 
-/// What is given to `.Cpu` or `.Cuda`: the class, as it is and as a template over the type
-/// variables.
+/// The kernels for `.Cpu` and `.Cuda`: a class, a template over the type variables, or a callable.
 template <class Kernel>
 struct PlainClass {};
 template <template <class...> class Kernel>
@@ -50,7 +49,7 @@ template <class F>
 struct Callable {
   F function;
 };
-/// A kernel, of one of these kinds, for a device.
+/// A kernel of one of these kinds for a device.
 template <class For, class Kernel>
 struct Given {
   using Device = For;
@@ -62,7 +61,7 @@ template <class T>
 struct IsKnownType
     : std::bool_constant<kIsVariable<T> || kElementType<T> != 0 || std::is_same_v<T, Any>> {};
 
-/// The type variables of a list of values, each once.
+/// The distinct type variables in a list of values.
 template <class Found, class Values>
 struct VariablesOf {
   using Type = Found;
@@ -74,7 +73,7 @@ struct VariablesOf<List<Found...>, List<Value<T, kOccurrence, kIsOnHost>, More..
   using Type = typename VariablesOf<Next, List<More...>>::Type;
 };
 
-/// Calls `visit` with each combination of what the variables may be.
+/// Calls `visit` with each combination of types that the variables may stand for.
 template <class... Binds, class Visit>
 constexpr void ForEachCombination(List<>, Combination<Binds...> combination, const Visit& visit) {
   visit(combination);
@@ -88,7 +87,7 @@ constexpr void ForEachCombination(List<Variable, More...>, Combination<Binds...>
   }(typename Variable::Alternatives());
 }
 
-/// What a kernel is for one combination of types.
+/// The kernel type for one combination of types.
 template <class Kernel, class Variables, class Combination>
 struct KernelFor;
 template <class F, class... Variables, class C>
@@ -107,12 +106,12 @@ struct KernelFor<TemplateClass<Kernel>, List<Variables...>, C> {
   using Type = ClassKernel<Binding, Kernel<Resolve<Variables, C>...>>;
 };
 
-/// False, but only once a template is filled in. Its name, in the compiler's message, says which
-/// types are meant.
+/// Always false, but depends on template parameters. The compiler prints it with the types for
+/// which no kernel fits.
 template <class...>
 inline constexpr bool kNoKernelFor = false;
 
-/// What an input is declared as, without opgraft::OnHost.
+/// The type that an input is declared with, without opgraft::OnHost.
 template <class T>
 struct DeclaredInput {
   using Type = T;

@@ -1,5 +1,5 @@
-// Kernels written for ONNX Runtime's own tree, compiled out of it: with this header instead of the
-// runtime's, their schemas and kernels make a pack.
+// Compiles kernels that were written for ONNX Runtime's own tree outside of it. Include this header
+// instead of the runtime's headers, and their schemas and kernels form a pack.
 //
 //   ONNX_CONTRIB_OPERATOR_SCHEMA(Twice)
 //       .SetDomain("my.domain")
@@ -16,7 +16,7 @@
 //                           KernelDefBuilder().TypeConstraint("T",
 //                           BuildKernelDefConstraints<float>()), Twice);
 //
-// docs/contrib.md lists what is covered. New operators are shorter with opgraft/op.h.
+// docs/contrib.md lists what is supported. New operators are shorter with opgraft/op.h.
 #pragma once
 
 #include "opgraft/contrib/inference.h"   // IWYU pragma: export

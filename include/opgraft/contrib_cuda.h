@@ -1,5 +1,5 @@
-// Kernels for CUDA in the manner of ONNX Runtime's tree: what core/providers/cuda/cuda_common.h and
-// cuda_kernel.h have there. Needs CUDA's toolkit.
+// CUDA kernels in the style of ONNX Runtime's tree: replaces core/providers/cuda/cuda_common.h and
+// cuda_kernel.h. Needs CUDA's toolkit.
 //
 //   namespace onnxruntime::contrib::cuda {
 //
@@ -31,8 +31,8 @@
 
 #include "opgraft/contrib.h"
 
-struct __half;         // of cuda_fp16.h
-struct __nv_bfloat16;  // of cuda_bf16.h
+struct __half;         // from cuda_fp16.h
+struct __nv_bfloat16;  // from cuda_bf16.h
 
 #define OPGRAFT_CUDA_STATUS(error, expression)                                     \
   ORT_MAKE_STATUS(ONNXRUNTIME, FAIL, "CUDA error ", cudaGetErrorName(error), ": ", \
@@ -52,7 +52,7 @@ struct __nv_bfloat16;  // of cuda_bf16.h
 #pragma GCC visibility push(hidden)
 namespace onnxruntime::cuda {
 
-/// What CUDA calls an element type.
+/// Maps an element type to CUDA's own type.
 template <class T>
 class ToCudaType {
  public:
@@ -69,8 +69,8 @@ class ToCudaType<BFloat16> {
   using MappedType = __nv_bfloat16;
 };
 
-/// A kernel on the GPU, which implements ComputeInternal: tensors are there, work goes to the
-/// stream.
+/// The base class of CUDA kernels, which implement ComputeInternal. Tensors are on the GPU, and
+/// work is put on the stream.
 class CudaKernel : public OpKernel {
  public:
   explicit CudaKernel(const OpKernelInfo& info) : OpKernel(info) {}
@@ -78,19 +78,20 @@ class CudaKernel : public OpKernel {
   Status Compute(OpKernelContext* context) const final {
     Status status = ComputeInternal(context);
     if (!status.IsOK()) return status;
-    const cudaError_t error = cudaGetLastError();  // of a launch
+    const cudaError_t error = cudaGetLastError();  // from a kernel launch
     return error == cudaSuccess ? status : OPGRAFT_CUDA_STATUS(error, "the kernel");
   }
   virtual Status ComputeInternal(OpKernelContext* context) const = 0;
 
-  /// Memory of the GPU, until the work is over that the call puts on the stream.
+  /// Allocates GPU memory that is valid until the work is done that the call puts on the stream.
   template <class T>
   IAllocatorUniquePtr<T> GetScratchBuffer(std::size_t count, onnxruntime::Stream* stream) const {
     if (count == 0) return nullptr;
-    ORT_ENFORCE(stream != nullptr, "GetScratchBuffer: the stream is context->GetComputeStream()");
+    ORT_ENFORCE(stream != nullptr,
+                "GetScratchBuffer: the stream must be context->GetComputeStream(), not null");
     return IAllocator::MakeUniquePtr<T>(stream->Memory(), count);
   }
-  /// Memory of the host. It is not pinned: a copy from it is made before cudaMemcpyAsync returns.
+  /// Allocates host memory. It is not pinned: cudaMemcpyAsync copies from it before it returns.
   template <class T>
   IAllocatorUniquePtr<T> AllocateBufferOnCPUPinned(std::size_t count) const {
     return count == 0 ? nullptr : IAllocator::MakeUniquePtr<T>(IAllocator::Heap(), count);
@@ -102,7 +103,7 @@ class CudaKernel : public OpKernel {
   onnxruntime::Stream* GetComputeStream(OpKernelContext* context) const {
     return context->GetComputeStream();
   }
-  /// Of the GPU that the thread works with.
+  /// Returns the properties of the thread's current GPU.
   const cudaDeviceProp& GetDeviceProp() const {
     static std::mutex mutex;
     static auto* const known = new std::map<int, cudaDeviceProp>;

@@ -1,4 +1,4 @@
-// Tests of kernels in the manner of ONNX Runtime's tree: TEST and OpTester where they are there.
+// Tests in the style of ONNX Runtime's tree: TEST and OpTester in the same namespaces as there.
 //
 //   namespace onnxruntime { namespace test {
 //   TEST(InverseContribOpTest, two_by_two_float) {

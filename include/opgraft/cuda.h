@@ -1,10 +1,10 @@
-// For the sources of CUDA kernels (.cu): errors of CUDA as errors of an operator, and elements as
-// CUDA's own types. This header alone needs CUDA's.
+// For CUDA kernels (.cu): reports CUDA errors as errors of the operator, and gives elements as
+// CUDA's own types. Of the headers for operators, only this one needs CUDA's headers.
 #pragma once
 
 #if !__has_include(<cuda_runtime.h>)
-#error opgraft/cuda.h is for sources of CUDA: include it in a .cu file (name yours so, or move \
-what needs it into one), and have opgraft build take that too, which needs nvcc
+#error opgraft/cuda.h is for CUDA sources: include it in a .cu file (rename your source, or move the \
+code that needs it into one) and pass that file to opgraft build too, which needs nvcc
 #endif
 #include <cuda_runtime.h>
 
@@ -18,15 +18,15 @@ what needs it into one), and have opgraft build take that too, which needs nvcc
 #pragma GCC visibility push(hidden)
 namespace opgraft {
 
-/// Throws where a call of CUDA's failed; the text says `what` was tried: CheckCuda(
-/// cudaMemcpyAsync(...), "copying the pivots").
+/// Throws if a call of CUDA failed. `what` says what was attempted:
+/// CheckCuda(cudaMemcpyAsync(...), "copying the pivots").
 inline void CheckCuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   throw KernelError(std::string(what) + ": " + cudaGetErrorString(error) + " (" +
                     cudaGetErrorName(error) + ")");
 }
 
-/// The elements of a tensor as CUDA knows them.
+/// Returns the elements of a tensor as CUDA's own type.
 template <class T>
 CudaElement<T>* CudaData(const DeviceTensor<T>& tensor) {
   return reinterpret_cast<CudaElement<T>*>(tensor.data());
@@ -38,8 +38,8 @@ CudaElement<T>* CudaData(const DeviceTensor<T>& tensor) {
 #define OPGRAFT_CUDA_TEXT_(line) #line
 #define OPGRAFT_CUDA_TEXT(line) OPGRAFT_CUDA_TEXT_(line)
 
-/// Behind a launch, `kernel<<<...>>>(...);`: throws where CUDA refused it. Does not wait for the
-/// kernel: what goes wrong while it runs is found when the run is waited for.
+/// Use after a launch, `kernel<<<...>>>(...);`: throws if CUDA refused it. Does not wait for the
+/// kernel: errors while it runs are reported when the run is synchronised.
 #define OPGRAFT_CUDA_LAUNCHED()            \
   ::opgraft::CheckCuda(cudaGetLastError(), \
                        "the launch before line " OPGRAFT_CUDA_TEXT(__LINE__) " of " __FILE__)

@@ -1,10 +1,10 @@
-// What CUDA calls the element types of tensors. Needs none of CUDA's headers.
+// Maps element types to CUDA's own types. Does not need CUDA's headers.
 #pragma once
 
 #include "opgraft/element.h"
 
-struct __half;         // of cuda_fp16.h
-struct __nv_bfloat16;  // of cuda_bf16.h
+struct __half;         // from cuda_fp16.h
+struct __nv_bfloat16;  // from cuda_bf16.h
 
 #pragma GCC visibility push(hidden)
 namespace opgraft {
@@ -29,8 +29,8 @@ struct CudaElement<const T> {
 
 }  // namespace internal
 
-/// `__half` for opgraft::Float16, `__nv_bfloat16` for opgraft::BFloat16, const or not; others are
-/// the same.
+/// `__half` for opgraft::Float16 and `__nv_bfloat16` for opgraft::BFloat16, const or not; any other
+/// type stays as it is.
 template <class T>
 using CudaElement = typename internal::CudaElement<T>::Type;
 

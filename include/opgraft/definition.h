@@ -1,5 +1,5 @@
-// An operator as it is put together while a pack is loaded: what opgraft/op.h and
-// opgraft/contrib.h both fill in, and opgraft/c_api.h tells the host.
+// The definition of an operator, which is built while a pack is loaded. opgraft/op.h and
+// opgraft/contrib.h both fill it in, and the host reads it through opgraft/c_api.h.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include "opgraft/shape.h"
 #include "opgraft/torch_call.h"
 
-#pragma GCC visibility push(hidden)  // each pack has its own
+#pragma GCC visibility push(hidden)  // each pack has its own copy
 namespace opgraft::internal {
 
 struct ParameterDefinition {
@@ -28,7 +28,7 @@ struct ParameterDefinition {
 
 struct TypeDefinition {
   std::string name;
-  std::vector<std::int32_t> allowed;  ///< none: any
+  std::vector<std::int32_t> allowed;  ///< empty: any
   bool is_tied = true;
   std::string description = {};
 };
@@ -51,7 +51,7 @@ struct KernelDefinition : OpgraftKernel {
 
   std::string device_name = "cpu";
   std::vector<std::int32_t> type_numbers;
-  /// Of a kernel for a device: 1 for each of the operator's inputs that is in host memory.
+  /// For a kernel on a device: 1 for each of the operator's inputs that is in host memory.
   std::vector<std::uint8_t> host_input_flags;
 };
 
@@ -65,47 +65,48 @@ struct OperatorDefinition {
   std::vector<ParameterDefinition> outputs;
   std::vector<TypeDefinition> types;
   std::vector<AttributeDefinition> attributes;
-  std::vector<std::pair<std::string, std::string>> in_place;  ///< an input, an output
-  std::vector<ShapeRule> rules;                               ///< one for each output, or none
-  ShapeFunction function;                                     ///< a rule for all outputs, or none
-  /// A rule that speaks to the host itself, instead of these; or none.
+  std::vector<std::pair<std::string, std::string>> in_place;  ///< pairs of an input and an output
+  std::vector<ShapeRule> rules;                               ///< one for each output, or empty
+  ShapeFunction function;                                     ///< a rule for all outputs, or null
+  /// A rule that talks to the host itself and replaces both of the above; or null.
   std::function<void(OpgraftInference*)> inference;
   std::vector<std::unique_ptr<KernelDefinition>> kernels;
-  std::vector<std::string> problems;  ///< what is wrong with it, found while it was put together
+  std::vector<std::string> problems;  ///< errors found while it was built
 
   std::string FullName() const { return domain + "::" + name; }
   bool HasRule() const { return !rules.empty() || function != nullptr || inference != nullptr; }
-  /// Asks the rules.
+  /// Applies the rules.
   void Infer(ShapeContext& context) const;
-  /// The place of one of `parameters`, or their number where none is called so.
+  /// Returns the position of a parameter, or their number if there is none of this name.
   static std::size_t IndexOf(const std::vector<ParameterDefinition>& parameters,
                              std::string_view name);
-  /// The parameter of value `index`: the last one where there are more values than parameters.
+  /// Returns the parameter of value `index`: the last one if there are more values than parameters.
   static const ParameterDefinition& At(const std::vector<ParameterDefinition>& parameters,
                                        std::size_t index) {
     return parameters[index < parameters.size() ? index : parameters.size() - 1];
   }
-  /// The element type of an output: the only one, or that of the first input that has it, by the
-  /// types of the inputs (0: absent, or not known); 0 where nobody can tell.
+  /// Returns the element type of an output: the only one allowed, or the type of the first input
+  /// that shares it. `input_types` has 0 for an input that is absent or of unknown type. Returns 0
+  /// if the type cannot be determined.
   std::int32_t OutputType(std::size_t index, const std::vector<std::int32_t>& input_types) const;
-  /// The place of a type; it is added where it is not there yet.
+  /// Returns the position of a type, which is added if it is new.
   std::uint32_t TypeIndex(const TypeDefinition& type);
   /// Whether the elements of value `index` are in host memory for a kernel of this operator.
   bool IsOnHost(const KernelDefinition& kernel, std::size_t index) const;
 };
 
-/// Puts an operator into the pack that this code is part of. What is wrong with it is said by
-/// whoever loads the pack.
+/// Adds an operator to the pack that this code is part of. Errors in it are reported when the pack
+/// is loaded.
 void AddToPack(std::unique_ptr<OperatorDefinition> definition);
 
-/// Calls `add` when the pack is first asked for, after all its files have been initialised: for
-/// operators whose parts come from several places, in any order.
+/// Calls `add` when the pack is first used, after all its files have been initialised: for
+/// operators whose parts are registered in several places, in any order.
 void AddToPackLater(void (*add)());
 
-/// Says what is wrong with the pack as a whole.
+/// Reports an error of the pack as a whole.
 void ReportToPack(const char* problem) noexcept;
 
-/// Asks the rules of an operator for the shapes of a node.
+/// Applies an operator's rules to infer the shapes of a node's outputs.
 int InferShapes(const OperatorDefinition& definition, OpgraftInference* host);
 
 }  // namespace opgraft::internal

@@ -1,4 +1,4 @@
-// The arguments of kernels for CUDA: tensors on the GPU, and on the host those declared so.
+// The arguments of CUDA kernels: tensors on the GPU, or on the host if declared so.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::internal {
 
-/// What kernels are for.
+/// The devices that kernels are written for.
 struct ForCpu {
   static constexpr const char* kName = "cpu";
 };
@@ -28,7 +28,7 @@ struct OnDevice {};
 template <class T, class Device, bool kIsOnHost>
 using Placed = std::conditional_t<std::is_same_v<Device, ForCpu> || kIsOnHost, T, OnDevice<T>>;
 
-/// Whether a value may be where its type says.
+/// Whether a value of this type can be in the memory that its type names.
 template <class T>
 inline constexpr bool kCanBeThere = !std::is_same_v<T, OnDevice<std::string>>;
 
@@ -48,7 +48,7 @@ class InputView<OnDevice<Any>> {
     if (tensor.element_type == 0) RefuseType("input", index, 0, 0);
     if (tensor.element_type == kElementType<std::string>) {
       throw std::invalid_argument("input " + std::to_string(index) +
-                                  " has strings, which are not on a GPU");
+                                  " has strings, which cannot be on a GPU");
     }
   }
   Argument Get() const { return view_; }

@@ -1,4 +1,4 @@
-// Tensors on a GPU, as the part of a CUDA kernel sees them that runs on the host.
+// Tensors on a GPU, as seen by the host code of a CUDA kernel.
 #pragma once
 
 #include <cstddef>
@@ -10,34 +10,34 @@
 #include "opgraft/element.h"
 #include "opgraft/tensor.h"
 
-#pragma GCC visibility push(hidden)  // each pack has its own
+#pragma GCC visibility push(hidden)  // each pack has its own copy
 namespace opgraft {
 
 /// Declares an input whose elements are read on the host: `.Input<opgraft::OnHost<std::int64_t>>`.
-/// Kernels for the CPU are as ever; those for CUDA get an opgraft::Tensor of it.
+/// Kernels for the CPU are not affected; kernels for CUDA get it as an opgraft::Tensor.
 template <class T>
 struct OnHost {};
 
 namespace internal {
 
-/// False, but only once a template is filled in.
+/// Always false, but depends on a template parameter.
 template <class>
 inline constexpr bool kIsReadOnTheHost = false;
 
 }  // namespace internal
 
-/// A tensor whose elements are on the GPU: `data()` is for what runs there, on the stream of the
-/// call. `DeviceTensor<const float>` is an input, `DeviceTensor<float>` an output.
+/// A tensor whose elements are on the GPU: `data()` is for code that runs there, on the stream of
+/// the call. `DeviceTensor<const float>` is an input, `DeviceTensor<float>` an output.
 template <class T>
 class DeviceTensor : public internal::ShapeView {
   static_assert(!std::is_same_v<std::remove_const_t<T>, std::string>,
-                "strings are not on a GPU: a CUDA kernel takes an input of strings that is "
-                "declared as opgraft::OnHost<std::string>, and gives none");
+                "strings cannot be on a GPU: a CUDA kernel takes an input of strings declared as "
+                "opgraft::OnHost<std::string>, and has no outputs of strings");
 
  public:
   DeviceTensor() = default;
   DeviceTensor(T* data, std::span<const std::int64_t> shape) : ShapeView(shape), data_(data) {}
-  /// An output may be read as an input is.
+  /// An output converts to an input.
   template <class U>
     requires(!std::is_const_v<U> && std::is_same_v<const U, T>)
   DeviceTensor(const DeviceTensor<U>& other)  // NOLINT(google-explicit-constructor)
@@ -48,12 +48,12 @@ class DeviceTensor : public internal::ShapeView {
   template <class Index>
   T& operator[](Index) const {
     static_assert(internal::kIsReadOnTheHost<Index>,
-                  "the elements of a DeviceTensor are on the GPU, the host cannot read or write "
-                  "them: hand data() to what runs there, or declare the input as "
+                  "the elements of a DeviceTensor are on the GPU, so that the host cannot access "
+                  "them: pass data() to code that runs there, or declare the input as "
                   "opgraft::OnHost<T>");
     return *data_;
   }
-  T* begin() const = delete;  // as above
+  T* begin() const = delete;  // for the same reason
   T* end() const = delete;
 
  private:
@@ -64,14 +64,14 @@ class DeviceTensor : public internal::ShapeView {
 template <class T>
 using DeviceTensors = std::span<const DeviceTensor<T>>;
 
-/// A tensor on the GPU whose type is known when it comes: of an input of opgraft::Any.
+/// A tensor on the GPU whose element type is known only at run time: an input of opgraft::Any.
 class AnyDeviceTensor {
  public:
   AnyDeviceTensor() = default;
   AnyDeviceTensor(const void* data, std::int32_t element_type, std::span<const std::int64_t> shape)
       : data_(data), element_type_(element_type), shape_(shape) {}
 
-  /// ONNX's number of its type: kElementType<float>.
+  /// ONNX's number of the element type, such as kElementType<float>.
   std::int32_t element_type() const { return element_type_; }
   std::span<const std::int64_t> shape() const { return shape_; }
   const void* data() const { return data_; }
@@ -80,7 +80,7 @@ class AnyDeviceTensor {
   bool Is() const {
     return element_type_ == kElementType<T>;
   }
-  /// Throws where it is of another type.
+  /// Throws if the element type is not T.
   template <class T>
   DeviceTensor<const T> As() const {
     if (!Is<T>()) internal::RefuseElements(element_type_, kElementType<T>);
@@ -95,7 +95,7 @@ class AnyDeviceTensor {
 
 using AnyDeviceTensors = std::span<const AnyDeviceTensor>;
 
-/// An output whose shape a CUDA kernel finds out itself.
+/// An output whose shape a CUDA kernel determines itself.
 template <class T>
 using DeviceOutput = internal::OpenOutput<DeviceTensor<T>>;
 template <class T>

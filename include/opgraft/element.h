@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <string>
 
-#pragma GCC visibility push(hidden)  // each pack has its own
+#pragma GCC visibility push(hidden)  // each pack has its own copy
 namespace opgraft {
 
-/// A float of 16 bits: converts from and to float, in which it is computed with.
+/// A 16-bit float, which converts from and to float for arithmetic.
 class Float16 {
  public:
   Float16() = default;
-  // NOLINTNEXTLINE(google-explicit-constructor): a number among numbers
+  // NOLINTNEXTLINE(google-explicit-constructor): converts like the built-in numbers
   Float16(float value) : bits_(FromFloat(value)) {}
   operator float() const { return ToFloat(bits_); }  // NOLINT(google-explicit-constructor)
 
@@ -31,7 +31,7 @@ class Float16 {
     if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);   // NaN
     if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // too large
     if (magnitude < 0x38800000U) {
-      // Below the smallest normal number: adding 0.5 leaves the last ten bits, rounded to even.
+      // Below the smallest normal number: adding 0.5 rounds to even and leaves the last ten bits.
       const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
       return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) & 0x7fffU));
     }
@@ -50,11 +50,11 @@ class Float16 {
   std::uint16_t bits_ = 0;
 };
 
-/// The upper half of a float: converts from and to float, in which it is computed with.
+/// The upper half of a float, which converts from and to float for arithmetic.
 class BFloat16 {
  public:
   BFloat16() = default;
-  // NOLINTNEXTLINE(google-explicit-constructor): a number among numbers
+  // NOLINTNEXTLINE(google-explicit-constructor): converts like the built-in numbers
   BFloat16(float value) : bits_(FromFloat(value)) {}
   operator float() const {  // NOLINT(google-explicit-constructor)
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16U);
@@ -77,7 +77,7 @@ class BFloat16 {
   std::uint16_t bits_ = 0;
 };
 
-/// The number that ONNX gives an element type; 0 for what is none.
+/// The number that ONNX gives an element type; 0 for a C++ type that is not an element type.
 template <class T>
 inline constexpr std::int32_t kElementType = 0;
 template <>

@@ -1,5 +1,5 @@
-// Python operators in a C++ program that uses ONNX Runtime's C API: link libopgraft.so, nothing of
-// Python. docs/deploying.md has a whole program.
+// Runs Python operators in a C++ program that uses ONNX Runtime's C API. Link with libopgraft.so;
+// no part of Python is needed for that. docs/deploying.md has a complete program.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,8 @@ struct OrtEnv;
 struct OrtSession;
 struct OrtSessionOptions;
 
-// The C interface below is what the library holds, so that any C++ compiler can use it. Each
-// function returns an opgraft::ErrorKind, and for an error its text, to be given back to
-// opgraft_free.
+// The library exports a C interface, so that any C++ compiler can use it. Each function returns an
+// opgraft::ErrorKind and, for an error, its text, which the caller frees with opgraft_free.
 extern "C" {
 int opgraft_register(const OrtApiBase* runtime, OrtSessionOptions* options, const char* allow,
                      char** text);
@@ -32,28 +31,28 @@ void opgraft_free(char* text);
 
 namespace opgraft {
 
-/// What a model may run, beside what the variable OPGRAFT_ALLOW lists.
+/// What a model may run, in addition to what the environment variable OPGRAFT_ALLOW lists.
 struct Allowed {
-  /// Python modules: exact names, or "package.*" for all modules below a package. And operators of
-  /// torch beyond those that any model may run: "aten::name", or "aten::name.overload". And types
-  /// and functions that stored estimators of scikit-learn hold: "module.Name".
+  /// Python modules: exact names, or "package.*" for all modules below a package. Also operators of
+  /// torch beyond those that every model may run: "aten::name" or "aten::name.overload". Also types
+  /// and functions in stored estimators of scikit-learn: "module.Name".
   std::vector<std::string> modules = {};
-  /// Modules to be imported first: the operators that they declare by @opgraft.op may be run.
+  /// Modules to import first. The operators that they declare with @opgraft.op may run.
   std::vector<std::string> imports = {};
-  /// Operators of ONNX Runtime's own domains that packs shall run instead of it: "domain::Name", or
-  /// a domain for all that packs have of it.
+  /// Operators of ONNX Runtime's own domains that packs run instead of the runtime: "domain::Name",
+  /// or a domain for all operators that packs have in it.
   std::vector<std::string> prefer = {};
 };
 
 namespace internal {
 
-/// One text of several names, which hold no comma: one name must not become two.
+/// Joins names into one text. Refuses commas, so that one name cannot become two.
 inline Status Join(const std::string& what, const std::vector<std::string>& names,
                    std::string* list) {
   for (const std::string& name : names) {
     if (name.find_first_of(std::string(",\0", 2)) != std::string::npos) {
       return Status::Error(what + ": '" + name +
-                           "' is no name: it has a comma or a zero byte in it. Fix: one entry of "
+                           "' is not a name: it contains a comma or a zero byte. Fix: one entry of "
                            "the list for each name");
     }
     *list += (list->empty() ? "" : ",") + name;
@@ -61,10 +60,10 @@ inline Status Join(const std::string& what, const std::vector<std::string>& name
   return Status();
 }
 
-/// A path goes to the library as a text that ends at its first zero byte.
+/// The library takes a path as a text that ends at its first zero byte.
 inline Status CheckPath(const std::string& path) {
   if (path.find('\0') == std::string::npos) return Status();
-  return Status::Error("'" + path + "' is no path: it has a zero byte in it");
+  return Status::Error("'" + path + "' is not a path: it contains a zero byte");
 }
 
 inline Status TakeStatus(int kind, char* text) {
@@ -85,7 +84,7 @@ inline Status Import(const std::vector<std::string>& modules) {
   return Status();
 }
 
-/// What the C interface takes for what a model may run. Imports modules first.
+/// The lists in the form that the C interface takes. Make also imports the modules.
 struct Lists {
   std::string allow;
   std::string prefer;
@@ -99,9 +98,9 @@ struct Lists {
 
 }  // namespace internal
 
-/// Loads a pack, a library of operators that `opgraft build` has made, for good: sessions that are
-/// made from now on find them. May be called from any thread; again for the same pack it changes
-/// nothing.
+/// Loads a pack, a library of operators made by `opgraft build`, for the rest of the process.
+/// Sessions created afterwards find its operators. May be called from any thread; loading the same
+/// pack again does nothing.
 inline Status Load(const std::string& path) {
   if (Status status = internal::CheckPath(path); !status.ok()) return status;
   char* text = nullptr;
@@ -109,10 +108,11 @@ inline Status Load(const std::string& path) {
   return internal::TakeStatus(kind, text);
 }
 
-/// Opens the model at `path`, prepared for this runtime, in a session that runs its Python
-/// operators. `runtime` is OrtGetApiBase(); `options` stay as they are and may serve other
-/// sessions. The session is the caller's, to be run and released by ONNX Runtime's own functions.
-/// May be called from any thread; the first session with a Python operator starts Python.
+/// Opens the model at `path` in a session that runs its Python operators. The model is prepared for
+/// this runtime in memory. `runtime` is OrtGetApiBase(). `options` are not changed and may be used
+/// for other sessions. The caller owns the session, and runs and releases it with ONNX Runtime's
+/// own functions. May be called from any thread; the first session with a Python operator starts
+/// Python.
 inline Status CreateSession(const OrtApiBase* runtime, const OrtEnv* environment,
                             const std::string& path, const OrtSessionOptions* options,
                             const Allowed& allowed, OrtSession** session) {
@@ -126,7 +126,7 @@ inline Status CreateSession(const OrtApiBase* runtime, const OrtEnv* environment
   return internal::TakeStatus(kind, text);
 }
 
-/// The same for a model in memory, which need not outlive the call.
+/// Like CreateSession, for a model in memory, which need not outlive the call.
 inline Status CreateSessionFromArray(const OrtApiBase* runtime, const OrtEnv* environment,
                                      const void* model, std::size_t size,
                                      const OrtSessionOptions* options, const Allowed& allowed,
@@ -140,14 +140,15 @@ inline Status CreateSessionFromArray(const OrtApiBase* runtime, const OrtEnv* en
   return internal::TakeStatus(kind, text);
 }
 
-/// Has sessions with these options run on a GPU what has a kernel for one, with ONNX Runtime 1.24
-/// and newer; the rest stays on the CPU. `gpu` is its number among those that CUDA sees. To be
-/// called before the options are used, once for them. An UnavailableError says why there is no GPU:
-/// the options are as they were then, and the program may go on with the CPU.
+/// Lets sessions with these options run nodes on a GPU if there is a CUDA kernel for them; the
+/// other nodes stay on the CPU. Needs ONNX Runtime 1.24 or newer. `gpu` is the number of the GPU
+/// among those that CUDA sees. Call it once, before the options are used. If there is no usable
+/// GPU, an UnavailableError says why; the options are then unchanged, and the program may go on
+/// with the CPU.
 ///
-/// A run is over when its work is done, unless its OrtRunOptions name a stream of CUDA's, by the
-/// entry "opgraft.cuda.stream" with its address as a decimal number: then it is over when all its
-/// work is on that stream.
+/// A run returns when its work is done, unless its OrtRunOptions name a CUDA stream: the entry
+/// "opgraft.cuda.stream" with its address as a decimal number. Such a run returns when all its work
+/// has been put on that stream.
 inline Status UseCuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSessionOptions* options,
                       int gpu = 0) {
   char* text = nullptr;
@@ -155,8 +156,8 @@ inline Status UseCuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSession
   return internal::TakeStatus(kind, text);
 }
 
-/// For a program that makes the session itself, from a file that `opgraft prepare` has written:
-/// registers Opgraft's operators with `options`.
+/// Registers Opgraft's operators with `options`, for a program that creates the session itself from
+/// a file written by `opgraft prepare`.
 inline Status Register(const OrtApiBase* runtime, OrtSessionOptions* options,
                        const Allowed& allowed) {
   internal::Lists lists;

@@ -1,4 +1,4 @@
-// Which of an operator's kernels runs which types, for each device.
+// Decides which of an operator's kernels runs which types on each device.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::internal {
 
-/// `Kernels` are what is given, each by a Given; `Variables` the operator's type variables.
+/// `Kernels` are the declared kernels, each a Given; `Variables` are the operator's type variables.
 template <class Inputs, class Outputs, class Attributes, class Variables, class... Kernels>
 struct KernelChoice {
-  /// A kernel as it is for one combination of types.
+  /// The kernel type for one combination of types.
   template <class Given, class C>
   using Bound = typename KernelFor<typename Given::Kind, Variables, C>::template Type<
       Binding<typename Given::Device, Inputs, Outputs, Attributes, C>>;
@@ -29,8 +29,9 @@ struct KernelChoice {
     }
   }
 
-  /// The first kernel for the device, from `kIndex` on, that takes this combination of types; the
-  /// number of kernels where none does. Those behind it are not even tried.
+  /// Returns the index of the first kernel for the device, from `kIndex` on, that takes this
+  /// combination of types, or the number of kernels if none does. Later kernels are not
+  /// instantiated.
   template <class Device, class C, std::size_t kIndex = 0>
   static constexpr std::size_t Find() {
     if constexpr (kIndex < sizeof...(Kernels)) {
@@ -49,7 +50,7 @@ struct KernelChoice {
     }
   }
 
-  /// Whether each kernel for the device runs some types: what runs none is forgotten.
+  /// Whether each kernel for the device runs some types. A kernel that runs none is a mistake.
   template <class Device>
   static constexpr bool IsEachFound() {
     std::array<bool, sizeof...(Kernels) + 1> is_found = {};

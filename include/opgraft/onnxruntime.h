@@ -1,8 +1,8 @@
-// ONNX Runtime's C functions that Opgraft calls, each by its slot in the OrtApi table.
+// The C functions of ONNX Runtime that Opgraft calls, each by its slot in the OrtApi table.
 //
-// No package carries ONNX Runtime's own header. Its table only ever grows at the end, so a slot and
-// a signature are enough to call every runtime from 1.19 on. May be included beside that header,
-// before it or after it.
+// ONNX Runtime's packages do not contain its C header. Its table only ever grows at the end, so
+// that a slot and a signature are enough to call every runtime from 1.19 on. This header may be
+// included together with ONNX Runtime's own, in any order.
 #pragma once
 
 #include <cstddef>
@@ -30,16 +30,16 @@ struct OrtTensorTypeAndShapeInfo;
 struct OrtTypeInfo;
 struct OrtValue;
 
-/// The one function that a program finds in libonnxruntime.so by its name, by linking to it or by
-/// dlsym; all others are in the table that it leads to.
+/// The only function that a program finds in libonnxruntime.so by name, through linking or dlsym.
+/// All others are in the table that it leads to.
 extern "C" const OrtApiBase* OrtGetApiBase() noexcept;
 
 namespace opgraft::ort {
 
-/// The API version we ask a runtime for: all that is used here was there by then.
+/// The API version that we request. It has all functions used here, except where noted.
 inline constexpr std::uint32_t kApiVersion = 18;
 
-/// The value of OrtErrorCode that our errors carry, ORT_FAIL.
+/// The OrtErrorCode of our errors, ORT_FAIL.
 inline constexpr int kFail = 1;
 
 template <class Table, std::size_t kSlot, class Signature>
@@ -57,7 +57,7 @@ struct Function<Table, kSlot, Result(Arguments...)> {
 template <std::size_t kSlot, class Signature>
 using ApiFunction = Function<OrtApi, kSlot, Signature>;
 
-/// Most functions report an error by a status that the caller releases, nullptr if there is none.
+/// Most functions return a status, which the caller releases; nullptr means success.
 template <std::size_t kSlot, class... Arguments>
 using ApiCall = ApiFunction<kSlot, OrtStatus*(Arguments...)>;
 
@@ -137,10 +137,10 @@ inline constexpr ApiCall<80, const OrtValue*, int, OrtAllocator*, OrtValue**> Ge
 inline constexpr ApiCall<81, const OrtValue*, std::size_t*> GetValueCount{};
 inline constexpr ApiCall<252, OrtValue*, std::size_t, std::size_t, char**>
     GetResizedStringTensorElementBuffer{};
-/// Only in runtimes from 1.24 on: whether the rank is known.
+/// Only in runtimes from 1.24 on. Returns whether the rank is known.
 inline constexpr ApiFunction<390, bool(const OrtTensorTypeAndShapeInfo*)>
     TensorTypeAndShape_HasShape{};
-/// Only in runtimes from 1.24 on; the shape stays the runtime's.
+/// Only in runtimes from 1.24 on. The shape belongs to the runtime.
 inline constexpr ApiCall<414, const OrtValue*, int*, const std::int64_t**, std::size_t*>
     GetTensorElementTypeAndShapeDataReference{};
 inline constexpr ApiCall<69, int, int, OrtMemoryInfo**> CreateCpuMemoryInfo{};
@@ -169,7 +169,7 @@ inline constexpr ApiCall<163, const OrtKernelInfo*, const char*, std::int64_t*, 
     KernelInfoGetAttributeArray_int64{};
 inline constexpr ApiCall<236, const OrtKernelInfo*, const char*, OrtAllocator*, OrtValue**>
     KernelInfoGetAttribute_tensor{};
-/// Only in runtimes from 1.25 on; the texts are the caller's, to be freed one by one.
+/// Only in runtimes from 1.25 on. The caller frees the texts one by one.
 inline constexpr ApiCall<417, const OrtKernelInfo*, const char*, OrtAllocator*, char***,
                          std::size_t*>
     KernelInfoGetAttributeArray_string{};
@@ -210,7 +210,7 @@ inline constexpr ApiCall<91, OrtKernelContext*, std::size_t, const std::int64_t*
                          OrtValue**>
     KernelContext_GetOutput{};
 
-// Execution providers of libraries, from 1.22 on.
+// Execution provider libraries, from 1.22 on.
 inline constexpr ApiFunction<297, const char*(const OrtKeyValuePairs*, const char*)> GetKeyValue{};
 inline constexpr ApiCall<301, OrtEnv*, const char*, const char*> RegisterExecutionProviderLibrary{};
 inline constexpr ApiCall<303, const OrtEnv*, const OrtEpDevice* const**, std::size_t*>

@@ -1,4 +1,4 @@
-// Declares operators in C++: one sentence is the schema, the shape rule and the kernels.
+// Declares operators in C++: one sentence gives the schema, the shape rule and the kernels.
 //
 //   OPGRAFT_TYPES(T, float, double);
 //
@@ -12,9 +12,9 @@
 //         for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * factor;
 //       });
 //
-// A kernel for GPUs stands beside it: .Cuda(function).
+// A kernel for GPUs can be added to it with .Cuda(function).
 //
-// `opgraft build scale.cc` makes libscale.so of it, which ONNX Runtime 1.19 and newer load.
+// `opgraft build scale.cc` makes libscale.so, which ONNX Runtime 1.19 and newer load.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@
 
 #pragma GCC visibility push(hidden)
 namespace opgraft {
-/// The sentence so far. Begun by OPGRAFT_OP.
+/// The declaration so far, which OPGRAFT_OP begins.
 template <class Inputs, class Outputs, class Attributes, class Kernels, bool kHasRule>
 class Sentence;
 
@@ -60,17 +60,18 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     definition_->documentation = std::move(text);
     return std::move(*this);
   }
-  /// The version of its domain with which it came, or changed. Several versions of one operator are
-  /// several sentences.
+  /// The version of the domain in which the operator was added or changed. Each version of an
+  /// operator is a sentence of its own.
   auto Since(std::int32_t version) && {
     definition_->since_version = version;
     return std::move(*this);
   }
-  /// A torch operator that it can stand for, such as "aten::gelu". Tensors are handed over in their
-  /// order, attributes by their names. What else an attribute or input is comes after the name:
-  /// {{"upper", 1}, {"k", opgraft::Argument("diagonal")}}; a name that is neither is an argument of
-  /// torch's that must have the value. Then the types that torch's own translation is better for:
-  /// opgraft::LeftToTorch<bool>(). May be said of several.
+  /// Declares a torch operator that this one can stand for, such as "aten::gelu". Tensors are
+  /// passed in order and attributes by name. Exceptions follow the name: {{"upper", 1}, {"k",
+  /// opgraft::Argument("diagonal")}}. A name that is neither an attribute nor an input is an
+  /// argument of torch that must have the value. opgraft::LeftToTorch<bool>() lists the element
+  /// types for which torch's own translation is the better one. May be repeated for several
+  /// operators.
   template <class... Left>
   auto Torch(std::string name, std::vector<internal::TorchArgumentDefinition> arguments = {},
              LeftToTorch<Left...> /*left*/ = {}) && {
@@ -79,25 +80,25 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     return std::move(*this);
   }
 
-  /// The next input. `T` is an element type, a name made by OPGRAFT_TYPES, or opgraft::Any; or
-  /// opgraft::OnHost of these, where a kernel for CUDA reads the elements before it launches.
+  /// The next input. `T` is an element type, a name defined by OPGRAFT_TYPES, or opgraft::Any. Wrap
+  /// it in opgraft::OnHost if a CUDA kernel reads the elements before it launches.
   template <class T>
   auto Input(std::string name, std::string description = {}) && {
     return std::move(*this).template AddInput<T, OPGRAFT_REQUIRED>(std::move(name),
                                                                    std::move(description));
   }
-  /// One that a node may leave out: std::optional in the kernel.
+  /// An input that a node may omit: std::optional in the kernel.
   template <class T>
   auto OptionalInput(std::string name, std::string description = {}) && {
     return std::move(*this).template AddInput<T, OPGRAFT_OPTIONAL>(std::move(name),
                                                                    std::move(description));
   }
-  /// The last one, of which there are `minimum` or more: opgraft::Tensors in the kernel.
+  /// The last input, which takes `minimum` tensors or more: opgraft::Tensors in the kernel.
   template <class T>
   auto VariadicInput(std::string name, std::string description = {}, std::uint32_t minimum = 1) && {
     static_assert(!internal::DeclaredInput<T>::kIsOnHost,
-                  "a variadic input cannot be opgraft::OnHost: ONNX Runtime keeps the first of its "
-                  "tensors there, and no other");
+                  "a variadic input cannot be opgraft::OnHost: ONNX Runtime keeps only the first "
+                  "of its tensors there");
     return std::move(*this).template AddInput<T, OPGRAFT_VARIADIC>(std::move(name),
                                                                    std::move(description), minimum);
   }
@@ -129,61 +130,61 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     return std::move(*this).template AddAttribute<A, false>(std::move(name), std::move(description),
                                                             true);
   }
-  /// One with a default.
+  /// An attribute with a default.
   template <class A>
   auto Attribute(std::string name, A fallback, std::string description = {}) && {
     CheckAttribute<A>();
     return std::move(*this).template AddAttribute<A, false>(std::move(name), std::move(description),
                                                             false, std::move(fallback));
   }
-  /// One that may be absent and has no default: std::optional in the kernel.
+  /// An attribute that may be absent and has no default: std::optional in the kernel.
   template <class A>
   auto OptionalAttribute(std::string name, std::string description = {}) && {
     return std::move(*this).template AddAttribute<A, true>(std::move(name), std::move(description),
                                                            false);
   }
 
-  /// The shapes of the outputs, a rule for each in their order.
+  /// The shapes of the outputs: one rule for each, in order.
   template <class... More>
   auto Shape(ShapeRule first, More... more) && {
-    static_assert(!kHasRule, "the operator has a shape rule already");
+    static_assert(!kHasRule, "the operator already has a shape rule");
     (definition_->rules.push_back(std::move(first)));
     (definition_->rules.push_back(std::move(more)), ...);
     return std::move(*this)
         .template With<internal::List<Ins...>, internal::List<Outs...>, internal::List<Attrs...>,
                        true>();
   }
-  /// A function of an opgraft::ShapeContext& that sets the shapes of the outputs that it knows.
+  /// A function that takes an opgraft::ShapeContext& and sets the shapes of the outputs it knows.
   template <class Rule>
     requires std::is_invocable_v<const Rule&, ShapeContext&>
   auto Shape(Rule rule) && {
-    static_assert(!kHasRule, "the operator has a shape rule already");
+    static_assert(!kHasRule, "the operator already has a shape rule");
     definition_->function = [rule = std::move(rule)](ShapeContext& context) { rule(context); };
     return std::move(*this)
         .template With<internal::List<Ins...>, internal::List<Outs...>, internal::List<Attrs...>,
                        true>();
   }
 
-  /// The output may have the memory of the input, where nobody else needs that any more. The kernel
+  /// The output may reuse the memory of the input if nothing else needs it any more. The kernel
   /// then reads and writes the same elements.
   auto InPlace(std::string input, std::string output) && {
     definition_->in_place.emplace_back(std::move(input), std::move(output));
     return std::move(*this);
   }
 
-  /// A kernel: a function, a lambda, or anything that can be called. It takes the inputs, the
-  /// outputs and the attributes in their order, and before them, if it likes, an opgraft::Context&.
-  /// It returns nothing or an opgraft::Status. Of several kernels, the first that takes a
-  /// combination of types runs it.
+  /// A kernel: a function, a lambda or any callable object. It takes the inputs, the outputs and
+  /// the attributes in order, optionally preceded by an opgraft::Context&. It returns nothing or an
+  /// opgraft::Status. If there are several kernels, the first one that takes a combination of types
+  /// runs it.
   template <class F>
   auto Cpu(F kernel) && {
     return std::move(*this).template AddKernel<internal::ForCpu>(
         internal::Callable<F>{std::move(kernel)});
   }
-  /// A kernel with state: a class whose constructor may take a const opgraft::KernelInfo&, and
-  /// whose method Compute (const: runs may overlap) takes what the function above takes; it may
-  /// leave out the attributes. As a template, its parameters are the type variables in the order in
-  /// which they are first used.
+  /// A kernel with state: a class whose constructor may take a const opgraft::KernelInfo&. Its
+  /// method Compute (const, because calls may overlap) takes the same arguments as the function
+  /// above, and may omit the attributes. If it is a class template, its parameters are the type
+  /// variables in the order of their first use.
   template <class Kernel>
   auto Cpu() && {
     return std::move(*this).template AddKernel<internal::ForCpu>(internal::PlainClass<Kernel>());
@@ -193,10 +194,10 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     return std::move(*this).template AddKernel<internal::ForCpu>(internal::TemplateClass<Kernel>());
   }
 
-  /// A kernel for NVIDIA's GPUs, called on the host: it puts its work on the stream of an
-  /// opgraft::Context&, and does not wait for it. It takes what one for the CPU takes, but tensors
-  /// as opgraft::DeviceTensor, outputs that it allocates as opgraft::DeviceOutput. It need not take
-  /// all the types that the operator has.
+  /// A kernel for NVIDIA GPUs. It is called on the host, puts its work on the stream of an
+  /// opgraft::Context&, and does not wait for it. It takes the same arguments as a CPU kernel, but
+  /// tensors as opgraft::DeviceTensor, and outputs that it allocates as opgraft::DeviceOutput. It
+  /// need not take all the types of the operator.
   template <class F>
   auto Cuda(F kernel) && {
     return std::move(*this).template AddKernel<internal::ForCuda>(
@@ -212,14 +213,14 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
         internal::TemplateClass<Kernel>());
   }
 
-  /// The end of the sentence: binds the kernels and puts the operator into the pack.
+  /// Ends the sentence: binds the kernels and adds the operator to the pack.
   void Finish() && {
-    static_assert(sizeof...(Outs) > 0, "an operator has an output: .Output<T>(\"y\")");
-    static_assert(sizeof...(Kernels) > 0, "an operator has a kernel: .Cpu(...) or .Cuda(...)");
+    static_assert(sizeof...(Outs) > 0, "an operator needs an output: .Output<T>(\"y\")");
+    static_assert(sizeof...(Kernels) > 0, "an operator needs a kernel: .Cpu(...) or .Cuda(...)");
     using Inputs = typename internal::VariablesOf<internal::List<>, internal::List<Ins...>>::Type;
     using All = typename internal::VariablesOf<Inputs, internal::List<Outs...>>::Type;
     static_assert(std::is_same_v<Inputs, All>,
-                  "the type of an output is one that an input has too, or a single one");
+                  "the type of an output must be a single type, or a type variable of an input");
     if constexpr (kRunsOnCpu) {
       ForEachCombination(All(), internal::Combination<>(), [&](auto combination) {
         this->template Bind<internal::ForCpu, All>(combination);
@@ -228,13 +229,13 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     if constexpr ((std::is_same_v<typename Kernels::Device, internal::ForCuda> || ...)) {
       static_assert(
           Choice<All>::template IsEachFound<internal::ForCuda>(),
-          "a kernel for CUDA takes none of the types, or its arguments do not fit: expected the "
-          "inputs as opgraft::DeviceTensor<const E> (as opgraft::Tensor<const E> where they are "
-          "declared opgraft::OnHost; optional ones in std::optional, variadic ones as "
+          "a CUDA kernel takes none of the types, or its arguments do not fit: expected the "
+          "inputs as opgraft::DeviceTensor<const E> (as opgraft::Tensor<const E> if they are "
+          "declared opgraft::OnHost; optional inputs in std::optional, variadic inputs as "
           "opgraft::DeviceTensors<const E>), the outputs as opgraft::DeviceTensor<E> or "
           "opgraft::DeviceOutput<E>, then the attributes, each by value and in the order "
-          "declared; an opgraft::Context& may come first. Strings are not on a GPU: an input of "
-          "them is declared opgraft::OnHost, and there is no output of them");
+          "declared; an opgraft::Context& may come first. Strings cannot be on a GPU: declare an "
+          "input of strings as opgraft::OnHost; outputs of strings are not possible");
       ForEachCombination(All(), internal::Combination<>(), [&](auto combination) {
         this->template Bind<internal::ForCuda, All>(combination);
       });
@@ -254,13 +255,14 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
 
   template <class T>
   std::uint32_t TypeIndex() {
-    static_assert(internal::IsKnownType<T>::value,
-                  "the type of an input or output is an element type (float, ..., "
-                  "opgraft::Float16, std::string), a name made by OPGRAFT_TYPES, or opgraft::Any");
+    static_assert(
+        internal::IsKnownType<T>::value,
+        "the type of an input or output must be an element type (float, ..., "
+        "opgraft::Float16, std::string), a name defined by OPGRAFT_TYPES, or opgraft::Any");
     if constexpr (internal::kIsVariable<T>) {
       return definition_->TypeIndex({T::Name(), T::Numbers()});
     } else if constexpr (std::is_same_v<T, Any>) {
-      // Not tied, and each its own.
+      // Each is a type of its own, and its values are not tied to one element type.
       const std::string name = "Any" + std::to_string(definition_->types.size());
       return definition_->TypeIndex({name, {}, false});
     } else {
@@ -271,7 +273,8 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
 
   template <class Input, int kOccurrence>
   auto AddInput(std::string name, std::string description, std::uint32_t minimum = 1) && {
-    static_assert(sizeof...(Kernels) == 0, "kernels come last: they take all that is declared");
+    static_assert(sizeof...(Kernels) == 0,
+                  "declare kernels last, because they take everything that is declared");
     using T = typename internal::DeclaredInput<Input>::Type;
     constexpr bool kIsOnHost = internal::DeclaredInput<Input>::kIsOnHost;
     definition_->inputs.push_back(
@@ -282,12 +285,13 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   }
   template <class T, int kOccurrence>
   auto AddOutput(std::string name, std::string description, std::uint32_t minimum = 1) && {
-    static_assert(sizeof...(Kernels) == 0, "kernels come last: they take all that is declared");
+    static_assert(sizeof...(Kernels) == 0,
+                  "declare kernels last, because they take everything that is declared");
     static_assert(!std::is_same_v<T, Any>,
-                  "an output of any type: nobody could tell which. Give it the type of an input, "
-                  "by OPGRAFT_TYPES");
+                  "an output cannot be opgraft::Any, because its type must be known. Give it the "
+                  "type of an input, with OPGRAFT_TYPES");
     static_assert(!internal::DeclaredInput<T>::kIsOnHost,
-                  "opgraft::OnHost is said of inputs alone: an output is where its kernel runs");
+                  "only inputs can be opgraft::OnHost: an output is where its kernel runs");
     definition_->outputs.push_back(
         {std::move(name), std::move(description), kOccurrence, TypeIndex<T>(), minimum});
     return std::move(*this)
@@ -298,14 +302,15 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
   template <class A>
   static constexpr void CheckAttribute() {
     static_assert(kAttributeKind<A> != 0,
-                  "attributes are float, std::int64_t, std::string, std::vector of these, or "
+                  "an attribute must be float, std::int64_t, std::string, std::vector of these, or "
                   "opgraft::TensorValue");
   }
   template <class A, bool kIsOptional>
   auto AddAttribute(std::string name, std::string description, bool is_required,
                     AttributeValue fallback = {}) && {
     CheckAttribute<A>();
-    static_assert(sizeof...(Kernels) == 0, "kernels come last: they take all that is declared");
+    static_assert(sizeof...(Kernels) == 0,
+                  "declare kernels last, because they take everything that is declared");
     definition_->attributes.push_back({std::move(name), std::move(description), kAttributeKind<A>,
                                        is_required, std::move(fallback)});
     return std::move(*this)
@@ -334,23 +339,24 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
     constexpr std::size_t kIndex = Choice<Variables>::template Find<Device, C>();
     if constexpr (kIndex == sizeof...(Kernels) && std::is_same_v<Device, internal::ForCuda>) {
       static_assert(kRunsOnCpu,
-                    "no kernel for CUDA takes some of the types, and there is none for the CPU: "
-                    "declare fewer types, or give a kernel by .Cpu(...) too");
-      return;  // what is left runs on the CPU
+                    "some of the types have no CUDA kernel, and there is no CPU kernel: declare "
+                    "fewer types, or add a kernel with .Cpu(...)");
+      return;  // the CPU kernels run these types
     } else if constexpr (kIndex == sizeof...(Kernels)) {
-      static_assert(internal::kNoKernelFor<Binds...>,
-                    "no kernel takes these types, or the arguments do not fit: expected the "
-                    "inputs as opgraft::Tensor<const E> (optional ones in std::optional, variadic "
-                    "ones as opgraft::Tensors<const E>), the outputs as opgraft::Tensor<E> or "
-                    "opgraft::Output<E>, then the attributes, each by value and in the order "
-                    "declared; an opgraft::Context& may come first. E is an element type, not the "
-                    "name that OPGRAFT_TYPES made: write []<class E>(opgraft::Tensor<const E> x, "
-                    "opgraft::Tensor<E> y), or auto. The method Compute of a class is const");
+      static_assert(
+          internal::kNoKernelFor<Binds...>,
+          "no kernel takes these types, or the arguments do not fit: expected the "
+          "inputs as opgraft::Tensor<const E> (optional inputs in std::optional, variadic "
+          "inputs as opgraft::Tensors<const E>), the outputs as opgraft::Tensor<E> or "
+          "opgraft::Output<E>, then the attributes, each by value and in the order "
+          "declared; an opgraft::Context& may come first. E is an element type, not the "
+          "name that OPGRAFT_TYPES defines: write []<class E>(opgraft::Tensor<const E> x, "
+          "opgraft::Tensor<E> y), or auto. The method Compute of a class must be const");
     } else {
       using Given = std::tuple_element_t<kIndex, std::tuple<Kernels...>>;
       using Bound = typename Choice<Variables>::template Bound<Given, C>;
       static_assert(kHasRule || !Bound::kStyle.is_ready,
-                    "the kernel takes ready-made outputs, so that the operator needs a shape "
+                    "the kernel takes allocated outputs, so that the operator needs a shape "
                     "rule: .Shape(...). Or let the kernel allocate: []<class E>("
                     "opgraft::Tensor<const E> x, opgraft::Output<E> y)");
       std::unique_ptr<internal::KernelDefinition> bound;
@@ -388,15 +394,15 @@ class [[nodiscard]] Sentence<internal::List<Ins...>, internal::List<Outs...>,
 
 namespace internal {
 
-/// What OPGRAFT_OP makes of a sentence.
+/// The object that OPGRAFT_OP defines: constructing it finishes the sentence.
 struct Declared {
   template <class Inputs, class Outputs, class Attributes, class Kernels, bool kHasRule>
-  // NOLINTNEXTLINE(google-explicit-constructor): the sentence reads as if it were the operator
+  // NOLINTNEXTLINE(google-explicit-constructor): OPGRAFT_OP ends in "= Begin(name)"
   Declared(Sentence<Inputs, Outputs, Attributes, Kernels, kHasRule> sentence) {
     try {
       std::move(sentence).Finish();
     } catch (const std::exception& exception) {
-      // It would end the process that loads the pack.
+      // An exception here would terminate the process that loads the pack.
       ReportToPack(exception.what());
     }
   }
@@ -417,14 +423,15 @@ inline auto Begin(OperatorName name) {
 #define OPGRAFT_JOIN_(a, b) a##b
 #define OPGRAFT_JOIN(a, b) OPGRAFT_JOIN_(a, b)
 
-/// Begins the declaration of an operator, at namespace scope: OPGRAFT_OP("my.domain::Name"). The
-/// sentence ends with a semicolon.
+/// Begins the declaration of an operator at namespace scope: OPGRAFT_OP("my.domain::Name"). The
+/// declaration ends with a semicolon.
 #define OPGRAFT_OP(name)                                                    \
   [[maybe_unused]] static const ::opgraft::internal::Declared OPGRAFT_JOIN( \
       opgraft_operator_, __COUNTER__) = ::opgraft::internal::Begin(name)
 
-/// Names a type variable: OPGRAFT_TYPES(T, float, double). All that is declared as T has the same
-/// type in one node. It is the file's own: another file of the pack may have another T.
+/// Defines a type variable: OPGRAFT_TYPES(T, float, double). All values declared as T have the same
+/// element type in one node. The name is local to the file: another file of the pack may define
+/// another T.
 #define OPGRAFT_TYPES(variable, ...)                                 \
   namespace {                                                        \
   struct variable : ::opgraft::internal::TypeVariable<__VA_ARGS__> { \

@@ -1,7 +1,7 @@
-// Shape rules: from what is known of an operator's inputs to what is known of its outputs.
+// Shape rules: infer the shapes of an operator's outputs from those of its inputs.
 //
-// A rule is asked while a model is loaded, when some sizes are names and some are not known at all,
-// and again in each run, when all are known, to find out how much memory the outputs need.
+// A rule is evaluated while a model is loaded, when some sizes are symbols or unknown, and again in
+// each run, when all sizes are known, to find out how much memory the outputs need.
 #pragma once
 
 #include <cstddef>
@@ -19,26 +19,26 @@
 #include "opgraft/attribute.h"
 #include "opgraft/size_expression.h"
 
-#pragma GCC visibility push(hidden)  // each pack has its own
+#pragma GCC visibility push(hidden)  // each pack has its own copy
 namespace opgraft {
 
-/// Thrown where shapes do not go together. A rule may throw it; it becomes a ModelError.
+/// Thrown if shapes do not match. A rule may throw it; it becomes a ModelError.
 class ShapeError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A size that need not be known: a number, a symbol such as "n" or "2*n", or neither.
+/// A size, which may be known as a number, as a symbol such as "n" or "2*n", or not at all.
 class Dim {
  public:
-  /// One that is not known.
+  /// An unknown size.
   Dim() = default;
-  /// Throws where it is negative.
-  // NOLINTNEXTLINE(google-explicit-constructor): a number is a size
+  /// Throws if the size is negative.
+  // NOLINTNEXTLINE(google-explicit-constructor): numbers are sizes
   Dim(std::int64_t size) : size_(size) {
     if (size < 0) throw ShapeError("a size would be " + std::to_string(size));
   }
-  /// One that a model calls so, whatever the text.
+  /// A size that a model names with this text, whatever the text is.
   static Dim Symbol(std::string symbol) {
     Dim made;
     if (!symbol.empty()) made.Name(internal::SizeExpression::Named(std::move(symbol)));
@@ -46,17 +46,17 @@ class Dim {
   }
 
   bool IsKnown() const { return size_ >= 0; }
-  /// -1 where it is not known.
+  /// Returns -1 if the size is not known.
   std::int64_t size() const { return size_; }
-  /// Empty where there is none.
+  /// Returns an empty text if there is no symbol.
   std::string_view symbol() const {
     if (symbol_ == nullptr) return {};
     return symbol_->text;
   }
-  /// Whether the symbol is no name, but made of some.
+  /// Whether the symbol is an expression rather than a single name.
   bool IsComputed() const { return symbol_ != nullptr && !symbol_->expression.IsName(); }
 
-  /// Whether two sizes are the same; nullopt where that cannot be told yet.
+  /// Returns whether two sizes are equal, or nullopt if that is not known yet.
   friend std::optional<bool> Equal(const Dim& a, const Dim& b) {
     if (a.IsKnown() && b.IsKnown()) return a.size_ == b.size_;
     if (a.symbol_ == nullptr || b.symbol_ == nullptr) return std::nullopt;
@@ -81,7 +81,7 @@ class Dim {
     const bool is_too_large = __builtin_mul_overflow(a.size_, b.size_, &product);
     return Combine(a, b, '*', is_too_large, product, [](auto& x, auto& y) { return x * y; });
   }
-  /// Rounds down. Throws where `b` is 0.
+  /// Rounds down. Throws if `b` is 0.
   friend Dim operator/(const Dim& a, const Dim& b) {
     if (b.size_ == 0) throw ShapeError("a size is divided by 0");
     if (b.size_ == 1) return a;
@@ -95,7 +95,7 @@ class Dim {
     std::string text;
   };
 
-  /// Longer symbols are forgotten: in a long chain of operators they would grow without end.
+  /// Longer symbols are dropped: they would grow without limit in a long chain of operators.
   static constexpr std::size_t kLongestSymbol = 100;
 
   bool IsOpen() const { return !IsKnown() && symbol_ == nullptr; }
@@ -132,7 +132,7 @@ class Dim {
 
 using Shape = std::vector<Dim>;
 
-/// The place of `axis`, -1 being the last one, in a shape of `rank`; throws where there is none.
+/// Returns the position of `axis`, of which -1 is the last one; throws if there is none.
 inline std::size_t AxisOf(std::int64_t axis, std::size_t rank) {
   const auto signed_rank = static_cast<std::int64_t>(rank);
   if (axis < -signed_rank || axis >= signed_rank) {
@@ -142,27 +142,27 @@ inline std::size_t AxisOf(std::int64_t axis, std::size_t rank) {
   return static_cast<std::size_t>(axis < 0 ? axis + signed_rank : axis);
 }
 
-/// What a rule may ask, and where it says what it found.
+/// The queries of a shape rule, and its results.
 class ShapeContext {
  public:
   virtual ~ShapeContext() = default;
 
   virtual std::size_t input_count() const = 0;
-  /// nullopt where the host does not tell.
+  /// Returns nullopt if the host does not know it.
   virtual std::optional<std::size_t> output_count() const = 0;
-  /// False for an optional input that is absent.
+  /// Returns false for an optional input that is absent.
   virtual bool HasInput(std::size_t index) const = 0;
-  /// nullopt where the input is absent, or not even its rank is known.
+  /// Returns nullopt if the input is absent or its rank is not known.
   virtual std::optional<Shape> Input(std::size_t index) const = 0;
-  /// As in the node, or the default, or monostate.
+  /// Returns the node's value, the default, or monostate.
   virtual AttributeValue AnyAttribute(std::string_view name) const = 0;
-  /// The elements of an input of int64 or int32 where they are known already.
+  /// Returns the elements of an int64 or int32 input if they are already known.
   virtual std::optional<std::vector<std::int64_t>> Integers(std::size_t index) const = 0;
-  /// The place of the input called `name`.
+  /// Returns the position of the input with this name.
   virtual std::size_t IndexOf(std::string_view name) const = 0;
   virtual void SetOutput(std::size_t index, Shape shape) = 0;
 
-  /// nullopt where there is none of this name and kind.
+  /// Returns nullopt if there is no attribute of this name and kind.
   template <class A>
   std::optional<A> Attribute(std::string_view name) const {
     AttributeValue value = AnyAttribute(name);
@@ -172,7 +172,7 @@ class ShapeContext {
   std::optional<Shape> Input(std::string_view name) const { return Input(IndexOf(name)); }
 };
 
-/// What a rule refers to, so that a name that is none is found out when the pack is loaded.
+/// The names that a rule uses, so that an unknown name is reported when the pack is loaded.
 struct ShapeNames {
   std::vector<std::string> inputs;
   std::vector<std::string> attributes;
@@ -190,7 +190,7 @@ class DimRule {
  public:
   using Function = std::function<Dim(const ShapeContext&)>;
 
-  // NOLINTNEXTLINE(google-explicit-constructor): a number is a size
+  // NOLINTNEXTLINE(google-explicit-constructor): numbers are sizes
   DimRule(std::int64_t size) : function_([size](const ShapeContext&) { return Dim(size); }) {}
   DimRule(int size) : DimRule(std::int64_t{size}) {}  // NOLINT(google-explicit-constructor)
   DimRule(Function function, ShapeNames names)
@@ -225,15 +225,15 @@ class DimRule {
   ShapeNames names_;
 };
 
-/// The size of an input's axis; -1 is the last one.
+/// The size of an input's axis; -1 is the last axis.
 DimRule SizeOf(std::string input, std::int64_t axis);
 /// The size that an attribute of kind INT gives.
 DimRule SizeFrom(std::string attribute);
 
-/// The shape of one output. The named rules below make one; the methods make another out of it.
+/// The shape of one output. The functions below make rules; the methods derive others from them.
 class ShapeRule {
  public:
-  /// nullopt where the rank cannot be told.
+  /// Returns nullopt if the rank is not known.
   using Function = std::function<std::optional<Shape>(const ShapeContext&)>;
 
   ShapeRule(Function function, ShapeNames names)
@@ -242,17 +242,17 @@ class ShapeRule {
   std::optional<Shape> operator()(const ShapeContext& context) const { return function_(context); }
   const ShapeNames& names() const { return names_; }
 
-  /// Leaves out an axis.
+  /// Removes an axis.
   ShapeRule Without(std::int64_t axis) const;
-  /// Gives an axis another size.
+  /// Changes the size of an axis.
   ShapeRule With(std::int64_t axis, DimRule size) const;
-  /// The first axes, all but `count` from the end; the last `count`.
+  /// All axes except the last `count`; only the last `count`.
   ShapeRule WithoutLast(std::size_t count) const;
   ShapeRule Last(std::size_t count) const;
-  /// The axes of another rule behind these.
+  /// Appends the axes of another rule.
   ShapeRule Then(ShapeRule more) const;
 
-  /// The name of the input whose shape this is, unchanged; empty for other rules.
+  /// The name of the input whose shape this rule returns unchanged; empty for other rules.
   const std::string& same_as() const { return same_as_; }
 
  private:
@@ -267,16 +267,16 @@ class ShapeRule {
 
 /// The shape of an input.
 ShapeRule SameAs(std::string input);
-/// The common shape of the inputs named, as in NumPy; of all inputs that are there, if none is.
+/// The broadcast shape of the named inputs, as in NumPy; of all inputs present if none is named.
 ShapeRule Broadcast(std::vector<std::string> inputs = {});
-/// The shape of a matrix product, batches and vectors as in NumPy.
+/// The shape of a matrix product, with batches and vectors as in NumPy.
 ShapeRule MatrixProduct(std::string a, std::string b);
 /// The shape that an attribute of kind INTS holds.
 ShapeRule FromAttribute(std::string attribute);
-/// The shape that the elements of an input are; where they are known only when the model runs, the
-/// rank at most is known before.
+/// The shape that the elements of an input give. If they are known only when the model runs, at
+/// most the rank is known before.
 ShapeRule FromConstant(std::string input);
-/// These sizes, none for a scalar.
+/// A shape of these sizes; no sizes for a scalar.
 ShapeRule Sizes(std::vector<DimRule> sizes);
 
 namespace internal {

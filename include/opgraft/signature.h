@@ -1,4 +1,4 @@
-// Whether a kernel takes its numbers as they are declared: C++ would turn one kind into another.
+// Checks that a kernel takes numbers without a conversion, which C++ would do silently.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::internal {
 
-/// The types of a function's parameters, of a pointer to one or to a method; void where not known.
+/// The parameter types of a pointer to a function or method; void if they cannot be determined.
 template <class Pointer>
 struct ParametersOf {
   using Type = void;
@@ -34,7 +34,7 @@ struct ParametersOf<R (C::*)(P...) const noexcept> {
   using Type = std::tuple<P...>;
 };
 
-/// Whether a parameter takes every number of an attribute as it is.
+/// Whether a parameter can hold every number of an attribute without changing it.
 template <class Parameter, class Argument>
 constexpr bool KeepsNumber() {
   using P = std::remove_cvref_t<Parameter>;
@@ -47,7 +47,7 @@ constexpr bool KeepsNumber() {
   }
 }
 
-/// Whether the last ones of the parameters, a tuple, keep the numbers of these arguments.
+/// Whether the last elements of the tuple `Parameters` keep the numbers of these arguments.
 template <class Parameters, class... Arguments>
 constexpr bool KeepNumbers() {
   if constexpr (std::is_void_v<Parameters>) {
@@ -62,7 +62,7 @@ constexpr bool KeepNumbers() {
   }
 }
 
-/// The element type of what a kernel gets for an input or output; void where it is no one's.
+/// The element type of a kernel's tensor argument; void for other arguments.
 template <class T>
 struct ElementOf {
   using Type = void;
@@ -76,8 +76,8 @@ struct ElementOf<DeviceTensor<T>> {
   using Type = std::remove_const_t<T>;
 };
 
-/// Whether a callable that takes these values and attributes keeps the attributes' numbers. Of a
-/// template whose parameters are not told by the values, nothing is known, and it is let through.
+/// Whether a callable that takes these values and attributes keeps the attributes' numbers. A
+/// template whose parameters cannot be deduced from the values is accepted without a check.
 template <class F, class Values, class Attributes>
 struct Keeps;
 template <class F, class First, class... Values, class... Attributes>
@@ -92,7 +92,7 @@ struct Keeps<F, std::tuple<First, Values...>, std::tuple<Attributes...>> {
     } else if constexpr (requires { &F::operator(); }) {
       return KeepNumbers<typename ParametersOf<decltype(&F::operator())>::Type, Attributes...>();
     } else if constexpr (requires { &F::template operator()<First, Values..., Attributes...>; }) {
-      return true;  // takes all as it comes
+      return true;  // all its parameters are deduced
     } else if constexpr (requires { &F::template operator()<First, Values...>; }) {
       using Pointer = decltype(&F::template operator()<First, Values...>);
       return KeepNumbers<typename ParametersOf<Pointer>::Type, Attributes...>();
@@ -107,7 +107,7 @@ struct Keeps<F, std::tuple<First, Values...>, std::tuple<Attributes...>> {
   }
 };
 
-/// As Keeps, of the method Compute of a class.
+/// Like Keeps, for the method Compute of a class.
 template <class Kernel, class... Attributes>
 constexpr bool ComputeKeeps() {
   if constexpr (requires { &Kernel::Compute; }) {

@@ -1,6 +1,6 @@
-// Sizes that are not known yet, as expressions of names: the one way in which they are computed
-// with, written and read. A public header, since packs and programs of tests need it without the
-// core's sources; Python has it as opgraft._pyop.SizeExpression and evaluate_size.
+// Unknown sizes as expressions of names. All arithmetic with them, and their reading and writing,
+// is here. This header is public because packs and test programs need it without the core's
+// sources; Python has it as opgraft._pyop.SizeExpression and evaluate_size.
 #pragma once
 
 #include <algorithm>
@@ -16,31 +16,32 @@
 #include <utility>
 #include <vector>
 
-#pragma GCC visibility push(hidden)  // each pack has its own
+#pragma GCC visibility push(hidden)  // each pack has its own copy
 namespace opgraft::internal {
 
-/// The value of `a` + - * / % `b`: quotients are rounded down, as in Python, and remainders have
-/// the sign of `b`. nullopt where there is none of 64 bits.
+/// Computes `a` + - * / % `b`. Quotients are rounded down, as in Python, and remainders have the
+/// sign of `b`. Returns nullopt for a division by 0 and for a result that does not fit into 64
+/// bits.
 inline std::optional<std::int64_t> CalculateSize(char sign, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
-  bool is_wrong = b == 0 || (b == -1 && a == INT64_MIN);
+  bool is_invalid = b == 0 || (b == -1 && a == INT64_MIN);
   if (sign == '*') {
-    is_wrong = __builtin_mul_overflow(a, b, &result);
+    is_invalid = __builtin_mul_overflow(a, b, &result);
   } else if (sign == '+') {
-    is_wrong = __builtin_add_overflow(a, b, &result);
+    is_invalid = __builtin_add_overflow(a, b, &result);
   } else if (sign == '-') {
-    is_wrong = __builtin_sub_overflow(a, b, &result);
-  } else if (!is_wrong) {
-    const bool is_below = a % b != 0 && (a < 0) != (b < 0);
-    if (sign == '/') result = a / b - (is_below ? 1 : 0);
-    if (sign == '%') result = a % b + (is_below ? b : 0);
+    is_invalid = __builtin_sub_overflow(a, b, &result);
+  } else if (!is_invalid) {
+    const bool is_rounded_up = a % b != 0 && (a < 0) != (b < 0);
+    if (sign == '/') result = a / b - (is_rounded_up ? 1 : 0);
+    if (sign == '%') result = a % b + (is_rounded_up ? b : 0);
   }
-  return is_wrong ? std::nullopt : std::optional(result);
+  return is_invalid ? std::nullopt : std::optional(result);
 }
 
-/// A sum of products of names, quotients and remainders, such as `2*n + m//3`. Equal ones have the
-/// same text, and what is read back from it is equal to it. Any text may be a name, so that a sum
-/// is not to be read back where names are a model's.
+/// A sum of products of names, quotients and remainders, such as `2*n + m//3`. Equal expressions
+/// have the same text, and reading the text gives an equal expression. Any text may be a name, so
+/// that the text of an expression must not be parsed if its names come from a model.
 class SizeExpression {
  public:
   SizeExpression(std::int64_t number = 0) {  // NOLINT(google-explicit-constructor)
@@ -52,15 +53,15 @@ class SizeExpression {
     return made;
   }
 
-  /// nullopt where it has names.
+  /// Returns nullopt if the expression has names.
   std::optional<std::int64_t> number() const {
     if (terms_.empty()) return 0;
     const auto& [factors, number] = *terms_.begin();
     return terms_.size() == 1 && factors.empty() ? std::optional(number) : std::nullopt;
   }
-  /// Whether it is nothing but one name.
+  /// Whether the expression is a single name.
   bool IsName() const { return IsOneFactor() && terms_.begin()->first[0].sign == 0; }
-  /// Those that it is computed from, some more than once.
+  /// Returns the names in the expression, possibly with repetitions.
   std::vector<std::string> Names() const {
     std::vector<std::string> all;
     AddNames(&all);
@@ -69,7 +70,7 @@ class SizeExpression {
 
   bool operator==(const SizeExpression& other) const { return terms_ == other.terms_; }
 
-  // Where a number does not fit into 64 bits they throw std::overflow_error.
+  // These throw std::overflow_error if a number does not fit into 64 bits.
   friend SizeExpression operator+(const SizeExpression& a, const SizeExpression& b) {
     SizeExpression sum = a;
     for (const auto& [factors, number] : b.terms_) sum.Add(factors, number);
@@ -92,7 +93,7 @@ class SizeExpression {
     }
     return product;
   }
-  /// Rounded down.
+  /// Rounds down.
   friend SizeExpression operator/(const SizeExpression& a, const SizeExpression& b) {
     if (!a.IsMultipleOf(b)) return Divided(a, '/', b);
     if (*b.number() == -1) return a * -1;
@@ -115,7 +116,7 @@ class SizeExpression {
     return text.empty() ? "0" : text;
   }
 
-  /// Its value by EvaluateSize's `arithmetic`; nullopt where it does not know a name.
+  /// Evaluates it with the `arithmetic` of EvaluateSize; nullopt if a name is not known.
   template <class Value, class Arithmetic>
   std::optional<Value> Evaluate(const Arithmetic& arithmetic) const {
     std::optional<Value> sum = arithmetic.Number(0);
@@ -132,17 +133,18 @@ class SizeExpression {
 
  private:
   static constexpr const char* kTooLarge = "a size is too large";
-  /// Of a quotient's text. Each may hold the last one twice: their texts would exhaust memory.
+  /// The longest text of a quotient. Each may contain the previous one twice, so that without a
+  /// limit the texts would exhaust memory.
   static constexpr std::size_t kLongest = 1000;
 
   /// A name, or a quotient or remainder.
   struct Factor {
     std::string text;  ///< on its own, without parentheses
-    char sign = 0;     ///< 0 of a name
+    char sign = 0;     ///< 0 for a name
     std::shared_ptr<const SizeExpression> dividend = nullptr;
     std::shared_ptr<const SizeExpression> divisor = nullptr;
 
-    // Not by the text alone: a name may be any text.
+    // Comparing texts is not enough, because a name may be any text.
     bool operator==(const Factor& other) const {
       return text == other.text && sign == other.sign &&
              (sign == 0 || (*dividend == *other.dividend && *divisor == *other.divisor));
@@ -154,7 +156,7 @@ class SizeExpression {
       return std::tie(dividend->terms_, divisor->terms_) <
              std::tie(other.dividend->terms_, other.divisor->terms_);
     }
-    /// Whether it is read as this name wherever it stands.
+    /// Whether the text is parsed as this name in any context.
     bool IsWord() const {
       return sign == 0 && text.find_first_of("+-*/%() ") == std::string::npos &&
              text.find_first_of("0123456789") != 0;
@@ -183,7 +185,7 @@ class SizeExpression {
       }
     }
   }
-  /// The quotient or remainder of what is no multiple.
+  /// Returns the quotient or remainder if `a` is not a multiple of `b`.
   static SizeExpression Divided(const SizeExpression& a, char sign, const SizeExpression& b) {
     if (a.number() && b.number()) {
       const std::optional<std::int64_t> result = CalculateSize(sign, *a.number(), *b.number());
@@ -196,10 +198,10 @@ class SizeExpression {
                         std::make_shared<const SizeExpression>(b)}}] = 1;
     return made;
   }
-  /// As an operand: a sum, a product or a quotient in parentheses.
+  /// Returns the text as an operand: sums, products and quotients are in parentheses.
   std::string OperandText() const {
-    const bool is_one = number() ? *number() >= 0 : IsName() && terms_.begin()->first[0].IsWord();
-    return is_one ? Text() : "(" + Text() + ")";
+    const bool is_atom = number() ? *number() >= 0 : IsName() && terms_.begin()->first[0].IsWord();
+    return is_atom ? Text() : "(" + Text() + ")";
   }
   void Add(const std::vector<Factor>& factors, std::int64_t number) {
     std::int64_t& sum = terms_[factors];
@@ -223,8 +225,8 @@ class SizeExpression {
       *text += digits;
       sign = "*";
     }
-    // "2*n//3" would be read as "(2*n)//3", and by Python "-n//3" as "(-n)//3". A name that is no
-    // word is what it is on its own only.
+    // "2*n//3" would be parsed as "(2*n)//3", and Python parses "-n//3" as "(-n)//3". A name that
+    // is not a word needs parentheses unless it is alone.
     for (const Factor& factor : factors) {
       const bool is_alone = factors.size() == 1 && number == 1 && factor.sign != 0;
       *text += sign + (is_alone || factor.IsWord() ? factor.text : "(" + factor.text + ")");
@@ -232,11 +234,11 @@ class SizeExpression {
     }
   }
 
-  /// By the factors, sorted; none of the numbers is 0.
+  /// Maps sorted factors to their coefficient, which is never 0.
   std::map<std::vector<Factor>, std::int64_t> terms_;
 };
 
-/// Reads a text of names, numbers, `+ - * / // %` and parentheses, and computes it.
+/// Parses a text of names, numbers, `+ - * / // %` and parentheses, and computes its value.
 template <class Value, class Arithmetic>
 class SizeReader {
  public:
@@ -306,9 +308,9 @@ class SizeReader {
   int depth_ = 0;
 };
 
-/// The value of a text such as "2*n + 1", or of a name that is any text. `arithmetic` has
-/// `Find(name)`, `Number(number)` and `Calculate(sign, a, b)`, which return an optional Value.
-/// nullopt where it has a name that is not known, or makes no sense.
+/// Computes the value of a text such as "2*n + 1", or of a name, which may be any text.
+/// `arithmetic` has `Find(name)`, `Number(number)` and `Calculate(sign, a, b)`, which return an
+/// optional Value. Returns nullopt if a name is not known or the text is not an expression.
 template <class Value, class Arithmetic>
 std::optional<Value> EvaluateSize(std::string_view text, const Arithmetic& arithmetic) {
   if (std::optional<Value> named = arithmetic.Find(text)) return named;

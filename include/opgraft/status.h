@@ -1,4 +1,4 @@
-// The outcome of a call: fine, or an error as a value, with its kind and its text.
+// The outcome of a call: success, or an error as a value with its kind and text.
 #pragma once
 
 #include <cstdio>
@@ -8,17 +8,17 @@
 
 namespace opgraft {
 
-/// What went wrong. Each kind but kNone is a class below `opgraft.Error` in Python.
+/// The kind of an error. Each kind except kNone is a subclass of `opgraft.Error` in Python.
 enum class ErrorKind : int {
   kNone = 0,
-  kError = 1,        ///< opgraft.Error: a call that makes no sense as it stands
-  kPyOp = 2,         ///< opgraft.PyOpError: the Python operator raised, or gave what it must not
-  kModel = 3,        ///< opgraft.ModelError: the model is broken, or asks for what cannot be
-  kPolicy = 4,       ///< opgraft.PolicyError: the host has not allowed what the model would run
-  kUnavailable = 5,  ///< opgraft.UnavailableError: something is not installed, or too old or new
+  kError = 1,   ///< opgraft.Error: the call is invalid
+  kPyOp = 2,    ///< opgraft.PyOpError: the Python operator raised, or returned something invalid
+  kModel = 3,   ///< opgraft.ModelError: the model is invalid or asks for something impossible
+  kPolicy = 4,  ///< opgraft.PolicyError: the host does not allow what the model would run
+  kUnavailable = 5,  ///< opgraft.UnavailableError: something is not installed, too old or too new
 };
 
-/// The name of `kind` as Python programs know it, such as "PyOpError".
+/// Returns the name of `kind` in Python, such as "PyOpError".
 constexpr std::string_view Name(ErrorKind kind) {
   constexpr std::string_view kNames[] = {"",           "Error",       "PyOpError",
                                          "ModelError", "PolicyError", "UnavailableError"};
@@ -42,23 +42,24 @@ class [[nodiscard]] Status {
   ErrorKind kind() const { return kind_; }
   const std::string& message() const { return message_; }
 
-  /// "opgraft.ModelError: ...", the form in which an error travels through ONNX Runtime as text.
+  /// "opgraft.ModelError: ...", the form in which ONNX Runtime passes an error on as text.
   std::string ToString() const {
     return ok() ? "OK" : "opgraft." + std::string(Name(kind_)) + ": " + message_;
   }
 
-  /// Finds the error that `text`, as ONNX Runtime reports it, carries; OK where it carries none.
-  /// `exception` gets the number under which opgraft._failure keeps the Python exception, or 0.
+  /// Finds the error in `text`, which ONNX Runtime has reported; OK if it contains none.
+  /// `exception` is set to the number under which opgraft._base._failure keeps the Python
+  /// exception, or 0.
   static Status FindIn(std::string_view text, long long* exception = nullptr) {
     Status found;
     std::size_t first = text.size();
     for (int kind = 1; kind <= static_cast<int>(ErrorKind::kUnavailable); ++kind) {
       const std::string mark = Status(static_cast<ErrorKind>(kind), "").ToString();
-      const std::size_t at = text.find(mark);
-      if (at >= first) continue;
-      first = at;
+      const std::size_t position = text.find(mark);
+      if (position >= first) continue;
+      first = position;
       found.kind_ = static_cast<ErrorKind>(kind);
-      found.message_ = text.substr(at + mark.size());
+      found.message_ = text.substr(position + mark.size());
     }
     long long number = 0;
     int length = 0;

@@ -1,4 +1,4 @@
-// Tensors as a kernel sees them: views of memory that is the host's.
+// Tensors as a kernel sees them: views of the host's memory.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include "opgraft/element.h"
 #include "opgraft/element_table.h"
 
-#pragma GCC visibility push(hidden)  // each pack has its own
+#pragma GCC visibility push(hidden)  // each pack has its own copy
 namespace opgraft {
 
 namespace internal {
@@ -28,7 +28,7 @@ inline std::string ElementName(std::int32_t number) {
                                         : "type number " + std::to_string(number);
 }
 
-/// Throws: a tensor is of another element type than the kernel asks for.
+/// Throws because a tensor does not have the element type that the kernel asks for.
 [[noreturn]] inline void RefuseElements(std::int32_t came, std::int32_t expected) {
   throw std::invalid_argument("a tensor is " + ElementName(came) + ", expected " +
                               ElementName(expected));
@@ -38,7 +38,7 @@ inline std::string ElementName(std::int32_t number) {
 
 namespace internal {
 
-/// What a tensor tells of its shape, wherever its elements are.
+/// The shape of a tensor, wherever its elements are.
 class ShapeView {
  public:
   ShapeView() = default;
@@ -50,11 +50,11 @@ class ShapeView {
   std::size_t size() const { return size_; }
   std::span<const std::int64_t> shape() const { return shape_; }
   std::size_t rank() const { return shape_.size(); }
-  /// The size of an axis; -1 is the last one. Throws where there is no such axis.
+  /// The size of an axis; -1 is the last axis. Throws if there is no such axis.
   std::int64_t dimension(std::ptrdiff_t axis) const {
     const auto rank = static_cast<std::ptrdiff_t>(shape_.size());
     if (axis < -rank || axis >= rank) {
-      throw std::out_of_range("axis " + std::to_string(axis) + " of a tensor of rank " +
+      throw std::out_of_range("there is no axis " + std::to_string(axis) + " in a tensor of rank " +
                               std::to_string(rank));
     }
     return shape_[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
@@ -68,20 +68,20 @@ class ShapeView {
 }  // namespace internal
 
 /// The elements of a dense tensor in row-major order, and its shape. `Tensor<const float>` is an
-/// input, `Tensor<float>` an output. Valid during the call that it was given to.
+/// input, `Tensor<float>` an output. Valid during the call that it is passed to.
 template <class T>
 class Tensor : public internal::ShapeView {
  public:
   Tensor() = default;
   Tensor(T* data, std::span<const std::int64_t> shape) : ShapeView(shape), data_(data) {}
-  /// An output may be read as an input is.
+  /// An output converts to an input.
   template <class U>
     requires(!std::is_const_v<U> && std::is_same_v<const U, T>)
   Tensor(const Tensor<U>& other)  // NOLINT(google-explicit-constructor)
       : ShapeView(other), data_(other.data()) {}
 
   T* data() const { return data_; }
-  /// Element `index` of all, whatever the shape.
+  /// The element at `index` in row-major order.
   T& operator[](std::size_t index) const { return data_[index]; }
   T* begin() const { return data_; }
   T* end() const { return data_ + size(); }
@@ -94,17 +94,17 @@ class Tensor : public internal::ShapeView {
 template <class T>
 using Tensors = std::span<const Tensor<T>>;
 
-/// The type of an input that may have any: the kernel gets an AnyTensor.
+/// The type of an input of any element type: the kernel gets an AnyTensor.
 struct Any {};
 
-/// A tensor whose type is known when it comes.
+/// A tensor whose element type is known only at run time.
 class AnyTensor {
  public:
   AnyTensor() = default;
   AnyTensor(const void* data, std::int32_t element_type, std::span<const std::int64_t> shape)
       : data_(data), element_type_(element_type), shape_(shape) {}
 
-  /// ONNX's number of its type: kElementType<float>.
+  /// ONNX's number of the element type, such as kElementType<float>.
   std::int32_t element_type() const { return element_type_; }
   std::span<const std::int64_t> shape() const { return shape_; }
 
@@ -112,13 +112,13 @@ class AnyTensor {
   bool Is() const {
     return element_type_ == kElementType<T>;
   }
-  /// Throws where it is of another type.
+  /// Throws if the element type is not T.
   template <class T>
   Tensor<const T> As() const {
     if (!Is<T>()) internal::RefuseElements(element_type_, kElementType<T>);
     return {static_cast<const T*>(data_), shape_};
   }
-  /// Unlike As, for strings too only their memory.
+  /// Does not check the type. Strings are std::string objects.
   const void* data() const { return data_; }
 
  private:
@@ -130,14 +130,14 @@ class AnyTensor {
 /// What a kernel gets for a variadic input of opgraft::Any.
 using AnyTensors = std::span<const AnyTensor>;
 
-/// A tensor that has its elements itself: the value of an attribute.
+/// A tensor that owns its elements: the value of an attribute.
 class TensorValue {
  public:
   TensorValue() = default;
   template <class T>
   TensorValue(std::vector<std::int64_t> shape, const std::vector<T>& elements)
       : element_type_(kElementType<T>), element_size_(sizeof(T)), shape_(std::move(shape)) {
-    static_assert(kElementType<T> != 0, "no element type of tensors");
+    static_assert(kElementType<T> != 0, "not an element type of tensors");
     if constexpr (std::is_same_v<T, std::string>) {
       strings_ = elements;
     } else {
@@ -160,7 +160,7 @@ class TensorValue {
   std::span<const std::int64_t> shape() const { return shape_; }
   const std::vector<std::byte>& bytes() const { return bytes_; }
   const std::vector<std::string>& strings() const { return strings_; }
-  /// Whether it has as many elements as its shape says.
+  /// Whether the number of elements matches the shape.
   bool IsWhole() const {
     std::size_t count = 1;
     for (const std::int64_t size : shape_) {
@@ -171,7 +171,7 @@ class TensorValue {
     return element_type_ == kElementType<std::string> ? count == strings_.size()
                                                       : count * element_size_ == bytes_.size();
   }
-  /// Throws where it is of another type.
+  /// Throws if the element type is not T.
   template <class T>
   Tensor<const T> As() const {
     return View().template As<T>();
@@ -192,7 +192,7 @@ class TensorValue {
 
 namespace internal {
 
-/// Where the tensor of one output comes from, as a `View`.
+/// Allocates the tensor of one output, as a `View`.
 template <class View>
 class OutputSource {
  public:
@@ -209,10 +209,10 @@ class OpenOutput {
   OpenOutput() = default;
   explicit OpenOutput(OutputSource<View>* source) : source_(source) {}
 
-  /// False where the node leaves it out, as the last of its outputs: no need to compute it.
+  /// False if the node omits the output at the end of its list: there is no need to compute it.
   bool IsWanted() const { return source_->IsWanted(); }
-  /// Memory for the whole of it; to be called once, for each output that is wanted, even if it is
-  /// empty. Where there is none the call ends here, with an error of the host's.
+  /// Allocates the whole output. Must be called once for each output that is wanted, even if it is
+  /// empty. If there is not enough memory, throws to end the call with an error of the host.
   View Allocate(std::span<const std::int64_t> shape) const { return source_->Allocate(shape); }
   View Allocate(std::initializer_list<std::int64_t> shape) const {
     return source_->Allocate({shape.begin(), shape.size()});
@@ -224,11 +224,11 @@ class OpenOutput {
 
 }  // namespace internal
 
-/// An output whose shape the kernel finds out itself.
+/// An output whose shape the kernel determines itself.
 template <class T>
 using Output = internal::OpenOutput<Tensor<T>>;
 
-/// What a kernel gets for a variadic output whose shapes it finds out itself.
+/// What a kernel gets for a variadic output whose shapes it determines itself.
 template <class T>
 using Outputs = std::span<const Output<T>>;
 

@@ -1,4 +1,5 @@
-// Tests an operator in real ONNX Runtime, for GoogleTest: one case, run in every way that matters.
+// Tests an operator in the real ONNX Runtime, for GoogleTest: one case, run in every way that
+// matters.
 //
 //   TEST(Scale, Doubles) {
 //     opgraft::OpTester test("my.domain::Scale");
@@ -8,10 +9,11 @@
 //     test.Run();
 //   }
 //
-// The variable OPGRAFT_TEST_RUNTIME names ONNX Runtime's library, OPGRAFT_TEST_PACKS the packs,
-// separated by ':', unless the operators are compiled into the program. OPGRAFT_TEST_CUDA names
-// libopgraft_cuda.so, by which cases are run on the GPU too. The implementation is in the package's
-// folder `testing`, to be compiled with the tests. docs/testing.md tells more.
+// The environment variable OPGRAFT_TEST_RUNTIME names ONNX Runtime's library, and
+// OPGRAFT_TEST_PACKS the packs, separated by ':', unless the operators are compiled into the
+// program. OPGRAFT_TEST_CUDA names libopgraft_cuda.so, with which cases also run on the GPU. The
+// implementation is in the package's folder `testing` and is compiled with the tests. See
+// docs/testing.md.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,39 +36,39 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft {
 
-/// One case of one operator. Inputs and outputs are added in the operator's order; their names are
-/// those in the messages.
+/// One test case of an operator. Inputs and outputs are added in the operator's order; their names
+/// appear in messages only.
 class OpTester {
  public:
   enum class ExpectResult { kExpectSuccess, kExpectFailure };
 
-  /// How far from what is expected an element may be: `absolute + relative * |expected|`.
+  /// How much an element may differ from the expected value: `absolute + relative * |expected|`.
   struct Tolerance {
     double absolute = 0;
     double relative = 0;
   };
 
-  /// A size of a shape: a number, a symbol such as "n", or "?" for one that is not known.
+  /// A size in a shape: a number, a symbol such as "n", or "?" for an unknown size.
   struct Dimension {
     std::int64_t size = -1;
     std::string symbol;
 
     template <std::integral I>
-    Dimension(I number)  // NOLINT(google-explicit-constructor): a number is a size
+    Dimension(I number)  // NOLINT(google-explicit-constructor): numbers are sizes
         : size(static_cast<std::int64_t>(number)) {}
-    Dimension(std::string_view name)  // NOLINT(google-explicit-constructor): a name is one too
+    Dimension(std::string_view name)  // NOLINT(google-explicit-constructor): so are names
         : symbol(name == "?" ? "" : name) {}
     Dimension(const char* name)  // NOLINT(google-explicit-constructor)
         : Dimension(std::string_view(name)) {}
     bool operator==(const Dimension&) const = default;
   };
-  /// nullopt where not even the rank is known.
+  /// nullopt if the rank is not known.
   using Shape = std::optional<std::vector<Dimension>>;
 
-  /// `name` may be "domain::Name". `version` is that of the domain that the model asks for.
+  /// `name` may be "domain::Name". `version` is the version of the domain that the model imports.
   explicit OpTester(std::string_view name, int version = 1, std::string_view domain = "");
 
-  /// A constant input is an initializer in every way of running: the operator needs it so.
+  /// A constant input is an initializer in every run, for operators that need a constant.
   template <class T>
   OpTester& AddInput(std::string name, std::vector<std::int64_t> shape, std::vector<T> values,
                      bool is_constant = false) {
@@ -78,7 +80,7 @@ class OpTester {
     TensorValue value(shape, values);
     return Add(&outputs_, std::move(name), Sizes(shape), std::move(value), false);
   }
-  /// What InferShapes is given and expects, for values that need no elements.
+  /// The shapes for InferShapes, given or expected, of values without elements.
   template <class T>
   OpTester& AddInputShape(std::string name, std::vector<Dimension> shape) {
     return Add(&inputs_, std::move(name), std::move(shape), Empty<T>(), false);
@@ -120,24 +122,25 @@ class OpTester {
     return AddList(std::move(name), values);
   }
 
-  /// Instead of what the type of an output has: 1e-5 for float, 1e-9 for double, 2e-3 for Float16,
-  /// 2e-2 for BFloat16, absolute and relative; none for others. For all outputs, or for one.
+  /// Replaces the default tolerance of an output's element type, for all outputs or for one. The
+  /// defaults are 1e-5 for float, 1e-9 for double, 2e-3 for Float16 and 2e-2 for BFloat16, absolute
+  /// and relative; other types must match exactly.
   OpTester& SetTolerance(double absolute, double relative = 0);
   OpTester& SetOutputTolerance(std::string_view output, double absolute, double relative = 0);
 
-  /// Not on the GPU, though the operator has a kernel for it.
+  /// Does not run the case on the GPU, even if the operator has a CUDA kernel.
   OpTester& ExcludeCuda() {
     is_cuda_excluded_ = true;
     return *this;
   }
 
-  /// Runs the case in every way, each of which must give the outputs: on the CPU, and on the GPU
-  /// where there is one and the operator has a kernel for it. Without one, a line that is printed
-  /// says so, and a case that only a GPU could run is skipped.
+  /// Runs the case in every way, each of which must give the expected outputs: on the CPU, and on
+  /// the GPU if there is one and the operator has a CUDA kernel. If there is no GPU, a printed line
+  /// says so, and a case that only a GPU can run is skipped.
   void Run(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     Report(Try(ExpectResult::kExpectSuccess, ""), file, line);
   }
-  /// As ONNX Runtime's own: "CUDAExecutionProvider" is the one provider that can be excluded.
+  /// Like ONNX Runtime's own: "CUDAExecutionProvider" is the only provider that can be excluded.
   void Run(ExpectResult expected, std::string_view text = "",
            const std::unordered_set<std::string>& excluded_providers = {},
            const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
@@ -149,8 +152,8 @@ class OpTester {
                      int line = __builtin_LINE()) {
     Report(Try(ExpectResult::kExpectFailure, text), file, line);
   }
-  /// Tests the shape rule alone: from the shapes of the inputs it must tell those of the outputs,
-  /// symbols included, no less and no more.
+  /// Tests the shape rule alone: from the shapes of the inputs it must infer exactly the expected
+  /// shapes of the outputs, including symbols.
   void InferShapes(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     Report({CheckShapes(ExpectResult::kExpectSuccess, ""), ""}, file, line);
   }
@@ -159,11 +162,11 @@ class OpTester {
     Report({CheckShapes(expected, text), ""}, file, line);
   }
 
-  /// What Run and InferShapes would report, for other test frameworks; none: all is well.
+  /// Return what Run and InferShapes would report, for other test frameworks; empty on success.
   std::vector<std::string> Check(ExpectResult expected, std::string_view text) const;
   std::vector<std::string> CheckShapes(ExpectResult expected, std::string_view text) const;
 
-  // As ONNX Runtime's own OpTester spells them.
+  // The names in ONNX Runtime's own OpTester.
   template <class T>
   OpTester& AddOptionalInputEdge() {
     return AddOmittedInput();
@@ -175,11 +178,11 @@ class OpTester {
   OpTester& SetOutputAbsErr(std::string_view output, float absolute);
   OpTester& SetOutputRelErr(std::string_view output, float relative);
 
-  /// An input or output as it was added.
+  /// An input or output that was added.
   struct Value {
-    std::string name;  ///< empty for one that is omitted
+    std::string name;  ///< empty if it is omitted
     Shape shape;
-    TensorValue tensor;  ///< of type 0 for one that is omitted
+    TensorValue tensor;  ///< element type 0 if it is omitted
     bool has_elements = false;
     bool is_constant = false;
     std::optional<Tolerance> tolerance;
@@ -195,7 +198,7 @@ class OpTester {
   }
   template <class T>
   static TensorValue Empty() {
-    static_assert(kElementType<T> != 0, "no element type of tensors");
+    static_assert(kElementType<T> != 0, "not an element type of tensors");
     return {kElementType<T>, {-1}, {}, {}};
   }
   template <class Elements>
@@ -232,15 +235,15 @@ class OpTester {
   std::vector<Value> inputs_;
   std::vector<Value> outputs_;
   std::vector<Attribute> attributes_;
-  std::vector<std::string> mistakes_;  ///< of the case itself
+  std::vector<std::string> mistakes_;  ///< mistakes in the case itself
   bool is_cuda_excluded_ = false;
 };
 
 }  // namespace opgraft
 #pragma GCC visibility pop
 
-/// As the tests in ONNX Runtime's own tree know it; beside opgraft/contrib.h they compile as they
-/// are.
+/// The namespace in ONNX Runtime's own tree: together with opgraft/contrib.h, tests from there
+/// compile without changes.
 namespace onnxruntime::test {
 using opgraft::OpTester;
 }  // namespace onnxruntime::test

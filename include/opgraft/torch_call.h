@@ -1,5 +1,4 @@
-// What a declaration says of torch: which of its operators ours can stand for, with which
-// arguments.
+// The torch operators that a declared operator can stand for, and their arguments.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +10,16 @@
 #include "opgraft/attribute.h"
 #include "opgraft/element.h"
 
-#pragma GCC visibility push(hidden)  // each pack has its own
+#pragma GCC visibility push(hidden)  // each pack has its own copy
 namespace opgraft {
 
-/// The argument of torch's with this name: {"k", opgraft::Argument("diagonal")}.
+/// The torch argument with this name: {"k", opgraft::Argument("diagonal")}.
 struct Argument {
   explicit Argument(std::string given) : name(std::move(given)) {}
   std::string name;
 };
 
-/// Element types of the first tensor that are left to the translation that torch has.
+/// Element types of the first tensor that are left to torch's own translation.
 template <class... T>
 struct LeftToTorch {
   static std::vector<std::int32_t> Numbers() { return {kElementType<T>...}; }
@@ -28,7 +27,7 @@ struct LeftToTorch {
 
 namespace internal {
 
-/// One attribute or input of the operator, or an argument of torch's that must have a value.
+/// An attribute or input of the operator, or a torch argument that must have a value.
 struct TorchArgumentDefinition {
   // NOLINTBEGIN(google-explicit-constructor): they are written {"upper", 1}
   template <class Value>

@@ -1,4 +1,4 @@
-// What the interfaces of the CUDA kernels have in common. Needs no header of CUDA's.
+// The types that the interfaces of the CUDA kernels share. Needs no header of CUDA.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,13 @@ namespace opgraft::contrib {
 /// CUDA's cudaStream_t and CUstream.
 using CudaStream = CUstream_st*;
 
-/// What CUDA says of a failure, a text that lives for ever; null: the work is on the stream. What
-/// happens while it runs, later, is known to whoever waits for the stream.
+/// CUDA's message about a failure, a text that is never freed; null if the work is on the stream.
+/// Errors that occur later, while the work runs, are reported to the code that waits for the
+/// stream.
 using CudaError = const char*;
 
-/// Where a kernel has its device memory from. What it is given must stay until the work is over
-/// that the kernel has put on its stream, and be aligned to 256 bytes; null: there is none left.
+/// Provides a kernel with device memory. The memory must stay valid until the work that the kernel
+/// has put on its stream is done, and be aligned to 256 bytes. Null if the GPU is out of memory.
 struct DeviceScratch {
   void* (*allocate)(void* self, std::size_t bytes);
   void* self;

@@ -1,4 +1,4 @@
-// What stands between the SDK and the CUDA kernels of our operators.
+// Adapts the SDK to the CUDA kernels of our operators.
 #pragma once
 
 #include <opgraft/op.h>
@@ -8,10 +8,10 @@
 namespace opgraft::contrib {
 
 inline Status ToStatus(CudaError error) {
-  return error == nullptr ? Status() : Status::Error(std::string("CUDA says: ") + error);
+  return error == nullptr ? Status() : Status::Error(std::string("CUDA reports: ") + error);
 }
 
-/// The call's own memory on the GPU.
+/// Returns a scratch that uses the call's memory on the GPU.
 inline DeviceScratch ScratchOf(Context& context) {
   return {[](void* self, std::size_t bytes) -> void* {
             try {

@@ -1,4 +1,4 @@
-// What CUDA kernels share: elements as they are stored, vectors of 16 bytes, and how to launch.
+// Shared by the CUDA kernels: stored elements, vectors of 16 bytes, and launching.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,17 +17,18 @@ namespace opgraft::contrib {
 
 inline constexpr int kVectorBytes = 16;
 
-/// So many elements that are read and written at once; their address is a multiple of their size.
+/// kCount elements that are read and written at once; the address is a multiple of their total
+/// size.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Elements {
   T of[kCount];
 };
 
-/// The type by which device code knows the elements of an interface.
+/// The type that device code uses for an element type of the interface.
 template <class T>
 using Stored = CudaElement<T>;
 
-/// The type that a stored element is computed with.
+/// The type in which computations with a stored element are done.
 template <class T>
 using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -51,7 +52,7 @@ inline CudaError AsError(cudaError_t status) {
   return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
 }
 
-/// Puts a kernel on the stream. There are fewer than 2^31 blocks.
+/// Puts a kernel on the stream. `blocks` must be less than 2^31.
 template <class... Parameters, class... Arguments>
 CudaError Launch(void (*kernel)(Parameters...), std::size_t blocks, int threads, CudaStream stream,
                  Arguments... arguments) {
@@ -62,13 +63,13 @@ CudaError Launch(void (*kernel)(Parameters...), std::size_t blocks, int threads,
   return AsError(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// A run of elements in two arrays as vectors, with the rest before and after them one by one.
+/// Splits the elements of two arrays into vectors, and single elements before and after them.
 struct Division {
   std::size_t head = 0;
   std::size_t vectors = 0;
-  /// A vector's elements. 1 where the arrays are aligned in different ways.
+  /// The number of elements in a vector; 1 if the two arrays are aligned differently.
   int width = 1;
-  /// One for each vector and each element of the rest.
+  /// One for each vector and for each single element.
   std::size_t threads = 0;
 };
 

@@ -1,13 +1,13 @@
-// Which of the instruction sets that kernels are compiled for this processor has.
+// Finds the best instruction set of this processor that kernels are compiled for.
 #pragma once
 
 namespace opgraft::contrib {
 
-/// Each holds the ones before it. kBaseline is what every processor of the architecture has.
+/// Each set includes the ones before it. Every processor of the architecture has kBaseline.
 enum class InstructionSet { kBaseline, kAvx2, kAvx512 };
 
-/// The widest that this processor and its operating system have; kAvx2 has FMA too, kAvx512 is
-/// the F, BW, DQ and VL of servers.
+/// Returns the widest set that this processor and its operating system support. kAvx2 includes FMA;
+/// kAvx512 is AVX-512 F, BW, DQ and VL, which servers have.
 inline InstructionSet BestInstructionSet() {
 #if defined(__x86_64__)
   __builtin_cpu_init();  // for callers that run before the constructors of libraries

@@ -1,4 +1,4 @@
-// Batches of matrices: the shape rule that operators on them share.
+// The shape rule for operators on batches of matrices.
 #pragma once
 
 #include <opgraft/op.h>
@@ -8,7 +8,7 @@
 
 namespace opgraft::contrib {
 
-/// Gives output 0 the shape of input 0, which must be one of matrices, square ones if so said.
+/// Gives output 0 the shape of input 0, which must hold matrices (square ones if `must_be_square`).
 inline void SameMatrices(ShapeContext& context, bool must_be_square) {
   std::optional<Shape> shape = context.Input(0);
   if (!shape) return;
@@ -28,7 +28,7 @@ inline void SameMatrices(ShapeContext& context, bool must_be_square) {
   context.SetOutput(0, std::move(*shape));
 }
 
-/// The number of matrices in a tensor of a rank of 2 or more.
+/// Returns the number of matrices in a tensor of rank 2 or more.
 inline std::size_t CountMatrices(std::span<const std::int64_t> shape) {
   std::size_t count = 1;
   for (std::size_t i = 0; i + 2 < shape.size(); ++i) count *= static_cast<std::size_t>(shape[i]);

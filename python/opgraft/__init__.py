@@ -2,8 +2,8 @@
 
 >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])  # doctest: +SKIP
 
-What needs onnxruntime is imported when it is first used, so that a C++ program which runs Python
-operators by its own ONNX Runtime does not load a second one.
+The parts that need onnxruntime are imported on first use, so that a C++ program that runs Python
+operators in its own ONNX Runtime does not load a second one.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from opgraft._errors import Error, ModelError, PolicyError, PyOpError, UnavailableError
-from opgraft._library import cmake_dir, get_include, library_path, runtime_library
-from opgraft._needed import NotInstalledError
-from opgraft._prepare import PreparedModel, PythonOperator, prepare
+from opgraft._base._errors import Error, ModelError, PolicyError, PyOpError, UnavailableError
+from opgraft._base._library import cmake_dir, get_include, library_path, runtime_library
+from opgraft._base._needed import NotInstalledError
+from opgraft._run._prepare import PreparedModel, PythonOperator, prepare
 
 if TYPE_CHECKING:
-    from opgraft._declare import op
-    from opgraft._packs import Pack, load
-    from opgraft._session import InferenceSession, register
-    from opgraft._shapes import broadcast_shapes
+    from opgraft._declare._declare import op
+    from opgraft._declare._packs import Pack, load
+    from opgraft._declare._shapes import broadcast_shapes
+    from opgraft._run._session import InferenceSession, register
 
 __version__ = "0.1.0"
 
@@ -48,12 +48,12 @@ __all__ = [
 
 
 _LAZY = {
-    "InferenceSession": "opgraft._session",
-    "Pack": "opgraft._packs",
-    "broadcast_shapes": "opgraft._shapes",
-    "load": "opgraft._packs",
-    "op": "opgraft._declare",
-    "register": "opgraft._session",
+    "InferenceSession": "opgraft._run._session",
+    "Pack": "opgraft._declare._packs",
+    "broadcast_shapes": "opgraft._declare._shapes",
+    "load": "opgraft._declare._packs",
+    "op": "opgraft._declare._declare",
+    "register": "opgraft._run._session",
 }
 
 

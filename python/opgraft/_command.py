@@ -7,18 +7,23 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from opgraft import __version__, _build, _doctor, _new, _packs, _run, _run_tests
-from opgraft._errors import Error
-from opgraft._permissions import allowance_of
-from opgraft._prepare import prepare
-from opgraft._vouching import doubt_of
+from opgraft import __version__
+from opgraft._base._errors import Error
+from opgraft._build import _build, _new, _run_tests
+from opgraft._declare import _packs
+from opgraft._doctor import _doctor, _survey
+from opgraft._doctor._examination import find_held
+from opgraft._doctor._permissions import allowance_of, held_for, permissions_of
+from opgraft._doctor._vouching import doubt_of
+from opgraft._run import _run
+from opgraft._run._prepare import installed_runtime, prepare
 
-#: The exit status of a program that nobody reads any more, as shells have it: 128 + SIGPIPE.
+#: The exit status of a program whose reader has gone, as in shells: 128 + SIGPIPE.
 _NOBODY_READS = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; the exit status is 0, 1 for an error, 2 for wrong use."""
+    """Runs the command. The exit status is 0, 1 after an error, or 2 for wrong usage."""
     try:
         try:
             return _main(arguments)
@@ -26,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except BrokenPipeError:  # as in opgraft doctor model.onnx | head -3
         nothing = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):  # which are flushed again at the end
+        for stream in (sys.stdout, sys.stderr):  # Python flushes them again at exit
             os.dup2(nothing, stream.fileno())
         return _NOBODY_READS
 
@@ -59,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=FILE.npy",
         action="append",
         default=[],
-        help="the value of an input; once for each",
+        help="the value of an input; repeat it for each input",
     )
     run.add_argument(
         "--output",
@@ -70,15 +75,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_modules(
         run,
-        "a Python module that the model may run, or 'package.*'; may be repeated. It is "
-        "looked for in the current folder too",
+        "a Python module that the model may run, or 'package.*'; may be repeated. It is also "
+        "looked for in the current folder",
     )
     _add_packs(run)
     run.add_argument(
         "--gpu",
         metavar="NUMBER",
         type=_gpu_number,
-        help="run on this GPU, from 0 on, what has a kernel for GPUs",
+        help="run operators that have a kernel for GPUs on this GPU; the first is 0",
     )
     run.add_argument(
         "--host",
@@ -89,27 +94,27 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--onnxruntime",
         metavar="LIBRARY",
-        help="with --host cpp: the libonnxruntime.so to use, by default that of this Python",
+        help="with --host cpp: the libonnxruntime.so to use; by default the one of this Python",
     )
     run.set_defaults(command=_run.run)
 
     prepare_parser = commands.add_parser(
         "prepare",
         help="write a model that plain ONNX Runtime sessions with Opgraft load",
-        description="Prepares the model IN and writes it to OUT; one with external data must stay "
-        "in its folder.",
+        description="Prepares the model IN and writes it to OUT. If the model has external data, "
+        "OUT must be in the same folder as IN.",
     )
     prepare_parser.add_argument("source", metavar="IN", help="an ONNX file")
-    prepare_parser.add_argument("target", metavar="OUT", help="the file to be written")
+    prepare_parser.add_argument("target", metavar="OUT", help="the file to write")
     prepare_parser.add_argument(
         "--runtime",
         metavar="VERSION",
-        help="the ONNX Runtime that will load it, such as 1.22.1; by default the one installed",
+        help="the ONNX Runtime that will load it, such as 1.22.1; by default the installed one",
     )
     _add_modules(
         prepare_parser,
-        "a Python module that may be imported where the model asks for an operator that it "
-        "declares; may be repeated",
+        "a Python module that may be imported if the model uses an operator that it declares; may "
+        "be repeated",
     )
     _add_packs(prepare_parser)
     prepare_parser.set_defaults(command=_prepare)
@@ -123,17 +128,17 @@ def _parser() -> argparse.ArgumentParser:
 def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add_parser(
         "doctor",
-        help="tell who runs each operator of a model, and what is missing",
-        description="Lists the operators of MODEL that are not ONNX Runtime's own, who will run "
-        "them, what is missing and what to do; then has a session made of it, where all is "
-        "there and allowed. The exit status is 0 where nothing is missing, 1 where something is, "
-        "2 for a bad model.",
+        help="show what runs each operator of a model, and what is missing",
+        description="Lists the operators of MODEL that are not ONNX Runtime's own, with what will "
+        "run them, what is missing and how to fix it. If nothing is missing and everything is "
+        "allowed, also tries to open a session. The exit status is 0 if nothing is missing, 1 if "
+        "something is, 2 for a bad model.",
     )
     parser.add_argument("model", metavar="MODEL", help="an ONNX file")
     _add_modules(
         parser,
-        "a Python module that the model may run, or 'package.*'; may be repeated. No other is "
-        "imported",
+        "a Python module that the model may run, or 'package.*'; may be repeated. No other module "
+        "is imported",
     )
     _add_packs(parser)
     parser.add_argument(
@@ -141,30 +146,30 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="someone's library of custom operators that the session will have registered; may be "
+        help="another custom operator library that will be registered with the session; may be "
         "repeated",
     )
     parser.add_argument(
         "--runtime",
         metavar="VERSION",
-        help="the ONNX Runtime that will load it, such as 1.22.1; by default the one installed, "
-        "which alone can be tried",
+        help="the ONNX Runtime that will load it, such as 1.22.1; by default the installed one, "
+        "which is the only one in which a session can be tried",
     )
-    parser.add_argument("--json", action="store_true", help="print it for programs")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(command=_doctor.doctor)
 
 
 def _add_new(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add_parser(
         "new",
-        help="begin an operator in C++: a folder that builds and is tested at once",
+        help="start an operator in C++: a folder that builds and has tests",
         description="Writes a folder for the operator NAME: its declaration and kernel, tests in "
-        "C++ and in Python, a page, and a CMakeLists.txt.",
+        "C++ and in Python, a README, and a CMakeLists.txt.",
     )
     parser.add_argument("name", metavar="NAME", help="such as my.domain::Scale")
     parser.add_argument("--folder", metavar="FOLDER", help="by default the name in snake case")
     parser.add_argument(
-        "--cuda", action="store_true", help="with a kernel for NVIDIA's GPUs too, which nvcc builds"
+        "--cuda", action="store_true", help="add a kernel for NVIDIA GPUs, which nvcc compiles"
     )
     parser.set_defaults(command=_new.new)
 
@@ -173,12 +178,13 @@ def _add_build(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add_parser(
         "build",
         help="build a pack, a library of operators for ONNX Runtime, from C++ sources",
-        description="Makes one library of the operators in the SOURCEs, which ONNX Runtime 1.19 "
-        "and newer load, on machines without Opgraft too; libNAME.so in the current folder, after "
-        "the first source. Without a SOURCE, of those in the current folder that are no tests.",
+        description="Builds the operators in the SOURCEs into one library, which ONNX Runtime 1.19 "
+        "and newer can load, even on machines without Opgraft. By default it is libNAME.so in the "
+        "current folder, where NAME is that of the first source. Without a SOURCE, uses all "
+        "sources in the current folder except tests.",
     )
     parser.add_argument("sources", metavar="SOURCE", nargs="*", help="a C++ source")
-    parser.add_argument("-o", "--output", metavar="LIBRARY", help="the file to be written")
+    parser.add_argument("-o", "--output", metavar="LIBRARY", help="the file to write")
     _build.add_settings(parser)
     parser.set_defaults(command=_build.build)
 
@@ -187,12 +193,11 @@ def _add_test(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     parser = add_parser(
         "test",
         help="build a pack and run its tests, in C++ and in Python",
-        description="Builds the pack of FOLDER as opgraft build does, then runs the cases in its "
-        "*_test.cc, by GoogleTest, and in its test_*.py, by pytest. The exit status is 0 where all "
-        "have passed.",
+        description="Builds the pack of FOLDER as opgraft build does, then runs its *_test.cc with "
+        "GoogleTest and its test_*.py with pytest. The exit status is 0 if all tests pass.",
     )
     parser.add_argument(
-        "folder", metavar="FOLDER", nargs="?", default=".", help="by default the current one"
+        "folder", metavar="FOLDER", nargs="?", default=".", help="by default the current folder"
     )
     _build.add_settings(parser)
     parser.set_defaults(command=_run_tests.test)
@@ -205,7 +210,7 @@ def _gpu_number(text: str) -> str:
 
 
 def _add_modules(parser: argparse.ArgumentParser, allow: str) -> None:
-    """The options --allow, which this text explains, and --import."""
+    """Adds the options --allow, with the help text `allow`, and --import."""
     parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help=allow)
     parser.add_argument(
         "--import",
@@ -213,8 +218,7 @@ def _add_modules(parser: argparse.ArgumentParser, allow: str) -> None:
         metavar="MODULE",
         action="append",
         default=[],
-        help="a Python module to be imported first, for the operators that it declares; may be "
-        "repeated",
+        help="a Python module to import first, for the operators that it declares; may be repeated",
     )
 
 
@@ -225,14 +229,14 @@ def _add_packs(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="a pack to be loaded first, for the operators in it; may be repeated",
+        help="a pack to load first, for its operators; may be repeated",
     )
     parser.add_argument(
         "--prefer",
         metavar="NAME",
         action="append",
         default=[],
-        help="an operator of ONNX Runtime's own domains that a pack shall run instead of it, such "
+        help="an operator of ONNX Runtime's own domains that a pack should run instead of it, such "
         "as com.microsoft::Gelu, or a domain; may be repeated",
     )
 
@@ -256,7 +260,13 @@ def _prepare(options: argparse.Namespace) -> int:
         print(f"the pack {os.path.basename(pack)} runs {name.removeprefix('::')}")
     for name in sorted(prepared.aten):
         print(f"libtorch runs {name}")
+    survey = _survey.take(options.target, options.runtime or installed_runtime())
     modules = {allowance_of(operator.module) for operator in prepared.report}
+    for one in survey.operators:
+        if one.torch_operator and not one.is_in_libtorch:
+            modules |= set(permissions_of(one, survey))
+    if any(held_for(operator.module) for operator in prepared.report):
+        modules |= {name for names in find_held(options.target).values() for name in names}
     modules |= {name for name, is_listed in prepared.aten.items() if not is_listed}
     lines = [f"opgraft.load({pack!r})" for pack in sorted(set(prepared.packs.values()))]
     doubts = [doubt_of(name, f"'{name}'") for name in sorted(modules)]
@@ -265,17 +275,14 @@ def _prepare(options: argparse.Namespace) -> int:
     if (modules or lines or prepared.aten) and not any(doubts):
         allow = f", allow={sorted(modules)!r}" if modules else ""
         print("to run it: " + "; ".join([*lines, f"opgraft.register(sess_options{allow})"]))
-    _name_the_unknown(options.target, options.runtime)
+    _name_the_unknown(options.target, survey)
     return 0
 
 
-def _name_the_unknown(path: str, runtime: str | None) -> None:
-    """Says which operators of a prepared model are neither ONNX Runtime's nor ours."""
-    from opgraft import _survey
-    from opgraft._prepare import installed_runtime
+def _name_the_unknown(path: str, survey: _survey.Survey) -> None:
+    """Prints which operators of a prepared model neither ONNX Runtime nor Opgraft defines."""
     from opgraft._pyop import RUNTIME_DOMAINS
 
-    survey = _survey.take(path, runtime or installed_runtime())
     known = {one.runtime_name for one in _packs.operators()}
     unknown = [
         one.title
@@ -286,9 +293,9 @@ def _name_the_unknown(path: str, runtime: str | None) -> None:
     ]
     if unknown:
         print(
-            f"opgraft: note: nobody here knows {', '.join(unknown)}. Where a Python module "
-            "declares it: --import MODULE; where a pack has it: --pack FILE. Else its library must "
-            "be registered with the session; "
-            f"'opgraft doctor {path}' says more",
+            f"opgraft: note: these operators are not defined here: {', '.join(unknown)}. If a "
+            "Python module declares one, use --import MODULE; if a pack has it, --pack FILE. "
+            "Otherwise its library must be registered with the session; "
+            f"'opgraft doctor {path}' tells more",
             file=sys.stderr,
         )

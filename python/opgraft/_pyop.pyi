@@ -4,19 +4,20 @@ from typing import Any, NoReturn
 bridge: Any
 
 class ElementType:
-    """One of ONNX's types of elements, or torch's complex32, whose number is 0."""
+    """One of ONNX's element types, or torch's complex32, whose number is 0."""
 
     number: int
     name: str  #: in NumPy, ml_dtypes and torch
     onnx_name: str
     bits: int
-    parts: int  #: of complex numbers: the number of the type of their two parts
-    torch_number: int  #: c10::ScalarType; -1 where torch has no tensors of it
-    is_carried: bool  #: ONNX Runtime has tensors of it
-    is_packed: bool  #: several to a byte
-    is_numpys: bool  #: NumPy has it without ml_dtypes
+    parts: int  #: for a complex type, the number of the type of its two parts
+    torch_number: int  #: c10::ScalarType; -1 if torch has no tensors of it
+    tolerance: float  #: OpTester's default, absolute and relative
+    is_carried: bool  #: whether ONNX Runtime has tensors of it
+    is_packed: bool  #: whether a byte holds several elements
+    is_numpys: bool  #: whether NumPy has it without ml_dtypes
     has_dlpack: bool
-    dlpack_code: int  #: DLDataTypeCode, where it has one; DLPack's bits are `bits`
+    dlpack_code: int  #: DLDataTypeCode, if it has one; DLPack's bits are `bits`
 
 ELEMENT_TYPES: tuple[ElementType, ...]
 
@@ -25,9 +26,9 @@ class Parameter:
 
     name: str
     description: str
-    occurrence: int  #: REQUIRED, OPTIONAL or VARIADIC of opgraft._signature
+    occurrence: int  #: REQUIRED, OPTIONAL or VARIADIC of opgraft._declare._signature
     type: int  #: an index into the schema's types
-    minimum: int  #: of a variadic one
+    minimum: int  #: the smallest number of values, if it is variadic
     def __init__(self, name: str, occurrence: int, type: int) -> None: ...
 
 class TypeVariable:
@@ -35,8 +36,8 @@ class TypeVariable:
 
     name: str  #: "T"
     description: str
-    allowed: list[int]  #: ONNX's numbers; none: any
-    is_tied: bool  #: all values of it have the same
+    allowed: list[int]  #: ONNX's numbers; if empty, any type is allowed
+    is_tied: bool  #: whether all values of it have the same type
     def __init__(self, name: str, allowed: Sequence[int], is_tied: bool) -> None: ...
 
 class AttributeParameter:
@@ -44,44 +45,44 @@ class AttributeParameter:
     description: str
     kind: int  #: a number of AttributeProto.AttributeType
     is_required: bool
-    default: Any  #: as onnx.helper.get_attribute_value gives it, a tensor as an array; or None
-    is_bool: bool  #: an integer, or some, that the operator takes for true or false
+    default: Any  #: as from onnx.helper.get_attribute_value, but a tensor is an array; or None
+    is_bool: bool  #: whether its integers stand for true and false
     def __init__(
         self, name: str, kind: int, is_required: bool, default: Any, is_bool: bool
     ) -> None: ...
 
 class KernelChoice:
-    """What computes an operator on one device, for one choice of its types; 0: any."""
+    """A kernel of an operator on one device, for one choice of its types; 0 means any type."""
 
     device: str
     types: list[int]
 
 class TypeOrigin:
-    """Where an output's type comes from: a fixed one, or an input; neither: nobody can tell."""
+    """Where an output's type comes from: a fixed type, or an input. Unknown if it has neither."""
 
     fixed: int
     input: int | None
 
 class Schema:
-    """What an operator takes and gives, by a declaration in Python or by that of a pack."""
+    """The inputs, outputs and attributes of an operator, declared in Python or by a pack."""
 
     domain: str
     name: str
     full_name: str  #: "domain::Name"
-    module: str  #: that declares it; empty for one of a pack
+    module: str  #: the module that declares it; empty for an operator of a pack
     documentation: str
-    torch_name: str  #: "aten::linalg_inv, aten::inverse": what it can stand for in torch
+    torch_name: str  #: the torch operators that it can replace: "aten::linalg_inv, aten::inverse"
     since_version: int
     inputs: list[Parameter]
     outputs: list[Parameter]
     types: list[TypeVariable]
     attributes: list[AttributeParameter]
     has_shape_rule: bool
-    on_gpu: bool  #: its Python function takes arrays on a GPU, and no others
-    is_native: bool  #: of a pack
-    runtime_name: str  #: what nodes of prepared models call it, as `full_name`
-    kernels: list[KernelChoice]  #: of a pack's
-    pack: str  #: its path; empty for one that is declared in Python
+    on_gpu: bool  #: whether its Python function takes arrays on a GPU (and only those)
+    is_native: bool  #: whether a pack declares it
+    runtime_name: str  #: its name in prepared models, in the form of `full_name`
+    kernels: list[KernelChoice]  #: for an operator of a pack
+    pack: str  #: the path of its pack; empty if it is declared in Python
     def __init__(
         self,
         *,
@@ -103,11 +104,11 @@ class Schema:
 class SizeExpression:
     """A sum of products of names and quotients, such as `2*n + m//3`.
 
-    What does not fit 64 bits overflows.
+    Raises OverflowError if a number does not fit into 64 bits.
     """
 
     text: str
-    number: int | None  #: where it has no names
+    number: int | None  #: its value if it has no names, otherwise None
     names: list[str]
     is_name: bool
     def __init__(self, number: int) -> None: ...
@@ -123,7 +124,7 @@ class SizeExpression:
 def evaluate_size(text: str, sizes: dict[str, Any]) -> Any: ...
 
 class PlannedOperator:
-    """A Python operator that a model will run, where it is allowed to."""
+    """A Python operator that a model will run, if it is allowed."""
 
     node: str
     module: str
@@ -131,18 +132,18 @@ class PlannedOperator:
     operator: str
 
 class SessionPlan:
-    """What opening a session of a model takes."""
+    """What must be done to open a session of a model."""
 
-    tells_folder: bool  #: the runtime is told of the folder while it makes the session
-    folder: bytes  #: of the external data; empty where the model came as bytes
+    tells_folder: bool  #: whether the runtime must be told the folder while it makes the session
+    folder: bytes  #: the folder of the external data; empty if the model was given as bytes
     has_external_data: bool
-    refers_to_original: bool  #: some of the weights are references into the model's file
-    needs_file: bool  #: it cannot be opened, but by the path of a file with the model
+    refers_to_original: bool  #: whether some weights are references to the model's file
+    needs_file: bool  #: whether the model can only be opened as a file, by its path
     python_operators: list[PlannedOperator]
-    packs: dict[str, str]  #: by the operators, "domain::Name"
+    packs: dict[str, str]  #: from operators, "domain::Name", to the paths of their packs
     aten: dict[str, bool]  #: operators of ATen, and whether they run without an allowance
     def take_content(self) -> bytes | None:
-        """The model for the runtime, once; None where the original serves as it is."""
+        """Returns the model for the runtime and drops it; None if it is the original."""
     def check_unchanged(self) -> None: ...
 
 def make_plan(
@@ -160,9 +161,9 @@ def make_plan(
 def refuse_to_open(runtime: str) -> NoReturn: ...
 
 class AtenWord:
-    """What no plain value of Python's is among the arguments of an operator of torch."""
+    """An argument of a torch operator that has no plain Python value."""
 
-    kind: str  #: "torch" and "device": see `text`; else what the input at `place` is read as
+    kind: str  #: "torch" or "device", named by `text`; otherwise how the input `place` is read
     text: str
     place: int
 
@@ -172,7 +173,7 @@ def libtorch_problem(installed: str) -> str: ...
 
 #: The domains whose operators ONNX and ONNX Runtime define.
 RUNTIME_DOMAINS: tuple[str, ...]
-#: The Python modules of ours that nodes of a model may name, and the class of each that runs them.
+#: Our Python modules that nodes of a model may name, and the class in each that runs such nodes.
 OUR_MODULES: dict[str, str]
 
 def survey(model: object, origin: str, runtime: str) -> dict[str, Any]: ...

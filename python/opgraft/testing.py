@@ -1,13 +1,13 @@
-"""Tests an operator in real ONNX Runtime: one case, run in every way that matters.
+"""Tests an operator in real ONNX Runtime: runs one case in every relevant way.
 
 >>> from opgraft.testing import OpTester
 >>> test = OpTester("Add", 14)
 >>> test = test.add_input("a", np.float32([1, 2])).add_input("b", np.float32([[10], [20]]))
 >>> test.add_output("c", np.float32([[11, 12], [21, 22]])).run()
 
-The operator may be declared in Python, come from a pack, or be ONNX Runtime's own; several that are
-to do the same, such as a Python operator and its twin in C++, share their cases. The same verbs are
-in C++: `opgraft/testing.h`.
+The operator may be declared in Python, come from a pack, or be ONNX Runtime's own. Operators that
+should give the same results, such as a Python operator and its C++ version, can share their cases.
+`opgraft/testing.h` has the same methods for C++.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from unittest import SkipTest
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from opgraft._errors import Error, UnavailableError
-from opgraft._needed import find_dtype
-from opgraft._packs import load, load_preferred
-from opgraft._signature import ELEMENT_TYPES
+from opgraft._base._errors import Error, UnavailableError
+from opgraft._base._needed import find_dtype
+from opgraft._declare._packs import load, load_preferred
+from opgraft._declare._signature import ELEMENT_TYPES
 
 try:
-    from opgraft import _findings, _trial
-    from opgraft._trial import Case, Value
-    from opgraft._trial_devices import CUDA, devices_of, why_no_gpu
+    from opgraft._testing import _case, _findings
+    from opgraft._testing._case import Case, Value
+    from opgraft._testing._devices import CUDA, devices_of, why_no_gpu
 except ImportError as _error:  # pragma: no cover
     raise UnavailableError(
-        f"opgraft.testing writes its models by the package onnx ({_error}). Fix: pip install onnx"
+        f"opgraft.testing makes its models with the package onnx ({_error}). Fix: pip install onnx"
     ) from _error
 
 __all__ = ["OpTester"]
 
 
 class OpTester:
-    """One case of one operator, or of several that are to do the same.
+    """One case of an operator, or of several operators that should give the same results.
 
-    `operator` is "domain::Name", or a name beside which `domain` is given, or a list of such names:
-    each is run with the same case. `version` is that of the domain. `library` is a custom operator
-    library to be registered as any program does; without it, the operators are those that this
-    process knows, and those of the packs in the variable OPGRAFT_TEST_PACKS. `allow`, `imports` and
-    `prefer` are as in `opgraft.InferenceSession`.
+    `operator` is "domain::Name", or a name with `domain` given separately, or a list of such names,
+    which are all run with the same case. `version` is the version of the domain. `library` is a
+    custom operator library, which is registered the usual way; without it, the operators are those
+    declared or loaded in this process, and those of the packs in the variable OPGRAFT_TEST_PACKS.
+    `allow`, `imports` and `prefer` are as in `opgraft.InferenceSession`.
 
-    An operator that has a kernel for CUDA too is run on the GPU as well, where there is one. Where
-    there is none, a warning says so, and a case that only a GPU could run is skipped. With
-    `cuda=False` it is not run there, with `cuda=True` there must be a GPU and a kernel for it.
+    An operator that has a kernel for CUDA is also run on the GPU, if there is one. If there is
+    none, a warning says so, and a case that only a GPU could run is skipped. With `cuda=False` it
+    is not run on the GPU; with `cuda=True` there must be a GPU and a kernel for it.
 
     >>> OpTester(["my.python::Median", "my.domain::Median"])  # doctest: +SKIP
     """
@@ -67,7 +67,7 @@ class OpTester:
     ) -> None:
         names = [operator] if isinstance(operator, str) else list(operator)
         if not names:
-            raise Error("name the operator that is to be tested")
+            raise Error("expected the name of the operator to test")
         self._operators = [_split(name, domain) for name in names]
         self._version = version
         self._library = library
@@ -84,15 +84,15 @@ class OpTester:
     def add_input(
         self, name: str, value: ArrayLike, dtype: DTypeLike | None = None, *, constant: bool = False
     ) -> OpTester:
-        """The next input. A constant one is an initializer in every way of running."""
+        """Adds the next input. A constant input is an initializer in every way of running."""
         return self._add(self._inputs, name, _array(value, dtype), constant)
 
     def add_output(self, name: str, value: ArrayLike, dtype: DTypeLike | None = None) -> OpTester:
-        """The next output, as it is expected."""
+        """Adds the next output, with its expected value."""
         return self._add(self._outputs, name, _array(value, dtype))
 
     def add_omitted_input(self) -> OpTester:
-        """An optional input that is absent."""
+        """Adds an optional input that is absent."""
         self._inputs.append(Value())
         return self
 
@@ -107,47 +107,49 @@ class OpTester:
     def add_input_shape(
         self, name: str, dtype: DTypeLike, shape: Sequence[int | str | None] | None
     ) -> OpTester:
-        """What `infer_shapes` is given for an input that needs no elements.
+        """Adds an input without elements, for `infer_shapes`.
 
-        A size is a number, a symbol such as "n", or None; a shape of None is of unknown rank.
+        A size is a number, a symbol such as "n", or None. The shape None means unknown rank.
         """
         return self._add_shape(self._inputs, name, dtype, shape)
 
     def add_output_shape(
         self, name: str, dtype: DTypeLike, shape: Sequence[int | str | None] | None
     ) -> OpTester:
-        """What `infer_shapes` expects of an output."""
+        """Adds an output with the shape that `infer_shapes` expects."""
         return self._add_shape(self._outputs, name, dtype, shape)
 
     def set_tolerance(
         self, absolute: float, relative: float = 0, *, output: str | None = None
     ) -> OpTester:
-        """Instead of what the type of an output has; for one, or for all that were added."""
+        """Replaces the default tolerance of one output, or of all outputs added so far."""
         meant = [one for one in self._outputs if one.name and output in (None, one.name)]
         if not meant:
-            raise Error(f"a tolerance is set for {output or 'outputs'}, but none was added before")
+            raise Error(
+                f"a tolerance is set for {output or 'outputs'}, but no such output has been added"
+            )
         for one in meant:
             one.tolerance = (absolute, relative)
         return self
 
     def run(self) -> None:
-        """Runs the case in every way, each of which must give the outputs."""
+        """Runs the case in every way; each must give the expected outputs."""
         __tracebackhide__ = True
         self._check_case()
         cases = self._runnable()
         _report([text for case in cases for text in _findings.check(case)])
 
     def expect_failure(self, text: str = "") -> None:
-        """Runs the case in every way, each of which must fail with an error that has `text`."""
+        """Runs the case in every way; each must fail with an error that contains `text`."""
         __tracebackhide__ = True
         self._check_case()
         cases = self._runnable()
         _report([one for case in cases for one in _findings.check_failure(case, text)])
 
     def infer_shapes(self, *, failure: str | None = None) -> None:
-        """Tests the shape rule alone: it must tell the shapes of the outputs, no less and no more.
+        """Tests only the shape rule, which must give exactly the shapes of the outputs.
 
-        With `failure`, it must fail with an error that has this text.
+        With `failure`, it must fail with an error that contains this text.
 
         >>> test = OpTester("MatMul", 13).add_input_shape("a", np.float32, ["n", 3])
         >>> test = test.add_input_shape("b", np.float32, [3, "m"])
@@ -161,12 +163,12 @@ class OpTester:
         _report([text for texts in found for text in texts])
 
     def _cases(self) -> Iterable[Case]:
-        tested = {name for pack in _trial.packs_of_environment() for name in load(pack).operators}
+        tested = {name for pack in _case.packs_of_environment() for name in load(pack).operators}
         for domain, name in self._operators:
             case = Case(domain, name, self._version, self._inputs, self._outputs, self._attributes)
             case.library = None if self._library is None else str(self._library)
             case.session_arguments = dict(self._session_arguments)
-            if case.full_name in tested:  # though it may be one of the runtime's too
+            if case.full_name in tested:  # even if the runtime has the operator too
                 case.session_arguments["prefer"] = (
                     *self._session_arguments["prefer"],
                     case.full_name,
@@ -175,7 +177,7 @@ class OpTester:
             yield case
 
     def _devices(self, case: Case) -> set[str]:
-        """Those that the case is to be run on here."""
+        """Returns the devices to run the case on, of those that are here."""
         prefer = case.session_arguments["prefer"]
         if self._library is None:
             load_preferred(prefer)
@@ -196,12 +198,13 @@ class OpTester:
         return devices - {CUDA} if problem else devices
 
     def _runnable(self) -> list[Case]:
-        """To be called by what the user calls. Skips where none of the cases can be run here."""
+        """Returns the cases that can run here; skips the test if there are none. To be called
+        directly by a public method, so that warnings name the user's line."""
         cases = [case for case in self._cases() if case.devices]
         if not cases:
             names = ", ".join("::".join(filter(None, one)) for one in self._operators)
             reason = "cuda=False" if self._cuda is False else why_no_gpu()
-            raise SkipTest(f"{names}: on the GPU alone, which is not to be had: {reason}")
+            raise SkipTest(f"{names}: it runs only on a GPU, which is not available: {reason}")
         for case in cases:
             if case.untested:
                 warnings.warn(
@@ -214,30 +217,28 @@ class OpTester:
     def _check_case(self) -> None:
         for one in (*self._inputs, *self._outputs):
             if one.name and one.array is None:
-                raise Error(f"'{one.name}' has no elements: only infer_shapes needs none")
+                raise Error(f"'{one.name}' has no elements, which only infer_shapes allows")
         if not any(one.name for one in self._outputs):
-            raise Error("no output was added; a case that is to fail has them too")
+            raise Error("no output was added; a case that should fail needs outputs too")
 
     def _add(
         self, values: list[Value], name: str, array: np.ndarray, constant: bool = False
     ) -> OpTester:
         self._check_name(name)
-        values.append(Value(name, _trial.element_type(array.dtype), array.shape, array, constant))
+        values.append(Value(name, _case.element_type(array.dtype), array.shape, array, constant))
         return self
 
     def _add_shape(
         self, values: list[Value], name: str, dtype: DTypeLike, shape: Sequence[Any] | None
     ) -> OpTester:
         self._check_name(name)
-        number = _trial.element_type(_array([], dtype).dtype)
+        number = _case.element_type(_array([], dtype).dtype)
         values.append(Value(name, number, None if shape is None else tuple(shape)))
         return self
 
     def _check_name(self, name: str) -> None:
         if not name:
-            raise Error(
-                "an input or output has a name; add_omitted_input() adds one that is absent"
-            )
+            raise Error("an input or output needs a name; add_omitted_input() adds an absent one")
         if any(one.name == name for one in (*self._inputs, *self._outputs)):
             raise Error(f"two inputs or outputs are called '{name}'")
 

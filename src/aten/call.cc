@@ -1,4 +1,4 @@
-// Arguments by the schema, then the dispatcher, then the results.
+// Builds the arguments by the schema, calls the dispatcher, stores the results.
 #include "aten/call.h"
 
 #include <algorithm>
@@ -6,19 +6,19 @@
 
 #include "aten/gpu_rules.h"
 #include "aten/results.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace opgraft::aten {
 namespace {
 
-/// More than any operator has arguments. Those of a newer libtorch that the schema here does not
-/// know find zeros: nothing, 0 or false.
+/// More than the arguments of any operator. Arguments that a newer libtorch has added, and that our
+/// schema does not know, read as zeros: none, 0 or false.
 constexpr std::size_t kStack = 64;
 
 /// The version of libtorch whose schemas operators.inc holds.
 constexpr std::uint64_t kSchemaVersion = (std::uint64_t{2} << 56U) | (std::uint64_t{13} << 48U);
 
-/// Operators need no gradients here, whatever the thread does otherwise.
+/// Switches gradients off for the calls here, whatever mode the thread is in.
 class NoGradients {
  public:
   explicit NoGradients(const Libtorch& libtorch)
@@ -41,14 +41,15 @@ Device DeviceOf(const Libtorch& libtorch, const Gpu* gpu) {
   return {gpu->part->cuda, gpu->index, true};
 }
 
-/// What libtorch says of an operator that has no kernel for CUDA, or none for such elements.
+/// Whether libtorch's message means that the operator has no kernel for CUDA, or none for this
+/// element type.
 bool SaysNoKernel(const std::string& why) {
   return why.find("Could not run 'aten::") != why.npos ||
          why.find("not implemented for '") != why.npos ||
          why.find("requires compiling PyTorch with") != why.npos;
 }
 
-/// Marks the inputs that are tensors of an argument.
+/// Marks the inputs that an argument takes as tensors.
 void AddTensors(const Written& written, std::vector<bool>* inputs) {
   if (written.form == Form::kTensor || written.form == Form::kComplexTensor) {
     (*inputs)[static_cast<std::size_t>(written.integer)] = true;
@@ -56,25 +57,26 @@ void AddTensors(const Written& written, std::vector<bool>* inputs) {
   for (const Written& item : written.items) AddTensors(item, inputs);
 }
 
-/// Gives back the results of a call that have not been taken.
+/// Frees the results of a call.
 class Results {
  public:
-  Results(const Libtorch& libtorch, const std::vector<WrittenResult>& said, const Value* stack)
-      : libtorch_(libtorch), said_(said), stack_(stack) {}
+  Results(const Libtorch& libtorch, const std::vector<WrittenResult>& declared, const Value* stack)
+      : libtorch_(libtorch), declared_(declared), stack_(stack) {}
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
   ~Results() {
-    for (std::size_t i = 0; i < said_.size(); ++i) {
-      if (said_[i].form == WrittenResult::Form::kList) {
+    for (std::size_t i = 0; i < declared_.size(); ++i) {
+      if (declared_[i].form == WrittenResult::Form::kList) {
         FreeList(FromValue<List>(stack_[i]));
-      } else if (IsTensor(said_[i])) {
+      } else if (IsTensor(declared_[i])) {
         (void)libtorch_.delete_tensor_object(FromValue<Tensor>(stack_[i]));
       }
     }
   }
 
-  static bool IsTensor(const WrittenResult& said) {
-    return said.form == WrittenResult::Form::kTensor || said.form == WrittenResult::Form::kNull;
+  static bool IsTensor(const WrittenResult& declared) {
+    return declared.form == WrittenResult::Form::kTensor ||
+           declared.form == WrittenResult::Form::kNull;
   }
 
  private:
@@ -90,11 +92,11 @@ class Results {
   }
 
   const Libtorch& libtorch_;
-  const std::vector<WrittenResult>& said_;
+  const std::vector<WrittenResult>& declared_;
   const Value* const stack_;
 };
 
-/// Whether the schema's result is what the node says.
+/// Whether a result of the schema has the form that the node declares.
 bool Fits(const Type& type, WrittenResult::Form form) {
   switch (form) {
     case WrittenResult::Form::kTensor:
@@ -120,9 +122,9 @@ Status FindOperator(const NodeText& text, Operator* found) {
   const std::string_view name = WithoutNamespace(text.operator_name);
   if (name.empty()) {
     return Status::Model(text.Who() +
-                         ": ATen nodes run operators of the namespace aten alone, and nothing else "
-                         "can be known here to be one; write it as an operator of your own "
-                         "(@opgraft.op), or export the model with operators of aten");
+                         ": ATen nodes run only operators of the namespace aten. Fix: write it as "
+                         "an operator of your own (@opgraft.op), or export the model with "
+                         "operators of aten");
   }
   std::vector<Operator> overloads = FindOperators(name);
   for (Operator& one : overloads) {
@@ -136,10 +138,10 @@ Status FindOperator(const NodeText& text, Operator* found) {
   }
   return Status::Model(text.Who() +
                        (overloads.empty()
-                            ? ": there is no such operator, or it writes to its arguments or needs "
-                              "what a node cannot say. Export the model again with this Opgraft, "
-                              "or write the operator yourself (@opgraft.op)"
-                            : ": it has no such overload; there are " + others));
+                            ? ": there is no such operator, or it writes to its arguments or takes "
+                              "arguments that a node cannot express. Fix: export the model again "
+                              "with this Opgraft, or write the operator yourself (@opgraft.op)"
+                            : ": it has no such overload; its overloads are " + others));
 }
 
 Call::Call(const Libtorch& libtorch, const Gpu* gpu, const NodeText& text)
@@ -187,12 +189,12 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
     }
     if (place >= parameters.size() || given[place] != nullptr) {
       const bool is_twice = place < parameters.size();
-      return Status::Model(
-          who_ + ": " +
-          (argument.name.empty()
-               ? "it takes " + std::to_string(parameters.size()) + " arguments, the node has " +
-                     std::to_string(arguments.size())
-               : "its argument '" + argument.name + "' is " + (is_twice ? "given twice" : "none")));
+      return Status::Model(who_ + ": " +
+                           (argument.name.empty()
+                                ? "it takes " + std::to_string(parameters.size()) +
+                                      " arguments, the node has " + std::to_string(arguments.size())
+                            : is_twice ? "its argument '" + argument.name + "' is given twice"
+                                       : "it has no argument '" + argument.name + "'"));
     }
     given[place] = &argument.value;
   }
@@ -209,7 +211,7 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
     }
     Written written = given[i] != nullptr ? *given[i] : standard;
     if (device_.is_gpu && parameter.type.kind == Kind::kDevice && !has_tensors) {
-      written.form = Form::kDevice;  // else it would be the CPU, for there is nothing to go by
+      written.form = Form::kDevice;  // without tensors to go by, libtorch would take the CPU
     }
     Slot& slot = slots_.emplace_back();
     status =
@@ -230,7 +232,7 @@ Status Call::ReadArguments(const NodeText& text, const Operator& op, std::size_t
     if (parameter.type.kind == Kind::kInt && parameter.type.is_list && !IsLong(parameter.name)) {
       if (written.items.size() > kMostDimensions) {
         return Status::Model(slot_names_.back() + ": expected at most " +
-                             std::to_string(kMostDimensions) + " numbers, came " +
+                             std::to_string(kMostDimensions) + " numbers, got " +
                              std::to_string(written.items.size()));
       }
       if (written.form == Form::kNumbersOf) short_lists_.push_back(i);
@@ -257,8 +259,8 @@ Status Call::PlaceScalars(const Operator& op) {
   if (scalar_function_.function != nullptr) return Status();
   return Status::Model(slot_names_[static_cast<std::size_t>(scalar - slots_.begin())] +
                        " is a Scalar, which " + libtorch_.Name() +
-                       "'s C interface does not take for this operator; express it by others, or "
-                       "write it as an operator of your own (@opgraft.op)");
+                       "'s C interface does not take for this operator. Fix: express it by other "
+                       "operators, or write it as an operator of your own (@opgraft.op)");
 }
 
 Status Call::ReadOutputs(const NodeText& text, const Operator& op, std::size_t outputs) {
@@ -270,9 +272,10 @@ Status Call::ReadOutputs(const NodeText& text, const Operator& op, std::size_t o
     fits = Fits(given[i].type, results_[i].form);
   }
   if (!fits) {
-    std::string gives;
-    for (const Result& one : given) gives += (gives.empty() ? "" : ", ") + one.type.Text();
-    return Status::Model(who_ + ": it gives (" + gives + "), the node's attribute 'results' says " +
+    std::string returned;
+    for (const Result& one : given) returned += (returned.empty() ? "" : ", ") + one.type.Text();
+    return Status::Model(who_ + ": it returns (" + returned +
+                         "), but the node's attribute 'results' says " +
                          Readable(text.outputs.substr(0, 200)));
   }
   node_outputs_ = OutputsOf(results_);
@@ -281,7 +284,7 @@ Status Call::ReadOutputs(const NodeText& text, const Operator& op, std::size_t o
   }
   if (outputs > node_outputs_.size()) {
     return Status::Model(who_ + ": the node has " + std::to_string(outputs) +
-                         " outputs, its attribute 'results' describes " +
+                         " outputs, but its attribute 'results' describes " +
                          std::to_string(node_outputs_.size()));
   }
   return Status();
@@ -294,8 +297,8 @@ Status Call::Failed(const std::string& why, bool* lacks_kernel) const {
   return Status::Error(who_ + ", on the GPU: " + why +
                        (libtorch_.SaysWhy()
                             ? ""
-                            : ". If it says that there is no kernel for CUDA: make the session "
-                              "without OpgraftCUDA, or use torch 2.13 or newer"));
+                            : ". Fix: if there is no kernel for CUDA, make the session without "
+                              "OpgraftCUDA, or use torch 2.13 or newer"));
 }
 
 Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack, bool* lacks_kernel) const {
@@ -316,7 +319,7 @@ Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack, bool* lac
     Tensor result = nullptr;
     const Failure failure =
         scalar_function_.call(libtorch_, scalar_function_.function, stack, &result);
-    free(slots_.size());  // which such a function only looks at
+    free(slots_.size());  // unlike the dispatcher, such a function takes over nothing
     if (failure != 0) return Failed(libtorch_.TakeErrorText(), lacks_kernel);
     stack[0] = ToValue(result);
     return Status();
@@ -329,14 +332,15 @@ Status Call::Invoke(std::span<const InputTensor> inputs, Value* stack, bool* lac
   if (failure == 0) return Status();
   const std::string why = libtorch_.TakeErrorText();
   if (why.starts_with("Could not find schema for")) {
-    // It has not looked at the arguments, which are ours still. But operators repeat texts that
-    // they are given, and with one the words may be the model's: then rather lose memory.
+    // The dispatcher has not looked at the arguments, so that we still own them. But operators
+    // repeat text arguments in their errors, so that with one of these the message may have been
+    // written by the model: then leaking memory is better than freeing it twice.
     if (!takes_text_) {
       std::memcpy(stack, arguments, sizeof(arguments));
       free(slots_.size());
     }
     return Status::Unavailable(who_ + ": " + libtorch_.Name() + " (" + libtorch_.path +
-                               ") has no such operator; use another version");
+                               ") has no such operator. Fix: use another version of torch");
   }
   return Failed(why, lacks_kernel);
 }
@@ -352,7 +356,7 @@ Status Call::CheckInputs(std::span<const InputTensor> inputs) const {
     const std::size_t count = Count(inputs[slots_[slot].place()].shape);
     if (count <= kMostDimensions) continue;
     return Status::Error(slot_names_[slot] + ": expected at most " +
-                         std::to_string(kMostDimensions) + " numbers, came " +
+                         std::to_string(kMostDimensions) + " numbers, got " +
                          std::to_string(count));
   }
   if (guard_ == nullptr) return Status();
@@ -360,7 +364,8 @@ Status Call::CheckInputs(std::span<const InputTensor> inputs) const {
   const std::size_t parts = is_list ? results_[0].tensors.size() : 0;
   const std::string wrong = guard_(NamedArguments(guarded_names_, guarded_values_, inputs, parts));
   if (wrong.empty()) return Status();
-  // How many tensors come out is the model's to say, as it is where they are stored.
+  // The model declares the number of tensors, so that a wrong one is an error of the model, as in
+  // Store.
   return is_list ? Status::Model(who_ + ": " + wrong) : Status::Error(who_ + ": " + wrong);
 }
 
@@ -384,40 +389,40 @@ Status Call::Run(std::span<const InputTensor> inputs, Outputs& outputs, bool* la
   return Status();
 }
 
-Status Call::Store(const WrittenResult& said, Value value, const Taking& taking, Outputs& outputs,
-                   std::size_t* index) const {
+Status Call::Store(const WrittenResult& declared, Value value, const Taking& taking,
+                   Outputs& outputs, std::size_t* index) const {
   const auto store_number = [&](const auto number) {
     void* data = nullptr;
     Status status = outputs.Allocate((*index)++, {}, &data);
     if (status.ok() && data != nullptr) status = outputs.Copy(data, &number, sizeof(number));
     return status;
   };
-  const auto store_tensor = [&](Tensor tensor, const WrittenResult::Tensor& tensor_said) {
+  const auto store_tensor = [&](Tensor tensor, const WrittenResult::Tensor& tensor_declared) {
     const std::size_t at = (*index)++;
-    return StoreTensor(libtorch_, device_, dtypes_, tensor, tensor_said, taking, output_names_[at],
-                       at, outputs);
+    return StoreTensor(libtorch_, device_, dtypes_, tensor, tensor_declared, taking,
+                       output_names_[at], at, outputs);
   };
-  switch (said.form) {
+  switch (declared.form) {
     case WrittenResult::Form::kNull: return Status();
     case WrittenResult::Form::kInt: return store_number(static_cast<std::int64_t>(value));
     case WrittenResult::Form::kFloat: return store_number(std::bit_cast<double>(value));
     case WrittenResult::Form::kBool: return store_number(value != 0);
     case WrittenResult::Form::kTensor:
-      return store_tensor(FromValue<Tensor>(value), said.tensors[0]);
+      return store_tensor(FromValue<Tensor>(value), declared.tensors[0]);
     case WrittenResult::Form::kList: break;
   }
   const auto list = FromValue<List>(value);
   std::size_t size = 0;
   (void)libtorch_.list_size(list, &size);
-  if (size != said.tensors.size()) {
-    return Status::Model(who_ + ": it gives a list of " + std::to_string(size) +
+  if (size != declared.tensors.size()) {
+    return Status::Model(who_ + ": it returns a list of " + std::to_string(size) +
                          " tensors, but the node's attribute 'results' says " +
-                         std::to_string(said.tensors.size()));
+                         std::to_string(declared.tensors.size()));
   }
   for (std::size_t i = 0; i < size; ++i) {
     Value item = 0;
     (void)libtorch_.list_get_item(list, i, &item);
-    Status status = store_tensor(FromValue<Tensor>(item), said.tensors[i]);
+    Status status = store_tensor(FromValue<Tensor>(item), declared.tensors[i]);
     if (!status.ok()) return status;
   }
   return Status();

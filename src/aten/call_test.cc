@@ -1,4 +1,4 @@
-// Tests of calls with a libtorch that is none.
+// Tests of calls, with a fake libtorch.
 #include "aten/call.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST_F(CallTest, StridedResultsBecomeContiguous) {
   EXPECT_EQ(memory.values[0], (std::vector<float>{0, 1, 2, 10, 11, 12, 0}));
 }
 
-TEST_F(CallTest, EverythingIsGivenBack) {
+TEST_F(CallTest, EverythingIsFreed) {
   // Boxes, texts, lists of tensors, of optional tensors and of numbers.
   ASSERT_TRUE(
       Make("linalg_svd", "", "(%0, true, driver=\"gesvd\")", "float32[...], float32[...], null")
@@ -70,7 +70,7 @@ TEST_F(CallTest, EverythingIsGivenBack) {
   EXPECT_TRUE(Run(&memory).ok());
 }
 
-TEST_F(CallTest, EverythingIsGivenBackWhereItFails) {
+TEST_F(CallTest, EverythingIsFreedWhenTheCallFails) {
   Memory memory;
   ASSERT_TRUE(
       Make("searchsorted", "Tensor", "(%0, %0, side=\"right\", sorter=%0)", "int64[...]").ok());
@@ -82,7 +82,7 @@ TEST_F(CallTest, EverythingIsGivenBackWhereItFails) {
   EXPECT_EQ(Run(&memory).kind(), ErrorKind::kUnavailable);
   behaviour = {};
   behaviour.results = {kResult};
-  EXPECT_EQ(Run(&memory).kind(), ErrorKind::kModel);  // it is float32
+  EXPECT_EQ(Run(&memory).kind(), ErrorKind::kModel);  // the result is float32
   ASSERT_TRUE(Make("lgamma", "", "(%0)", "float32[2,4]").ok());
   EXPECT_EQ(Run(&memory).kind(), ErrorKind::kModel);
   ASSERT_TRUE(Make("lgamma", "", "(%0)", "float32[...]").ok());
@@ -99,7 +99,7 @@ TEST_F(CallTest, EverythingIsGivenBackWhereItFails) {
 
 TEST_F(CallTest, ArgumentsThatCannotBeMade) {
   Memory memory;
-  // What stands before them has been made already.
+  // The arguments before the bad one have been made already.
   for (const char* arguments : {"(%0, [1, int(%0)], [0, 1])", "(complex(%0), [1], [1])",
                                 "(%0, [1], ints(%0))", "(%0, ints(%0), [1])"}) {
     ASSERT_TRUE(Make("roll", "", arguments, "float32[...]").ok()) << arguments;
@@ -123,7 +123,7 @@ TEST_F(CallTest, ScalarsByAnOverloadThatTakesTensors) {
   EXPECT_NE(none.message().find("argument 'p' is a Scalar"), std::string::npos);
 }
 
-TEST_F(CallTest, WhatDoesNotFitTheSchema) {
+TEST_F(CallTest, ArgumentsAndResultsThatDoNotMatchTheSchema) {
   for (const char* arguments : {"()", "(1)", "(%2)", "(%0, 1)", "(null)", "([%0])", "(x=%0)",
                                 "(%0, self=%0)", "(\"x\")", "(torch.float32)"}) {
     EXPECT_EQ(Make("lgamma", "", arguments, "float32[...]").kind(), ErrorKind::kModel) << arguments;
@@ -134,7 +134,8 @@ TEST_F(CallTest, WhatDoesNotFitTheSchema) {
   EXPECT_EQ(Make("lgamma", "out", "(%0)", "float32[...]").kind(), ErrorKind::kModel);
 }
 
-/// Whatever a node says, the dispatcher gets what the schema wants: the fake would crash otherwise.
+/// Whatever the node contains, the dispatcher gets arguments of the schema's types: otherwise the
+/// fake would crash.
 TEST_F(CallTest, AnyArgumentsAreRefusedOrRight) {
   const char* const values[] = {"%0",
                                 "%1",

@@ -1,4 +1,4 @@
-// The loader's part: the library is hundreds of megabytes, so that it is only loaded for a node.
+// Loads the library. It is hundreds of megabytes, so that only a node that needs it has it loaded.
 #include "aten/cuda_part.h"
 
 #include <filesystem>
@@ -40,7 +40,7 @@ Status LoadCudaPart(const std::string& path, std::int32_t cuda, CudaPart* part) 
                   reinterpret_cast<void**>(&made.delete_stream_guard))}) {
     *function = made.FindFunction(name);
     if (*function == nullptr) {
-      return Status::Unavailable(path + " is none of CUDA's, or of a torch that is too old: it " +
+      return Status::Unavailable(path + " is not libtorch's library for CUDA, or is too old: it " +
                                  "has no " + name + kWhatToDo);
     }
   }
@@ -56,12 +56,12 @@ Status GetCudaPart(const Libtorch& libtorch, const CudaPart** part) {
   if (ready != nullptr) return Status();
   const std::string path = FindCudaPart(libtorch.path);
   if (path.empty()) {
-    return Status::Unavailable(libtorch.path + " is of a torch for the CPU alone: there is no " +
-                               kCudaLibrary + " beside it" + kWhatToDo);
+    return Status::Unavailable(libtorch.path + " belongs to a torch for the CPU only: there is " +
+                               "no " + kCudaLibrary + " beside it" + kWhatToDo);
   }
   CudaPart loaded;
   Status status = LoadCudaPart(path, libtorch.FindNumber("device_type", "cuda"), &loaded);
-  if (status.ok()) *part = ready = new CudaPart(std::move(loaded));  // for good, as the library
+  if (status.ok()) *part = ready = new CudaPart(std::move(loaded));  // never freed, as the library
   return status;
 }
 

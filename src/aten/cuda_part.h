@@ -1,5 +1,5 @@
-// The part of libtorch that runs on GPUs, libtorch_cuda.so: it lies beside libtorch_cpu.so in a
-// torch that is built with CUDA.
+// The part of libtorch that runs on GPUs, libtorch_cuda.so, which lies beside libtorch_cpu.so in a
+// torch that was built with CUDA.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,13 @@ using StreamGuard = StreamGuardObject*;
 
 struct CudaPart {
   std::string path;
-  /// Makes a stream (CUstream) the current one of a device in this thread, until it is deleted.
+  /// Makes a stream (CUstream) the current one of a device in this thread, until the guard is
+  /// deleted.
   Failure (*create_stream_guard)(void* stream, std::int32_t device, StreamGuard* guard) = nullptr;
   Failure (*delete_stream_guard)(StreamGuard guard) = nullptr;
-  std::int32_t cuda = 0;  ///< the number of the kind of device
+  std::int32_t cuda = 0;  ///< libtorch's number of the device type CUDA
 
-  /// A function that not every version has, or nullptr.
+  /// Returns a function that not every version has, or nullptr.
   void* FindFunction(const char* name) const;
 
  private:
@@ -34,7 +35,7 @@ struct Gpu {
   std::int32_t index = 0;
 };
 
-/// While it is there, libtorch's work in this thread goes to the stream.
+/// While it exists, libtorch's work in this thread goes to the stream.
 class OnStream {
  public:
   OnStream(const Gpu& gpu, void* stream) : part_(*gpu.part) {
@@ -53,14 +54,15 @@ class OnStream {
   StreamGuard guard_ = nullptr;
 };
 
-/// Where the part of a libtorch_cpu.so lies; "" where it has none. Looks for the file alone.
+/// Returns the path of the part that belongs to a libtorch_cpu.so, "" if there is none. Only looks
+/// for the file.
 std::string FindCudaPart(const std::string& libtorch);
 
-/// The part that belongs to the libtorch of this process, loaded for good. An UnavailableError says
-/// what is missing, and a later call tries again. Any thread may call it.
+/// Returns the part that belongs to the libtorch of this process; it is never unloaded. An
+/// UnavailableError says what is missing, and a later call tries again. Any thread may call it.
 Status GetCudaPart(const Libtorch& libtorch, const CudaPart** part);
 
-/// Fills a table from a library; an UnavailableError where it lacks a function.
+/// Fills a table from a library; an UnavailableError if it lacks a function.
 Status LoadCudaPart(const std::string& path, std::int32_t cuda, CudaPart* part);
 
 }  // namespace opgraft::aten

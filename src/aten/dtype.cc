@@ -1,14 +1,15 @@
-// The types that torch has, from the table of element types.
+// Selects torch's types from the table of element types.
 #include "aten/dtype.h"
 
 #include <array>
 
-#include "core/element_type.h"
+#include "base/element_type.h"
 
 namespace opgraft::aten {
 namespace {
 
-/// What torch has and a model can hold: complex numbers as pairs of what the runtime carries.
+/// The types that torch has and a model can hold; complex numbers as pairs of a type that the
+/// runtime carries.
 constexpr std::array<Dtype, kDtypes> kTable = [] {
   std::array<Dtype, kDtypes> table;
   std::size_t filled = 0;
@@ -18,7 +19,7 @@ constexpr std::array<Dtype, kDtypes> kTable = [] {
     table.at(filled++) = {type.name, is_complex ? type.parts : type.number, is_complex,
                           static_cast<int>(type.size)};
   }
-  if (filled != table.size()) throw "kDtypes is not their number";  // where this is compiled
+  if (filled != table.size()) throw "kDtypes is not their number";  // stops the compilation
   return table;
 }();
 

@@ -1,4 +1,5 @@
-// A reader without recursion: lists hold no lists. Whatever the text is, it ends or is an error.
+// A reader without recursion: lists do not contain lists. It terminates on any text, at worst with
+// an error.
 #include "aten/encoding.h"
 
 #include <charconv>
@@ -6,17 +7,18 @@
 #include <limits>
 #include <utility>
 
-#include "core/text.h"
+#include "base/text.h"
 
 namespace opgraft::aten {
 namespace {
 
-bool IsLetter(char sign) {
-  return (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') || sign == '_';
+bool IsLetter(char character) {
+  return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
+         character == '_';
 }
-bool IsDigit(char sign) { return sign >= '0' && sign <= '9'; }
+bool IsDigit(char character) { return character >= '0' && character <= '9'; }
 
-/// More inputs than any node has: places beyond it are no places.
+/// More than the inputs of any node: larger indices are refused.
 constexpr std::int64_t kMostInputs = 1 << 20;
 
 class LiteralReader {
@@ -53,8 +55,8 @@ class LiteralReader {
 
  private:
   Status Expected(const char* what) const {
-    return Status::Model(who_ + ": its attribute '" + std::string(attribute_) + "' is broken at " +
-                         std::to_string(at_) + ", where " + what +
+    return Status::Model(who_ + ": its attribute '" + std::string(attribute_) +
+                         "' is malformed at offset " + std::to_string(at_) + ", where " + what +
                          " is expected: " + Readable(text_.substr(0, 200)));
   }
 
@@ -72,9 +74,9 @@ class LiteralReader {
     return at_ < text_.size() ? text_[at_] : '\0';
   }
 
-  bool Take(char sign) {
+  bool Take(char character) {
     SkipBlanks();
-    if (at_ == text_.size() || text_[at_] != sign) return false;
+    if (at_ == text_.size() || text_[at_] != character) return false;
     ++at_;
     return true;
   }
@@ -135,9 +137,9 @@ class LiteralReader {
     }
     if (name == "torch") {
       value->form = Form::kName;
-      if (!Take('.')) return Expected("a name of torch's");
+      if (!Take('.')) return Expected("'.' and a name of torch");
       value->text = TakeName();
-      return value->text.empty() ? Expected("a name of torch's") : Status();
+      return value->text.empty() ? Expected("a name of torch") : Status();
     }
     return ReadCall(name, value);
   }
@@ -183,13 +185,13 @@ class LiteralReader {
 
   Status ReadPlace(Form form, Written* value) {
     value->form = form;
-    if (!Take('%')) return Expected("'%' and the place of an input");
+    if (!Take('%')) return Expected("'%' and the index of an input");
     const char* const start = text_.data() + at_;
     const char* const end = text_.data() + text_.size();
-    if (start == end || !IsDigit(*start)) return Expected("the place of an input");
+    if (start == end || !IsDigit(*start)) return Expected("the index of an input");
     const auto [stop, error] = std::from_chars(start, end, value->integer);
     if (error != std::errc() || value->integer >= kMostInputs) {
-      return Expected("the place of an input");
+      return Expected("the index of an input");
     }
     at_ += static_cast<std::size_t>(stop - start);
     return Status();
@@ -215,13 +217,13 @@ class LiteralReader {
     return Status();
   }
 
-  /// As JSON has it.
+  /// Reads a string, which is written as in JSON.
   Status ReadText(std::string* text) {
     if (!Take('"')) return Expected("'\"'");
     while (at_ < text_.size() && text_[at_] != '"') {
-      const char sign = text_[at_++];
-      if (sign != '\\') {
-        text->push_back(sign);
+      const char character = text_[at_++];
+      if (character != '\\') {
+        text->push_back(character);
         continue;
       }
       if (Status status = ReadEscape(text); !status.ok()) return status;
@@ -234,24 +236,24 @@ class LiteralReader {
   Status ReadEscape(std::string* text) {
     constexpr std::string_view kEscapes = "\"\\/bfnrt";
     constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
-    const char sign = at_ < text_.size() ? text_[at_++] : '\0';
-    const std::size_t found = kEscapes.find(sign);
-    if (sign != '\0' && found != kEscapes.npos) {
+    const char character = at_ < text_.size() ? text_[at_++] : '\0';
+    const std::size_t found = kEscapes.find(character);
+    if (character != '\0' && found != kEscapes.npos) {
       text->push_back(kMeanings[found]);
       return Status();
     }
     unsigned code = 0;
-    if (sign == 'u' && ReadHex(&code)) {
+    if (character == 'u' && ReadHex(&code)) {
       unsigned low = 0;
       if (code >= 0xd800 && code < 0xdc00 && text_.substr(at_).starts_with("\\u")) {
         at_ += 2;
-        if (!ReadHex(&low) || low < 0xdc00 || low > 0xdfff) return Expected("an escape of JSON");
+        if (!ReadHex(&low) || low < 0xdc00 || low > 0xdfff) return Expected("a JSON escape");
         code = 0x10000 + ((code - 0xd800) << 10U) + (low - 0xdc00);
       }
       AppendUtf8(code, text);
       return Status();
     }
-    return Expected("an escape of JSON");
+    return Expected("a JSON escape");
   }
 
   bool ReadHex(unsigned* code) {
@@ -304,7 +306,7 @@ class LiteralReader {
 
   Status ReadTensor(std::string_view name, WrittenResult::Tensor* tensor) {
     tensor->dtype = FindDtype(name);
-    if (tensor->dtype == nullptr) return Expected("a type that tensors have");
+    if (tensor->dtype == nullptr) return Expected("an element type of tensors");
     if (!Take('[')) return Expected("'['");
     if (Take('.')) {
       const bool is_open = Take('.') && Take('.') && Take(']');

@@ -1,4 +1,4 @@
-// The arguments and outputs of an ATen node, as docs/aten.md writes them.
+// Reads the arguments and results of an ATen node in the notation of docs/aten.md.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +22,18 @@ enum class Form : std::uint8_t {
   kComplex,
   kText,
   kName,    ///< torch.name: a dtype, a layout or a memory format
-  kDevice,  ///< by `text`
+  kDevice,  ///< named by `text`
   kTensor,  ///< an input of the node
   kComplexTensor,
-  kNumberOf,   ///< the one number that an input holds
-  kNumbersOf,  ///< those that an input of one dimension holds, as a list
+  kNumberOf,   ///< the single number that an input holds
+  kNumbersOf,  ///< the numbers of an input with one dimension, as a list
   kList,
 };
 
-/// A value as it is written.
+/// A value as the node's text has it.
 struct Written {
   Form form = Form::kNull;
-  std::int64_t integer = 0;  ///< of kBool 0 or 1, of what is an input its place
+  std::int64_t integer = 0;  ///< 0 or 1 for kBool; for inputs the index of the input
   double real = 0;
   double imaginary = 0;
   std::string text;
@@ -43,7 +43,7 @@ struct Written {
 };
 
 struct WrittenArgument {
-  std::string name;  ///< "" for one that stands at its place
+  std::string name;  ///< "" for a positional argument
   Written value;
 };
 
@@ -56,10 +56,11 @@ struct WrittenResult {
   };
 
   Form form = Form::kTensor;
-  std::vector<Tensor> tensors;  ///< one for kTensor
+  std::vector<Tensor> tensors;  ///< a single one for kTensor
 };
 
-/// Reads the attribute `arguments`; a ModelError that begins with `who` says where it is no such.
+/// Reads the attribute `arguments`. If it is malformed, returns a ModelError that begins with `who`
+/// and says where.
 Status ReadArguments(std::string_view text, const std::string& who,
                      std::vector<WrittenArgument>* arguments);
 
@@ -76,7 +77,7 @@ struct NodeOutput {
   SymbolicShape shape;
 };
 
-/// What the results are as outputs of the node, in order.
+/// Returns the outputs of the node that the results become, in order.
 std::vector<NodeOutput> OutputsOf(const std::vector<WrittenResult>& results);
 
 }  // namespace opgraft::aten

@@ -1,4 +1,4 @@
-// Tests of the texts of an ATen node: what they mean, and that none of them does harm.
+// Tests of reading the texts of an ATen node, malformed ones included.
 #include "aten/encoding.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(EncodingTest, Inputs) {
   EXPECT_EQ(One("float( %3 )").integer, 3);
 }
 
-TEST(EncodingTest, WhatIsBroken) {
+TEST(EncodingTest, MalformedTexts) {
   for (const char* text : {"",
                            "(",
                            "(%0",
@@ -105,7 +105,8 @@ TEST(EncodingTest, WhatIsBroken) {
     std::vector<WrittenArgument> arguments;
     const Status status = ReadArguments(text, "the node", &arguments);
     EXPECT_EQ(status.kind(), ErrorKind::kModel) << text;
-    EXPECT_TRUE(status.message().starts_with("the node: its attribute 'arguments' is broken at "));
+    EXPECT_TRUE(status.message().starts_with(
+        "the node: its attribute 'arguments' is malformed at offset "));
   }
   for (const char* text : {",", "float32", "float32[", "float32[1", "float32[1,]", "float32[-1]",
                            "float32[..]", "[float32[1]", "[[float32[]]]", "complex256[]", "int[",
@@ -123,7 +124,7 @@ TEST(EncodingTest, Results) {
   ASSERT_TRUE(status.ok()) << status.message();
   ASSERT_EQ(results.size(), 7U);
   const std::vector<NodeOutput> outputs = OutputsOf(results);
-  ASSERT_EQ(outputs.size(), 7U);  // the list has two, null none
+  ASSERT_EQ(outputs.size(), 7U);  // the list becomes two outputs, null becomes none
   EXPECT_EQ((*outputs[0].shape)[0].symbol, "n");
   EXPECT_EQ((*outputs[0].shape)[1].size, 3);
   EXPECT_EQ(outputs[1].element_type, 1);

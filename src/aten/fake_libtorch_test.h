@@ -1,4 +1,4 @@
-// A libtorch that is none, for tests: it counts what it is asked to make and to give back.
+// A fake libtorch for tests: it counts the objects that it is asked to make and to delete.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace opgraft::aten {
 
-/// What is made and not given back.
+/// The number of objects that were made and not yet deleted.
 inline int alive = 0;
 
 struct FakeTensor {
@@ -53,7 +53,7 @@ inline Failure DeleteList(List list) {
   return 0;
 }
 
-/// What the dispatcher is to do next.
+/// How the dispatcher behaves in the next call, and what it was given.
 struct Behaviour {
   bool fails = false;
   bool finds_no_schema = false;
@@ -66,8 +66,8 @@ struct Behaviour {
     std::int32_t index = 0;
     bool operator==(const Made&) const = default;
   };
-  std::vector<Made> made;    ///< the tensors that it was asked for, of memory or empty
-  std::vector<Value> stack;  ///< what the dispatcher got
+  std::vector<Made> made;    ///< the tensors that it was asked to make
+  std::vector<Value> stack;  ///< the arguments that the dispatcher got
 };
 inline Behaviour behaviour;
 inline void TakeOver(const Type& type, Value value);

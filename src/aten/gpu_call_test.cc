@@ -1,4 +1,4 @@
-// Tests of calls on a GPU, with a libtorch that is none: which memory it is given, and which not.
+// Tests of calls on a GPU, with a fake libtorch: which memory it is given, and which not.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -50,8 +50,8 @@ class GpuCallTest : public ::testing::Test {
     return Call::Make(fake_, &gpu, text, op_, 2, 1, &call_);
   }
 
-  /// A tensor of [2, 3] that nobody may read, and integers of which there is a copy if the call
-  /// asks for it.
+  /// The inputs are a tensor of shape [2, 3] that must not be read, and integers, of which there is
+  /// a copy on the CPU if the call asks for it.
   Status Run(Outputs& outputs, bool* lacks_kernel = nullptr) {
     std::vector<InputTensor> inputs = {{kFaulting, 1, shape_, true},
                                        {kFaulting, 7, index_shape_, true}};
@@ -97,7 +97,7 @@ TEST_F(GpuCallTest, ResultsOnTheCpuAndNumbersAreCopied) {
   ASSERT_TRUE(Run(memory).ok());
   EXPECT_EQ(memory.copies[0].size(), 2 * sizeof(float));
   behaviour.results[0].device = 9;
-  EXPECT_NE(Run(memory).message().find("is not on the CPU, and not on a GPU"), std::string::npos);
+  EXPECT_NE(Run(memory).message().find("is not on the CPU or a GPU"), std::string::npos);
 }
 
 TEST_F(GpuCallTest, StridedResultsAreLeftToLibtorch) {
@@ -128,8 +128,10 @@ TEST_F(GpuCallTest, IndicesAreCheckedBeforeLibtorchIsCalled) {
   EXPECT_TRUE(Run(memory).ok());
   index_[1] = 3;
   behaviour.made.clear();
-  EXPECT_EQ(Run(memory).message(),
-            "node 'n', operator aten::index_select: expected index from 0 to 2, came one beyond");
+  EXPECT_EQ(
+      Run(memory).message(),
+      "node 'n', operator aten::index_select: expected index from 0 to 2, got one that is out "
+      "of range");
   EXPECT_TRUE(behaviour.made.empty());
 }
 
@@ -140,13 +142,13 @@ TEST_F(GpuCallTest, DevicesAreTheGpu) {
   for (const char* const arguments : {"([2])", "([2], device=device(\"cpu\"))"}) {
     ASSERT_TRUE(Make("zeros", "", arguments).ok());
     ASSERT_TRUE(Run(memory).ok());
-    // A box, which the dispatcher has freed by now: it is enough that there is one.
+    // The dispatcher has freed this box by now, so that we only check that there was one.
     EXPECT_NE(behaviour.stack[3], 0U) << arguments;
   }
   ASSERT_TRUE(Make("_resize_output", "", "(%0, [2], device(\"cpu\"))").ok());
   ASSERT_TRUE(Run(memory).ok());
   EXPECT_EQ(behaviour.stack[2], kGpu);
-  // With tensors, none means where they lie.
+  // With tensors, no device means the device of the tensors.
   ASSERT_TRUE(Make("zeros_like", "", "(%0)").ok());
   ASSERT_TRUE(Run(memory).ok());
   EXPECT_EQ(behaviour.stack[3], 0U);
@@ -176,7 +178,7 @@ TEST_F(GpuCallTest, ArgumentsThatTorchWantsOnTheCpu) {
             (std::vector<Behaviour::Made>{{kFaulting, kCuda, kIndex}, {index_.data(), 0, 0}}));
 }
 
-TEST_F(GpuCallTest, AMissingKernelIsToldApart) {
+TEST_F(GpuCallTest, AMissingKernelIsRecognized) {
   DeviceMemory memory;
   bool lacks_kernel = false;
   ASSERT_TRUE(Make("lgamma", "", "(%0)").ok());
@@ -197,7 +199,7 @@ TEST_F(GpuCallTest, AMissingKernelIsToldApart) {
   }
 }
 
-TEST_F(GpuCallTest, WithoutWordsNothingIsAssumed) {
+TEST_F(GpuCallTest, AnErrorWithoutTextIsNotTakenForAMissingKernel) {
   Libtorch silent = MakeFake();
   silent.exception_get_what_without_backtrace = nullptr;
   const NodeText text = {"n", "aten::lgamma", "", "(%0)", "float32[...]"};

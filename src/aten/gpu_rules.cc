@@ -1,5 +1,5 @@
-// Read off libtorch's kernels for CUDA (their assertions) and its list of kernels; the test on a
-// GPU compares the latter with the libtorch that is there.
+// Taken from the assertions in libtorch's kernels for CUDA and from its list of kernels. The test
+// that runs on a GPU compares the list with the installed libtorch.
 #include "aten/gpu_rules.h"
 
 #include <algorithm>
@@ -42,13 +42,13 @@ constexpr GpuRule kRules[] = {
     {"repeat_interleave", CheckCountedRepeats, {"repeats"}},
     {"quantile", CheckQuantiles, {"q"}},
     {"nanquantile", CheckQuantiles, {"q"}},
-    // Likewise for chances.
+    // Probabilities, likewise.
     {"bernoulli", CheckChances, {"self"}},
     {"bernoulli.Tensor", CheckChances, {"p"}},
     {"bernoulli.p", nullptr, {}},
     {"multinomial", CheckWeights, {"self"}},
     {"poisson", CheckRates, {"self"}},
-    // What is checked on the CPU by numbers.
+    // Operators whose guard on the CPU reads numbers.
     {"lu_unpack", CheckFactorsOfUnpack, {"LU_pivots"}},
     {"lu_solve", CheckFactorsOfOldSolve, {"LU_pivots"}},
     {"linalg_lu_solve", CheckFactorsOfSolve, {"pivots"}},
@@ -73,7 +73,7 @@ constexpr GpuRule kRules[] = {
     {"special_shifted_chebyshev_polynomial_u", CheckDegree, {"n"}},
     {"special_shifted_chebyshev_polynomial_v", CheckDegree, {"n"}},
     {"special_shifted_chebyshev_polynomial_w", CheckDegree, {"n"}},
-    // A quotient that there is not ends no program on a GPU.
+    // An undefined quotient does not end the process on a GPU.
     {"gcd", nullptr, {}},
     {"lcm", nullptr, {}},
     {"div", nullptr, {}},
@@ -94,7 +94,7 @@ constexpr std::string_view kOnHost[] = {
     "histogram",
     "slow_conv3d",
     "slow_conv3d_forward",
-    // With one that has assertions, or believes.
+    // With a kernel for CUDA that has assertions, or trusts its arguments.
     "_ctc_loss",
     "binary_cross_entropy",
     "binomial",

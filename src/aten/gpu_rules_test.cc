@@ -1,4 +1,4 @@
-// Tests of what is checked before an operator runs on a GPU.
+// Tests of the checks before an operator runs on a GPU.
 #include "aten/gpu_rules.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace opgraft::aten {
 namespace {
 
-/// All operators that run without an allowance.
+/// Returns all operators that run without an allowance.
 std::vector<Schema> Listed() {
   std::vector<Schema> schemas;
   for (std::string_view left = AllOperators(); !left.empty();) {
@@ -31,7 +31,7 @@ TEST(GpuRulesTest, EveryOperatorWithIndicesIsCheckedOrRunsOnTheHost) {
       "index",   "indices",   "target", "targets", "offsets",        "lengths",
       "samples", "sorter",    "labels", "repeats", "random_samples", "batch_sizes",
       "pivots",  "LU_pivots", "q",      "count"};
-  // Their targets are numbers to compare with; a sorter is checked by libtorch on the host.
+  // Their targets are numbers to compare with; libtorch checks a sorter on the CPU.
   const std::set<std::string_view> safe = {"binary_cross_entropy_with_logits",
                                            "cosine_embedding_loss",
                                            "hinge_embedding_loss",
@@ -56,7 +56,7 @@ TEST(GpuRulesTest, EveryOperatorWithIndicesIsCheckedOrRunsOnTheHost) {
   }
 }
 
-TEST(GpuRulesTest, RulesNameOperatorsAndArgumentsThatThereAre) {
+TEST(GpuRulesTest, RulesNameExistingOperatorsAndArguments) {
   for (const GpuRule& rule : AllGpuRules()) {
     for (const std::string_view read : rule.read) {
       bool is_found = read.empty();
@@ -69,8 +69,8 @@ TEST(GpuRulesTest, RulesNameOperatorsAndArgumentsThatThereAre) {
   }
 }
 
-/// A guard that reads numbers must have them named in its rule, or else refuse: it gets no others.
-TEST(GpuRulesTest, WhatCannotBeReadIsRefused) {
+/// A guard must refuse numbers that it cannot read: it only gets those that its rule names.
+TEST(GpuRulesTest, UnreadableNumbersAreRefused) {
   const auto check = [](Arguments arguments, const char* name) {
     arguments.HideFromHost();
     return arguments.CheckOnGpu(name);
@@ -145,7 +145,7 @@ TEST(GpuRulesTest, IndicesOfEachDimension) {
   EXPECT_FALSE(pass({at(2)}));
   EXPECT_TRUE(pass({std::nullopt, at(2)}));
   EXPECT_FALSE(pass({std::nullopt, at(3)}));
-  const Arguments::Index mask = Arguments::IndexTensor{{2, 3}, {}, kBool};  // of two dimensions
+  const Arguments::Index mask = Arguments::IndexTensor{{2, 3}, {}, kBool};  // for two dimensions
   EXPECT_TRUE(pass({mask, at(3)}));
   EXPECT_FALSE(pass({mask, at(4)}));
 }
@@ -193,7 +193,7 @@ TEST(GpuRulesTest, MasksAndRepeats) {
     arguments.AddShape("self", {4, 3}).AddTruths("mask", {1, 3}, {true, false, true});
     return arguments.AddShape("source", {given}).CheckOnGpu("masked_scatter");
   };
-  EXPECT_EQ(masked(8), "");  // two of each of four rows
+  EXPECT_EQ(masked(8), "");  // two elements in each of four rows
   EXPECT_NE(masked(7), "");
   const auto repeated = [](std::int64_t size) {
     return Arguments()

@@ -1,4 +1,4 @@
-// Arguments by name, for tests of guards.
+// Builds named arguments, for tests of guards.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class Arguments {
     return AddReals(name, std::move(shape), {}, true);
   }
 
-  /// A tensor of floats of which the shape matters alone.
+  /// A tensor of floats of which only the shape matters.
   Arguments& AddShape(const std::string& name, std::vector<std::int64_t> shape,
                       int element_type = kFloat32) {
     return Add(name, std::move(shape), {}, element_type);
@@ -100,7 +100,7 @@ class Arguments {
     return *this;
   }
 
-  /// Of a list of indices: absent, or of a shape, with numbers.
+  /// An element of a list of indices: absent, or a tensor with a shape and numbers.
   struct IndexTensor {
     std::vector<std::int64_t> shape;
     std::vector<std::int64_t> numbers;
@@ -120,16 +120,16 @@ class Arguments {
     return AddWritten(name, list);
   }
 
-  /// Tensors are on a GPU, and nobody has copied them.
+  /// The tensors are on a GPU, without copies on the CPU.
   void HideFromHost() { are_hidden_ = true; }
 
-  /// The node says that a list of so many tensors comes out.
+  /// The node declares that the result is a list of so many tensors.
   Arguments& Say(std::size_t parts) {
     parts_ = parts;
     return *this;
   }
 
-  /// What the check says.
+  /// Returns what the guard returns.
   std::string Check(const char* operator_name) const {
     const std::vector<InputTensor> inputs = Inputs();
     return FindGuard(operator_name)(NamedArguments(names_, written_, inputs, parts_));
@@ -165,7 +165,7 @@ class Arguments {
     Written written;
     written.form = Form::kTensor;
     written.integer = static_cast<std::int64_t>(tensors_.size());
-    // Of exactly the size that it has, so that reads beyond it are found.
+    // Exactly as many bytes as the tensor has, so that sanitizers find reads beyond it.
     const std::size_t size = element_type == kBool                                ? 1
                              : element_type == kFloat32 || element_type == kInt32 ? 4
                                                                                   : 8;

@@ -1,4 +1,5 @@
-// The checks by theme, for the table in guards.cc: each returns nothing, or what is wrong.
+// The checks by theme, for the table in guards.cc: each returns "", or a text that says what is
+// wrong.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,17 @@
 
 namespace opgraft::aten {
 
-/// Whether all integers of a tensor lie between the two, both included. Tensors of other types do:
-/// the operator itself refuses them. Those that cannot be read do not.
+/// Returns whether all integers of a tensor lie between `least` and `most`, both included. True for
+/// tensors of other types, which the operator itself refuses; false for those that cannot be read.
 bool LieWithin(const InputTensor& tensor, std::int64_t least, std::int64_t most);
 
-/// As messages write it: 0.5, 1e-30, nan.
+/// Returns a number as messages write it: 0.5, 1e-30, nan.
 std::string NumberText(double number);
 
-/// The product of sizes that are not negative; nullopt where it is beyond what sizes can be.
+/// Returns the product of two sizes; nullopt if one is negative or the product overflows.
 std::optional<std::int64_t> Product(std::int64_t one, std::int64_t other);
 
-// guards_indices.cc: numbers that say where others lie, and integers that overflow.
+// guards_indices.cc: indices, lengths and offsets, and integers that overflow.
 std::string CheckLabels(const NamedArguments& arguments);
 std::string CheckSegments(const NamedArguments& arguments);
 std::string CheckRepeats(const NamedArguments& arguments);
@@ -35,7 +36,7 @@ std::string CheckBlocks(const NamedArguments& arguments);
 std::string CheckFinite(const NamedArguments& arguments);
 std::string CheckPoints(const NamedArguments& arguments);
 
-// guards_images.cc: what is sampled in between.
+// guards_images.cc: sampling of images.
 std::string CheckResampling(const NamedArguments& arguments);
 std::string CheckGrid(const NamedArguments& arguments);
 
@@ -46,7 +47,7 @@ std::string CheckAttention(const NamedArguments& arguments);
 std::string CheckFlashAttention(const NamedArguments& arguments);
 std::string CheckMaskedSoftmax(const NamedArguments& arguments);
 
-// guards_gpu.cc: what only kernels for the CPU check.
+// guards_gpu.cc: numbers that only the kernels for the CPU check.
 std::string CheckIndicesAlong(const NamedArguments& arguments);
 std::string CheckSignedIndicesAlong(const NamedArguments& arguments);
 std::string CheckIndicesOfAll(const NamedArguments& arguments);
@@ -63,7 +64,7 @@ std::string CheckQuantiles(const NamedArguments& arguments);
 std::string CheckCountedRepeats(const NamedArguments& arguments);
 std::string CheckWeights(const NamedArguments& arguments);
 
-// guards_counts.cc: what would not end.
+// guards_counts.cc: calls that would not end.
 std::string CheckPower(const NamedArguments& arguments);
 std::string CheckDifferences(const NamedArguments& arguments);
 std::string CheckGammas(const NamedArguments& arguments);

@@ -1,5 +1,5 @@
-// What was found to crash libtorch, or not to end, when operators were called with arguments that
-// make no sense (tests/aten_operators.py).
+// The operators that were found to crash libtorch, or not to end, when they were called with
+// arguments that make no sense (tests/aten_operators.py).
 #include "aten/guards.h"
 
 #include <algorithm>
@@ -8,12 +8,13 @@
 #include <utility>
 
 #include "aten/guard_functions.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace opgraft::aten {
 namespace {
 
-/// An operator may step through the dimensions of a tensor without elements, which takes no memory.
+/// A tensor without elements takes no memory, but an operator may still loop over its other
+/// dimensions.
 constexpr std::int64_t kMostEmpty = std::int64_t{1} << 20U;
 
 constexpr std::pair<std::string_view, Guard> kGuards[] = {
@@ -61,7 +62,7 @@ constexpr std::pair<std::string_view, Guard> kGuards[] = {
     {"_upsample_bilinear2d_aa", CheckResampling},
     {"_upsample_bicubic2d_aa", CheckResampling},
     {"_upsample_lanczos2d_aa", CheckResampling},
-    // What would not end.
+    // Calls that would not end.
     {"matrix_power", CheckPower},
     {"linalg_matrix_power", CheckPower},
     {"diff", CheckDifferences},
@@ -148,7 +149,7 @@ bool IsLong(std::string_view parameter) {
 
 std::string CheckShape(const InputTensor& input) {
   if (input.shape.size() > kMostDimensions) {
-    return "expected at most " + std::to_string(kMostDimensions) + " dimensions, came " +
+    return "expected at most " + std::to_string(kMostDimensions) + " dimensions, got " +
            std::to_string(input.shape.size());
   }
   if (std::find(input.shape.begin(), input.shape.end(), 0) == input.shape.end()) return "";
@@ -157,7 +158,7 @@ std::string CheckShape(const InputTensor& input) {
     if (product && size != 0) product = Product(*product, size);
   }
   if (product && *product <= kMostEmpty) return "";
-  return "expected sizes of at most 2^20 in all beside the 0 of a tensor without elements, came [" +
+  return "expected a tensor without elements whose other sizes multiply to at most 2^20, got [" +
          DimensionsText(input.shape) + "]";
 }
 

@@ -1,5 +1,5 @@
-// Counts, powers and degrees: a number alone decides how long such an operator runs, and no tensor
-// of its size has to fit into memory.
+// Counts, powers and degrees: a single number decides how long such an operator runs, without a
+// tensor of that size that would have to fit into memory.
 #include <cmath>
 #include <string>
 
@@ -11,23 +11,24 @@ namespace {
 constexpr std::int64_t kMostPower = std::int64_t{1} << 31U;
 constexpr std::int64_t kMostDifferences = 1024;
 constexpr std::int64_t kMostGammas = std::int64_t{1} << 20U;
-/// Of grids, each argument is a dimension.
+/// Each argument becomes a dimension of the grid.
 constexpr auto kMostGrids = static_cast<std::int64_t>(kMostDimensions);
-/// The best order of a product of matrices is looked for in the cube of their number.
+/// The search for the best order of a matrix product takes time cubic in the number of matrices.
 constexpr std::int64_t kMostMatrices = 1024;
-/// How far padding may be beyond the input: kernels step through it one by one, at each place.
+/// How much larger than the input padding may be: kernels step through all of it for each output.
 constexpr std::int64_t kMostPadding = 1024;
-/// Steps that an element may take, and those that all may take beyond that: some seconds.
+/// The steps that each element may take, and the steps beyond these that all elements may take
+/// together: some seconds.
 constexpr double kFreeSteps = 1024;
 constexpr double kMostSteps = std::int64_t{1} << 28U;
 
 std::string CheckAtMost(const char* name, std::optional<std::int64_t> number, std::int64_t most) {
   if (!number || *number <= most) return "";
-  return "expected " + std::string(name) + " of at most " + std::to_string(most) + ", came " +
+  return "expected " + std::string(name) + " of at most " + std::to_string(most) + ", got " +
          std::to_string(*number);
 }
 
-/// How often an element is used where two tensors are taken element by element.
+/// Returns how often each element of `tensor` is used when it is broadcast with `other`.
 double Uses(const TensorArgument& tensor, const std::optional<TensorArgument>& other) {
   double uses = 1;
   const std::size_t rank = other ? other->rank() : 0;
@@ -38,7 +39,7 @@ double Uses(const TensorArgument& tensor, const std::optional<TensorArgument>& o
   return uses;
 }
 
-/// Sums up the steps that the elements of `name` take, which `other` may repeat.
+/// Sums up the steps that the elements of `name` take, which broadcasting with `other` may repeat.
 template <class StepsOf>
 std::string CheckSteps(const NamedArguments& arguments, const char* name, const char* other,
                        const char* expected, const StepsOf& steps_of) {
@@ -46,7 +47,7 @@ std::string CheckSteps(const NamedArguments& arguments, const char* name, const 
   double worst = 0;
   const auto add = [&](double number, double uses) {
     const double steps = steps_of(number);
-    if (!(steps > kFreeSteps)) return;  // nor where it is none
+    if (!(steps > kFreeSteps)) return;  // also if it is NaN
     if (steps > steps_of(worst)) worst = number;
     sum += (steps - kFreeSteps) * uses;
   };
@@ -56,18 +57,18 @@ std::string CheckSteps(const NamedArguments& arguments, const char* name, const 
     const std::size_t count = Count(tensor->shape);
     for (std::size_t i = 0; i < count; ++i) {
       const std::optional<double> number = ReadReal(*tensor, i);
-      if (!number) return "expected " + std::string(name) + " of floats, came " + tensor->Text();
+      if (!number) return "expected " + std::string(name) + " of floats, got " + tensor->Text();
       add(*number, uses);
     }
   } else if (const std::optional<double> number = arguments.FindReal(name)) {
     add(*number, others ? static_cast<double>(Count(others->shape)) : 1);
   }
   if (sum <= kMostSteps) return "";
-  return "expected " + std::string(expected) + " that take at most 2^28 steps in all, came " +
-         NumberText(worst) + " among them, which never ends";
+  return "expected " + std::string(expected) + " that take at most 2^28 steps in all, got " +
+         NumberText(worst) + " among them, which would not end";
 }
 
-/// Hurwitz's zeta function goes up to 0 one by one.
+/// The Hurwitz zeta function counts from a negative number up to 0 in steps of 1.
 double StepsOfZeta(double number) {
   return number < 0 && number != std::floor(number) ? -number : 0;
 }
@@ -79,15 +80,16 @@ std::int64_t SizeAlong(const TensorArgument& tensor, std::int64_t dimension) {
   return is_there ? tensor.shape[static_cast<std::size_t>(dimension)] : 0;
 }
 
-/// Rounded up.
+/// Returns the quotient, rounded up.
 std::int64_t Quotient(std::int64_t dividend, std::int64_t divisor) {
   return dividend / divisor + (dividend % divisor != 0 ? 1 : 0);
 }
 
-/// Where more tensors come out than the node says, the call is in vain, and may be long.
+/// If more tensors come out than the node declares, the call would fail afterwards, and it may take
+/// long.
 std::string CheckParts(const NamedArguments& arguments, std::int64_t count) {
   if (count <= static_cast<std::int64_t>(arguments.parts())) return "";
-  return "it gives a list of " + std::to_string(count) +
+  return "it returns a list of " + std::to_string(count) +
          " tensors, but the node's attribute 'results' says " + std::to_string(arguments.parts());
 }
 
@@ -96,7 +98,7 @@ std::string CheckParts(const NamedArguments& arguments, std::int64_t count) {
 std::string CheckPower(const NamedArguments& arguments) {
   const std::optional<std::int64_t> power = arguments.FindInteger("n");
   if (!power || (*power < kMostPower && *power > -kMostPower)) return "";
-  return "expected n between -2^31 and 2^31, came " + std::to_string(*power);
+  return "expected n between -2^31 and 2^31, got " + std::to_string(*power);
 }
 
 std::string CheckDifferences(const NamedArguments& arguments) {
@@ -129,7 +131,7 @@ std::string CheckPadding(const NamedArguments& arguments) {
     const std::int64_t size = image->SizeFromEnd(padding->size() - i);
     if ((*padding)[i] <= size + kMostPadding) continue;
     return "expected padding of at most " + std::to_string(size + kMostPadding) +
-           " for an input of " + std::to_string(size) + ", came " + std::to_string((*padding)[i]);
+           " for an input of " + std::to_string(size) + ", got " + std::to_string((*padding)[i]);
   }
   return "";
 }
@@ -147,7 +149,7 @@ std::string CheckChunks(const NamedArguments& arguments) {
   const std::optional<std::int64_t> chunks = arguments.FindInteger("chunks");
   if (!self || !chunks || *chunks < 1) return "";
   const std::int64_t size = SizeAlong(*self, arguments.FindInteger("dim").value_or(0));
-  if (size == 0) return CheckParts(arguments, *chunks);  // as many as are asked for
+  if (size == 0) return CheckParts(arguments, *chunks);  // libtorch returns that many empty ones
   return CheckParts(arguments, Quotient(size, Quotient(size, *chunks)));
 }
 
@@ -171,7 +173,7 @@ std::string CheckZeta(const NamedArguments& arguments) {
 
 std::string CheckPolygamma(const NamedArguments& arguments) {
   const std::int64_t order = arguments.FindInteger("n").value_or(0);
-  if (order < 2) return "";  // which are made otherwise
+  if (order < 2) return "";  // which are calculated in another way
   return CheckSteps(arguments, "self", "", "elements below 0", StepsOfZeta);
 }
 

@@ -1,4 +1,4 @@
-// Tests of the checks for what would not end.
+// Tests of the checks for calls that would not end.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -41,10 +41,10 @@ TEST(GuardsCountsTest, PaddingThatPoolsStepThrough) {
   EXPECT_FALSE(pass({0, 1032}));
 }
 
-TEST(GuardsCountsTest, NoMoreTensorsThanTheNodeSays) {
-  const auto pass = [](const char* op, const char* name, std::int64_t number, std::size_t said,
+TEST(GuardsCountsTest, NoMoreTensorsThanTheNodeDeclares) {
+  const auto pass = [](const char* op, const char* name, std::int64_t number, std::size_t declared,
                        std::int64_t size) {
-    return Arguments().AddShape("self", {size}).Add(name, number).Say(said).Pass(op);
+    return Arguments().AddShape("self", {size}).Add(name, number).Say(declared).Pass(op);
   };
   EXPECT_TRUE(pass("chunk", "chunks", 4, 3, 5));
   EXPECT_TRUE(pass("chunk", "chunks", std::numeric_limits<std::int64_t>::max(), 5, 5));

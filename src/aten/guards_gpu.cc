@@ -1,4 +1,5 @@
-// Numbers that kernels for the CPU check themselves, and for which those of CUDA have assertions.
+// Checks numbers that the kernels for the CPU check themselves, while the kernels for CUDA have
+// assertions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,8 +11,8 @@ namespace {
 
 constexpr int kUint8 = 2;
 
-/// The dimension that a number means, counted from the end where it is negative; nullopt where
-/// there is none: the operator refuses it.
+/// Returns the dimension that a number means, counted from the end if it is negative; nullopt if
+/// there is none, which the operator itself refuses.
 std::optional<std::size_t> FindDimension(const TensorArgument& tensor, std::int64_t dimension) {
   const auto rank = static_cast<std::int64_t>(tensor.rank());
   if (dimension < 0) dimension += std::max(rank, std::int64_t{1});
@@ -20,16 +21,16 @@ std::optional<std::size_t> FindDimension(const TensorArgument& tensor, std::int6
 }
 
 std::int64_t SizeOf(const TensorArgument& tensor, std::size_t dimension) {
-  return dimension < tensor.rank() ? tensor.shape[dimension] : 1;  // a number is one element
+  return dimension < tensor.rank() ? tensor.shape[dimension] : 1;  // no dimensions: one element
 }
 
-/// `size` elements may be meant, from their end too where `is_signed`.
+/// Indices must be below `size`. With `is_signed` they may be negative and count from the end.
 std::string CheckIndices(const std::string& name, const TensorArgument& indices, std::int64_t size,
                          bool is_signed) {
   const std::int64_t least = is_signed ? -size : 0;
   if (LieWithin(indices, least, size - 1)) return "";
   return "expected " + name + " from " + std::to_string(least) + " to " + std::to_string(size - 1) +
-         ", came one beyond";
+         ", got one that is out of range";
 }
 
 std::string CheckAlong(const NamedArguments& arguments, bool is_signed) {
@@ -41,7 +42,7 @@ std::string CheckAlong(const NamedArguments& arguments, bool is_signed) {
   return dimension ? CheckIndices("index", *index, SizeOf(*self, *dimension), is_signed) : "";
 }
 
-/// The size that two have together, each spread over the other; nullopt where they cannot be.
+/// Returns the number of elements of two tensors broadcast together; nullopt if they cannot be.
 std::optional<std::int64_t> CommonCount(const TensorArgument& one, const TensorArgument& other) {
   std::int64_t count = 1;
   for (std::size_t i = 1; i <= std::max(one.rank(), other.rank()); ++i) {
@@ -53,14 +54,14 @@ std::optional<std::int64_t> CommonCount(const TensorArgument& one, const TensorA
   return count;
 }
 
-/// What all numbers of a tensor must be.
+/// Checks all numbers of a tensor with `is_good`.
 template <class IsGood>
 std::string CheckNumbers(const TensorArgument& tensor, const std::string& expected,
                          IsGood is_good) {
   for (std::size_t i = 0; i < Count(tensor.shape); ++i) {
     const std::optional<double> number = ReadReal(tensor, i);
     if (!number || !is_good(*number)) {
-      return "expected " + expected + ", came " + (number ? NumberText(*number) : "something else");
+      return "expected " + expected + ", got " + (number ? NumberText(*number) : "something else");
     }
   }
   return "";
@@ -100,8 +101,8 @@ std::string CheckIndicesOfEach(const NamedArguments& arguments) {
   if (!self) return "";
   std::size_t dimension = 0;
   for (const std::optional<TensorArgument>& one : arguments.FindOptionalTensors("indices")) {
-    const bool is_mask =
-        one && (one->element_type == kBool || one->element_type == kUint8);  // of its dimensions
+    const bool is_mask = one && (one->element_type == kBool ||
+                                 one->element_type == kUint8);  // for `rank` dimensions
     if (one && !is_mask && dimension < self->rank()) {
       std::string wrong = CheckIndices("indices for dimension " + std::to_string(dimension), *one,
                                        self->shape[dimension], /*is_signed=*/true);
@@ -126,7 +127,7 @@ std::string CheckUnpooling(const NamedArguments& arguments) {
   std::optional<std::int64_t> area = 1;
   for (const std::int64_t size : *sizes) area = area ? Product(*area, size) : std::nullopt;
   return area ? CheckIndices("indices", *indices, *area, /*is_signed=*/false)
-              : "expected an output_size that can be had";
+              : "expected an output_size whose product does not overflow";
 }
 
 std::string CheckClasses(const NamedArguments& arguments) {
@@ -141,7 +142,7 @@ std::string CheckClasses(const NamedArguments& arguments) {
     if (one && ((*one >= 0 && *one < classes) || one == ignored)) continue;
     return "expected targets from 0 to " + std::to_string(classes - 1) +
            (ignored ? ", or " + std::to_string(*ignored) + " to be ignored" : "") +
-           (one ? ", came " + std::to_string(*one) : "");
+           (one ? ", got " + std::to_string(*one) : "");
   }
   return "";
 }
@@ -150,7 +151,7 @@ std::string CheckOneHot(const NamedArguments& arguments) {
   const std::optional<TensorArgument> self = arguments.FindTensor("self");
   const std::optional<std::int64_t> classes = arguments.FindInteger("num_classes");
   if (!self) return "";
-  // With -1 there are as many as the largest needs.
+  // With -1 there are as many classes as the largest number needs.
   const bool is_open = !classes || *classes < 0;
   return CheckIndices("classes", *self,
                       is_open ? std::numeric_limits<std::int64_t>::max() : *classes,
@@ -166,7 +167,7 @@ std::string CheckEnoughForMask(const NamedArguments& arguments) {
   const auto elements = static_cast<std::int64_t>(Count(mask->shape));
   if (!all || elements == 0) return "";
   if (mask->element_type != kBool || mask->readable() == nullptr) {
-    return "expected a mask of truths, came " + mask->Text();
+    return "expected a mask of bools, got " + mask->Text();
   }
   std::int64_t chosen = 0;
   for (std::size_t i = 0; i < Count(mask->shape); ++i) chosen += ReadInteger(*mask, i).value_or(1);
@@ -174,14 +175,14 @@ std::string CheckEnoughForMask(const NamedArguments& arguments) {
   const auto given = static_cast<std::int64_t>(Count(source->shape));
   if (needed <= given) return "";
   return "expected a source of at least " + std::to_string(needed) +
-         " elements, as many as the mask has truths, came " + source->Text();
+         " elements, as many as the mask selects, got " + source->Text();
 }
 
 std::string CheckChances(const NamedArguments& arguments) {
   const std::optional<TensorArgument> tensor =
       arguments.FindTensor(arguments.Has("p") ? "p" : "self");
   if (!tensor) return "";
-  return CheckNumbers(*tensor, "chances from 0 to 1",
+  return CheckNumbers(*tensor, "probabilities from 0 to 1",
                       [](double chance) { return chance >= 0 && chance <= 1; });
 }
 
@@ -191,7 +192,7 @@ std::string CheckQuantiles(const NamedArguments& arguments) {
   return CheckNumbers(*tensor, "q from 0 to 1", [](double q) { return q >= 0 && q <= 1; });
 }
 
-/// As on the CPU; and kernels believe the size of the result, where it is given.
+/// As on the CPU; in addition, kernels trust the size of the result if it is given.
 std::string CheckCountedRepeats(const NamedArguments& arguments) {
   std::string wrong = CheckRepeats(arguments);
   const std::optional<std::int64_t> given = arguments.FindInteger("output_size");
@@ -202,14 +203,14 @@ std::string CheckCountedRepeats(const NamedArguments& arguments) {
   for (std::size_t i = 0; repeats && i < Count(repeats->shape); ++i) {
     sum += ReadInteger(*repeats, i).value_or(0);
   }
-  if (self && (!repeats || Count(repeats->shape) == 1)) {  // the same for each
+  if (self && (!repeats || Count(repeats->shape) == 1)) {  // the same number for each element
     const std::optional<std::int64_t> number = arguments.FindInteger("dim");
     const std::optional<std::size_t> dimension =
         number ? FindDimension(*self, *number) : std::nullopt;
     sum *= dimension ? SizeOf(*self, *dimension) : static_cast<std::int64_t>(Count(self->shape));
   }
   if (sum == *given) return "";
-  return "expected an output_size of " + std::to_string(sum) + ", the sum of the repeats, came " +
+  return "expected an output_size of " + std::to_string(sum) + ", the sum of the repeats, got " +
          std::to_string(*given);
 }
 
@@ -231,7 +232,7 @@ std::string CheckWeights(const NamedArguments& arguments) {
   for (std::size_t i = 0; i < Count(self->shape); ++i) {
     sum += ReadReal(*self, i).value_or(0);
     if ((i + 1) % row != 0) continue;
-    if (!(sum > 0)) return "expected weights of which one at least is above 0 in each row";
+    if (!(sum > 0)) return "expected weights with at least one above 0 in each row";
     sum = 0;
   }
   return "";

@@ -55,13 +55,13 @@ TEST(GuardsOfImagesTest, OneSizeStandsForAll) {
       Arguments().AddShape("self", {1, 2, 6, 7}).Add("output_size", 0).Pass("upsample_bilinear2d"));
 }
 
-TEST(GuardsOfImagesTest, WhatIsWrongIsSaid) {
+TEST(GuardsOfImagesTest, TheMessageSaysWhatIsWrong) {
   EXPECT_EQ(Arguments()
                 .AddShape("self", {1, 2, 6})
                 .AddNumbers("output_size", {12})
                 .AddReal("scales", 1e-30)
                 .Check("upsample_linear1d"),
-            "expected scales by which 6 elements of the input become the output's 12, came 1e-30");
+            "expected scales that scale the input's size 6 to the output's size 12, got 1e-30");
 }
 
 TEST(GuardsOfImagesTest, Grids) {

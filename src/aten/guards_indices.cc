@@ -1,4 +1,4 @@
-// Numbers that say where others lie, which kernels believe, and integers that have no quotient.
+// Checks indices, lengths and offsets, which kernels trust, and integers that have no quotient.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kUint64 = 13;
 
-/// Of integers; 0 for other types. One without a sign gets one where the other operand has it.
+/// Returns the bits of an integer type; 0 for other types. Signed and unsigned types are not
+/// distinguished: with a signed operand, torch makes both signed.
 int BitsOf(int element_type) {
   switch (element_type) {
     case 2:
@@ -25,17 +26,17 @@ int BitsOf(int element_type) {
   }
 }
 
-/// An operand of two, which torch turns into a type that both have.
+/// One of two operands, which torch converts to a common type.
 struct Operand {
-  int element_type = 0;  ///< 0 where it is a number of the node's text
+  int element_type = 0;  ///< 0 for a number in the node's text
   bool has_dimensions = false;
-  std::optional<std::int64_t> number;  ///< of a Scalar
-  TensorArgument tensor;               ///< of others
+  std::optional<std::int64_t> number;  ///< if it is a Scalar
+  TensorArgument tensor;               ///< otherwise
 
   int bits() const { return number ? 64 : BitsOf(element_type); }
 };
 
-/// Nothing for one that is no tensor of integers and no integer.
+/// Returns nullopt for an argument that is neither a tensor of integers nor an integer.
 std::optional<Operand> FindOperand(const NamedArguments& arguments, std::string_view name) {
   Operand operand;
   if (const std::optional<TensorArgument> tensor = arguments.FindTensor(name)) {
@@ -49,8 +50,8 @@ std::optional<Operand> FindOperand(const NamedArguments& arguments, std::string_
   return operand.number ? std::optional(operand) : std::nullopt;
 }
 
-/// The bits of the integers that both are turned into: those of a tensor that has dimensions decide
-/// over those of one that has none, and the wider otherwise.
+/// Returns the bits of the integer type that both are converted to. A tensor with dimensions takes
+/// precedence over one without; otherwise the wider type is taken.
 int CommonBits(const Operand& one, const Operand& other) {
   if (one.bits() == 0 || other.bits() == 0) return std::max(one.bits(), other.bits());
   if (one.has_dimensions != other.has_dimensions) {
@@ -63,7 +64,7 @@ std::int64_t Truncate(std::int64_t number, int bits) {
   return bits > 32 ? number : static_cast<std::int32_t>(static_cast<std::uint64_t>(number));
 }
 
-/// Whether a number is among those of the operand, when they have these bits.
+/// Returns whether a number is among those of the operand, truncated to these bits.
 bool Holds(const Operand& operand, std::int64_t number, int bits) {
   if (operand.number) return Truncate(*operand.number, bits) == number;
   TensorArgument tensor = operand.tensor;
@@ -91,23 +92,24 @@ std::string CheckLabels(const NamedArguments& arguments) {
   const std::int64_t classes = scores->SizeFromEnd(1);
   if (!LieWithin(*targets, 0, classes - 1) || (blank && (*blank < 0 || *blank >= classes))) {
     return "expected targets and blank from 0 to " + std::to_string(classes - 1) +
-           ", one of which each element of log_probs' last dimension stands for";
+           ", the classes of log_probs' last dimension";
   }
   return "";
 }
 
-/// Those that have no opposite end the search for a divisor by a quotient that there is not.
+/// The smallest integer has no negation: with it, the search for a divisor ends in an undefined
+/// quotient.
 std::string CheckNotSmallest(const NamedArguments& arguments) {
   const std::optional<Operand> one = FindOperand(arguments, "self");
   const std::optional<Operand> other = FindOperand(arguments, "other");
   if (!one || !other) return "";
   const int bits = CommonBits(*one, *other);
   if (!Holds(*one, SmallestOf(bits), bits) && !Holds(*other, SmallestOf(bits), bits)) return "";
-  return "expected integers whose opposite can be had, came the smallest of its type, " +
+  return "expected integers that can be negated, got the smallest of the type, " +
          std::to_string(SmallestOf(bits));
 }
 
-/// The smallest integer has no quotient by -1, for which processors end the program.
+/// The smallest integer divided by -1 overflows, for which processors end the program.
 std::string CheckQuotient(const NamedArguments& arguments) {
   const std::optional<Operand> dividend = FindOperand(arguments, "self");
   const std::optional<Operand> divisor = FindOperand(arguments, "other");
@@ -116,7 +118,7 @@ std::string CheckQuotient(const NamedArguments& arguments) {
   if (bits < 32 || !Holds(*divisor, -1, bits) || !Holds(*dividend, SmallestOf(bits), bits)) {
     return "";
   }
-  return "expected integers whose quotients can be had, came the smallest of its type, " +
+  return "expected integers whose quotients do not overflow, got the smallest of the type, " +
          std::to_string(SmallestOf(bits)) + ", and -1 among the divisors";
 }
 
@@ -129,24 +131,24 @@ std::string CheckRepeats(const NamedArguments& arguments) {
   for (std::size_t i = 0; sum && i < count; ++i) {
     const std::optional<std::int64_t> one = repeats ? ReadInteger(*repeats, i) : number;
     if (!one) return "";
-    if (*one < 0) return "expected repeats of 0 or more, came " + std::to_string(*one);
+    if (*one < 0) return "expected repeats of 0 or more, got " + std::to_string(*one);
     if (*one > std::numeric_limits<std::int64_t>::max() - *sum) {
       sum = std::nullopt;
     } else {
       *sum += *one;
     }
   }
-  // One stands for each element, and each element may be a row of many.
+  // A single number applies to each element, and each element may be a row of many.
   if (sum && self) sum = Product(*sum, static_cast<std::int64_t>(Count(self->shape)));
   if (sum && *sum <= std::numeric_limits<std::int64_t>::max() / 16) return "";
-  return "expected repeats whose sum can be had, came numbers that are too large";
+  return "expected repeats whose sum does not overflow, got numbers that are too large";
 }
 
 /// Segments must lie within the data, whatever `unsafe` says.
 std::string CheckSegments(const NamedArguments& arguments) {
   const std::optional<TensorArgument> data = arguments.FindTensor("data");
   if (!data) return "";
-  if (arguments.Has("indices")) return "expected lengths or offsets, came indices";
+  if (arguments.Has("indices")) return "expected lengths or offsets, got indices";
   const std::int64_t axis = arguments.FindInteger("axis").value_or(0);
   const auto rank = static_cast<std::int64_t>(data->shape.size());
   if (axis < 0 || axis >= rank) return "expected an axis of the data";
@@ -169,7 +171,7 @@ std::string CheckSegments(const NamedArguments& arguments) {
       sum = is_offsets ? value : sum + value;
     }
     if (!is_good) {
-      return "expected " + std::string(name) + " of segments of the data's dimension " +
+      return "expected " + std::string(name) + " of segments within the data's dimension " +
              std::to_string(axis) + ", which has " + std::to_string(size) + " elements";
     }
   }

@@ -1,4 +1,4 @@
-// Kernels of layers take sizes from one tensor and read the others by them.
+// Checks for the kernels of layers, which take sizes from one tensor and read the others by them.
 #include <algorithm>
 
 #include "aten/guard_functions.h"
@@ -11,15 +11,15 @@ bool IsReal(const TensorArgument& tensor) {
   return !tensor.is_complex && (type == 1 || type == 10 || type == 11 || type == 16);
 }
 
-/// Whether a size can stand for the other: it is the same, or 1.
+/// Whether a size broadcasts to the other: it is the same, or 1.
 bool Broadcasts(std::int64_t size, std::int64_t other) { return size == other || size == 1; }
 
-std::string Came(const TensorArgument& query, const TensorArgument& key,
-                 const TensorArgument& value) {
-  return ", came query " + query.Text() + ", key " + key.Text() + ", value " + value.Text();
+std::string Got(const TensorArgument& query, const TensorArgument& key,
+                const TensorArgument& value) {
+  return ", got query " + query.Text() + ", key " + key.Text() + ", value " + value.Text();
 }
 
-/// Whether a mask has, from the end, the sizes of each query's weights, or 1 in their place.
+/// A mask must have, from the end, the sizes of each query's weights, or 1 in their place.
 std::string CheckMask(const NamedArguments& arguments, const TensorArgument& query,
                       const TensorArgument& key) {
   const std::optional<TensorArgument> mask = arguments.FindTensor("attn_mask");
@@ -33,7 +33,7 @@ std::string CheckMask(const NamedArguments& arguments, const TensorArgument& que
   }
   if (is_good) return "";
   return "expected attn_mask of " + std::to_string(query.SizeFromEnd(2)) + " rows of " +
-         std::to_string(key.SizeFromEnd(2)) + " for each batch and head, came " + mask->Text();
+         std::to_string(key.SizeFromEnd(2)) + " for each batch and head, got " + mask->Text();
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ std::string CheckStatistics(const NamedArguments& arguments) {
   const bool is_training = arguments.FindInteger("training").value_or(0) != 0;
   const bool has_statistics = arguments.Has("running_mean") && arguments.Has("running_var");
   if (!is_training && !has_statistics) {
-    return "expected training=true, or running_mean and running_var, came neither";
+    return "expected training=true, or running_mean and running_var, got neither";
   }
   const std::optional<TensorArgument> input = arguments.FindTensor("input");
   if (!input) return "";
@@ -68,26 +68,26 @@ std::string CheckGroups(const NamedArguments& arguments) {
   if (product) product = Product(*product, *area);
   const auto count = static_cast<std::int64_t>(Count(input->shape));
   if (!product || *product != count || *batch < 0 || *channels < 0 || *area < 0) {
-    return "expected N, C and HxW by which the input has " + std::to_string(count) +
-           " elements, came " + std::to_string(*batch) + ", " + std::to_string(*channels) + ", " +
+    return "expected N, C and HxW whose product is the input's " + std::to_string(count) +
+           " elements, got " + std::to_string(*batch) + ", " + std::to_string(*channels) + ", " +
            std::to_string(*area);
   }
   if (*groups < 1 || *channels % *groups != 0) {
     return "expected a number of groups that divides the " + std::to_string(*channels) +
-           " channels, came " + std::to_string(*groups);
+           " channels, got " + std::to_string(*groups);
   }
   for (const char* const name : {"weight", "bias"}) {
     const std::optional<TensorArgument> tensor = arguments.FindTensor(name);
     if (tensor && (tensor->rank() != 1 || tensor->shape[0] != *channels)) {
       return "expected " + std::string(name) + " to have one number for each of " +
-             std::to_string(*channels) + " channels, came " + tensor->Text();
+             std::to_string(*channels) + " channels, got " + tensor->Text();
     }
   }
   return "";
 }
 
-/// Sizes may be left to be spread over the batch and the heads, as with torch, which goes another
-/// way then; but for the number of keys, which it forgets to compare with that of values.
+/// Batch and heads may be broadcast, for which torch takes another path. But torch does not compare
+/// the number of keys with the number of values.
 std::string CheckAttention(const NamedArguments& arguments) {
   const std::optional<TensorArgument> query = arguments.FindTensor("query");
   const std::optional<TensorArgument> key = arguments.FindTensor("key");
@@ -95,13 +95,12 @@ std::string CheckAttention(const NamedArguments& arguments) {
   if (!query || !key || !value) return "";
   const std::size_t rank = query->rank();
   if (rank < 2 || key->rank() != rank || value->rank() != rank) {
-    return "expected query, key and value of as many dimensions, 2 or more" +
-           Came(*query, *key, *value);
+    return "expected query, key and value of the same rank, 2 or more" + Got(*query, *key, *value);
   }
   if (key->SizeFromEnd(2) != value->SizeFromEnd(2) ||
       query->SizeFromEnd(1) != key->SizeFromEnd(1)) {
-    return "expected as many keys as values, and each of the query's size" +
-           Came(*query, *key, *value);
+    return "expected as many keys as values, and keys of the query's size" +
+           Got(*query, *key, *value);
   }
   const bool has_groups = arguments.FindInteger("enable_gqa").value_or(0) != 0;
   for (std::size_t i = 3; i <= rank; ++i) {
@@ -114,9 +113,9 @@ std::string CheckAttention(const NamedArguments& arguments) {
             : (Broadcasts(keys, queries) || queries == 1) &&
                   (Broadcasts(values, std::max(keys, queries)) || std::max(keys, queries) == 1);
     if (!is_good) {
-      return "expected query, key and value of the same batch and heads (with enable_gqa, heads of "
-             "the query that are a multiple of theirs)" +
-             Came(*query, *key, *value);
+      return "expected query, key and value of the same batch and heads (with enable_gqa, the "
+             "query's heads must be a multiple of theirs)" +
+             Got(*query, *key, *value);
     }
   }
   return CheckMask(arguments, *query, *key);
@@ -135,20 +134,18 @@ std::string CheckFlashAttention(const NamedArguments& arguments) {
   }
   for (const std::size_t i : {0, 1, 3}) is_good = is_good && query->shape[i] == key->shape[i];
   if (!is_good) {
-    return "expected query, key and value of 4 dimensions (batch, heads, length, size), alike but "
-           "for the query's length, and not empty" +
-           Came(*query, *key, *value);
+    return "expected query, key and value of 4 dimensions (batch, heads, length, size), equal "
+           "except for the query's length, and not empty" +
+           Got(*query, *key, *value);
   }
   const std::optional<TensorArgument> mask = arguments.FindTensor("attn_mask");
   if (mask && (!IsReal(*mask) || (mask->rank() != 2 && mask->rank() != 4))) {
-    return "expected attn_mask of 2 or 4 dimensions and a floating-point type, came " +
-           mask->Text();
+    return "expected attn_mask of 2 or 4 dimensions and a floating-point type, got " + mask->Text();
   }
   return CheckMask(arguments, *query, *key);
 }
 
-/// Masks of three kinds: 0 for each row and column, 1 for each batch and column, 2 for each
-/// element.
+/// mask_type 0 is a mask by row and column, 1 by batch and column, 2 by element.
 std::string CheckMaskedSoftmax(const NamedArguments& arguments) {
   const std::optional<TensorArgument> self = arguments.FindTensor("self");
   const std::optional<TensorArgument> mask = arguments.FindTensor("mask");
@@ -156,7 +153,7 @@ std::string CheckMaskedSoftmax(const NamedArguments& arguments) {
   const auto rank = static_cast<std::int64_t>(self->rank());
   const std::optional<std::int64_t> dimension = arguments.FindInteger("dim");
   if (dimension && (*dimension < -rank || *dimension >= rank)) {
-    return "expected dim of one of the input's " + std::to_string(rank) + " dimensions, came " +
+    return "expected dim to be one of the input's " + std::to_string(rank) + " dimensions, got " +
            std::to_string(*dimension);
   }
   const std::int64_t type = arguments.FindInteger("mask_type").value_or(2);
@@ -168,8 +165,9 @@ std::string CheckMaskedSoftmax(const NamedArguments& arguments) {
               mask->shape[0] == (type == 0 ? columns : self->shape[0]) && mask->shape[1] == columns;
   }
   if (is_good) return "";
-  return "expected a mask of mask_type 2 and the input's shape, or of 0 or 1 for an input of 4 "
-         "dimensions (columns, columns; batch, columns) along its last, came mask_type " +
+  return "expected mask_type 2 with a mask of the input's shape, or mask_type 0 or 1 with a mask "
+         "of shape [columns, columns] or [batch, columns], an input of 4 dimensions and dim the "
+         "last, got mask_type " +
          std::to_string(type) + ", " + self->Text() + " and " + mask->Text();
 }
 

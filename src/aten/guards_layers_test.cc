@@ -115,7 +115,7 @@ TEST(GuardsOfLayersTest, GroupNorm) {
   EXPECT_FALSE(pass(2, 6, 6, 3, 6));
   EXPECT_FALSE(pass(-2, 6, -5, 3, 6));
   constexpr std::int64_t kLarge = std::int64_t{1} << 62U;
-  EXPECT_FALSE(pass(kLarge + 15, 4, 1, 1, 4));  // 60, where the product overflows
+  EXPECT_FALSE(pass(kLarge + 15, 4, 1, 1, 4));  // the product overflows to 60
 }
 
 TEST(GuardsOfLayersTest, NormalizationWithoutTraining) {
@@ -167,7 +167,7 @@ TEST(GuardsOfLayersTest, WeightsOfLstm) {
   EXPECT_FALSE(pass({}, {}));
 }
 
-TEST(GuardsOfLayersTest, SecondLayersTakeWhatFirstOnesGive) {
+TEST(GuardsOfLayersTest, SecondLayersTakeTheOutputOfTheFirst) {
   const auto pass = [](std::int64_t taken) {
     const Shape state = {2, 2, 5};
     return Cells(2, {state, state}, {{20, 3}, {20, 5}, {20, taken}, {20, 5}})

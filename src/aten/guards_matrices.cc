@@ -1,4 +1,5 @@
-// LAPACK takes the factors that it is given for its own, and does not always end with NaNs.
+// Checks for LAPACK, which trusts the factors that it is given, and does not always terminate with
+// NaNs.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +8,7 @@
 namespace opgraft::aten {
 namespace {
 
-/// The rows that were swapped, counted from 1: of as many as the matrix has.
+/// Pivots are the rows that were swapped, counted from 1, so that they must be rows of the matrix.
 std::string CheckSwaps(const std::optional<TensorArgument>& matrix,
                        const std::optional<TensorArgument>& pivots) {
   if (!matrix || !pivots) return "";
@@ -15,7 +16,7 @@ std::string CheckSwaps(const std::optional<TensorArgument>& matrix,
   const std::int64_t expected = std::min(rows, matrix->SizeFromEnd(1));
   if (pivots->SizeFromEnd(1) == expected && LieWithin(*pivots, 1, rows)) return "";
   return "expected " + std::to_string(expected) + " pivots from 1 to " + std::to_string(rows) +
-         " for each matrix, came " + pivots->Text();
+         " for each matrix, got " + pivots->Text();
 }
 
 /// Whether there is one row of pivots for each matrix.
@@ -43,7 +44,7 @@ std::string CheckFactorsOfSolve(const NamedArguments& arguments) {
   return CheckSwaps(arguments.FindTensor("LU"), arguments.FindTensor("pivots"));
 }
 
-/// LAPACK's pivots of LDL: k > 0 for a swap, twice the same -k for a block of two rows.
+/// LAPACK's pivots of LDL: k > 0 for a swap, the same -k twice for a block of two rows.
 std::string CheckBlocks(const NamedArguments& arguments) {
   const std::optional<TensorArgument> pivots = arguments.FindTensor("pivots");
   const std::optional<TensorArgument> matrix = arguments.FindTensor("LD");
@@ -61,7 +62,7 @@ std::string CheckBlocks(const NamedArguments& arguments) {
   }
   if (is_good) return "";
   return "expected " + std::to_string(rows) +
-         " pivots for each matrix, as linalg_ldl_factor gives them";
+         " pivots for each matrix, as linalg_ldl_factor returns them";
 }
 
 std::string CheckFinite(const NamedArguments& arguments) {
@@ -71,7 +72,7 @@ std::string CheckFinite(const NamedArguments& arguments) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::optional<double> number = ReadReal(*matrix, i);
     if (number && !std::isfinite(*number)) {
-      return "expected a matrix of finite numbers, came " + NumberText(*number) + " in it";
+      return "expected a matrix of finite numbers, got " + NumberText(*number) + " in it";
     }
   }
   return "";
@@ -81,9 +82,9 @@ std::string CheckPoints(const NamedArguments& arguments) {
   const std::optional<TensorArgument> points = arguments.FindTensor("self");
   const std::optional<double> power = arguments.FindReal("p");
   if (points && points->rank() != 2) {
-    return "expected points in the rows of 2 dimensions, came " + points->Text();
+    return "expected points as the rows of a tensor of 2 dimensions, got " + points->Text();
   }
-  if (power && !(*power >= 0)) return "expected p of 0 or more, came " + NumberText(*power);
+  if (power && !(*power >= 0)) return "expected p of 0 or more, got " + NumberText(*power);
   return "";
 }
 

@@ -1,4 +1,5 @@
-// Cells of recurrent layers: kernels take sizes from some weights and read the others by them.
+// Checks for recurrent layers, whose kernels take sizes from some weights and read the others by
+// them.
 #include <algorithm>
 #include <initializer_list>
 
@@ -9,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 31U;
 
-/// What the layers are made of.
+/// The structure of the layers.
 struct Layers {
   std::int64_t count = 0;
   std::int64_t directions = 1;
@@ -28,11 +29,12 @@ std::string CheckLayers(const NamedArguments& arguments, Layers* layers) {
     layers->have_projections = params == cells * (each + 1);
     if (layers->have_projections || params == cells * each) return "";
   }
-  return "expected num_layers, has_biases and bidirectional that fit the number of params, came " +
+  return "expected num_layers, has_biases and bidirectional that match the number of params, got " +
          std::to_string(layers->count) + " layers and " + std::to_string(params) + " params";
 }
 
-/// How many sequences each step of packed data has: no more than the step before it.
+/// batch_sizes are the numbers of sequences in each step of packed data: no more than in the step
+/// before it.
 std::string CheckSteps(const TensorArgument& steps, const TensorArgument& data) {
   bool is_good = steps.rank() == 1 && steps.shape[0] > 0 && steps.element_type == kInt64;
   std::int64_t left = data.shape[0];
@@ -45,11 +47,11 @@ std::string CheckSteps(const TensorArgument& steps, const TensorArgument& data) 
     left -= size;
   }
   if (is_good && left == 0) return "";
-  return "expected batch_sizes of int64 that are positive, do not increase and have the sum " +
-         std::to_string(data.shape[0]) + " of the data's rows, came " + steps.Text();
+  return "expected int64 batch_sizes that are positive, do not increase and sum to the data's " +
+         std::to_string(data.shape[0]) + " rows, got " + steps.Text();
 }
 
-/// Compares shapes and types of tensors with what they must be.
+/// Compares the shapes and types of tensors with the expected ones.
 class Comparison {
  public:
   explicit Comparison(int element_type) : element_type_(element_type) {}
@@ -65,7 +67,7 @@ class Comparison {
     expected.element_type = element_type_;
     expected.is_complex = false;
     expected.shape = {shape.begin(), shape.size()};
-    wrong_ = "expected " + name + " " + expected.Text() + ", came " + tensor.Text();
+    wrong_ = "expected " + name + " " + expected.Text() + ", got " + tensor.Text();
   }
 
   const std::string& wrong() const { return wrong_; }
@@ -75,7 +77,7 @@ class Comparison {
   std::string wrong_;
 };
 
-/// All tensors of a call, for cells of so many gates.
+/// Checks all tensors of a call, for cells of so many gates.
 std::string CheckCells(const NamedArguments& arguments, std::int64_t gates, bool is_lstm) {
   Layers layers;
   std::string wrong = CheckLayers(arguments, &layers);
@@ -87,7 +89,7 @@ std::string CheckCells(const NamedArguments& arguments, std::int64_t gates, bool
                        input->element_type == 11 || input->element_type == 16;
   if (input->rank() != (steps ? 2U : 3U) || input->is_complex || !is_real) {
     return "expected an input of " + std::string(steps ? "2" : "3") +
-           " dimensions and a floating-point type, came " + input->Text();
+           " dimensions and a floating-point type, got " + input->Text();
   }
   if (steps) wrong = CheckSteps(*steps, *input);
   if (!wrong.empty()) return wrong;
@@ -101,26 +103,28 @@ std::string CheckCells(const NamedArguments& arguments, std::int64_t gates, bool
   if (states.size() != (is_lstm ? 2U : 1U) || states.front().rank() != 3 ||
       states.back().rank() != 3) {
     return "expected " + std::string(is_lstm ? "two states" : "a state") +
-           " of 3 dimensions, came " + std::to_string(states.size());
+           " of 3 dimensions, got " + std::to_string(states.size());
   }
   const std::int64_t hidden = states.back().shape[2];
   const std::int64_t given = layers.have_projections ? states.front().shape[2] : hidden;
   if (layers.have_projections && (!is_lstm || given == hidden)) {
-    // By this libtorch tells whether there are projections; if not, it takes them for weights.
-    return "expected a first state smaller than the last one where params have projections, came " +
+    // libtorch goes by these sizes to tell whether there are projections. If they are equal, it
+    // takes the projections for weights.
+    return "expected the first state to be smaller than the last, as params have projections, "
+           "got " +
            states.front().Text();
   }
   std::int64_t taken = input->shape.back();
   for (const std::int64_t size : {hidden, given, taken, batch + 1}) {
     if (size < 1 || size >= kLargestSize) {
-      return "expected sizes of input, states and batch from 1 on, came " + std::to_string(size);
+      return "expected sizes of input, states and batch of at least 1, got " + std::to_string(size);
     }
   }
   const std::vector<TensorArgument> params = arguments.FindTensors("params");
   Comparison comparison(input->element_type);
   const std::int64_t cells = layers.count * layers.directions;
-  comparison.Compare("a first state", states.front(), {cells, batch, given});
-  comparison.Compare("a last state", states.back(), {cells, batch, hidden});
+  comparison.Compare("the first state", states.front(), {cells, batch, given});
+  comparison.Compare("the last state", states.back(), {cells, batch, hidden});
   std::size_t place = 0;
   const auto compare = [&](std::initializer_list<std::int64_t> shape) {
     const std::string name = "params[" + std::to_string(place) + "]";

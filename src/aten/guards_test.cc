@@ -1,4 +1,4 @@
-// Tests of the checks that operators leave out.
+// Tests of the checks that operators do not make themselves.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -8,7 +8,7 @@
 namespace opgraft::aten {
 namespace {
 
-TEST(GuardsTest, OperatorsWithoutOne) {
+TEST(GuardsTest, OperatorsWithoutAGuard) {
   EXPECT_EQ(FindGuard("lgamma"), nullptr);
   EXPECT_EQ(FindGuard(""), nullptr);
   EXPECT_TRUE(IsSize("kernel_size"));
@@ -105,7 +105,7 @@ TEST(GuardsTest, PivotsOfComplexMatrices) {
   EXPECT_FALSE(pass("linalg_ldl_solve", {2}, {1, 2}));
 }
 
-TEST(GuardsTest, QuotientsThatThereAreNot) {
+TEST(GuardsTest, UndefinedQuotients) {
   constexpr std::int64_t kSmallest = std::numeric_limits<std::int64_t>::min();
   constexpr std::int64_t kSmallest32 = std::numeric_limits<std::int32_t>::min();
   const auto pass = [](std::int64_t dividend, std::int64_t divisor, int type, int other_type,
@@ -121,7 +121,7 @@ TEST(GuardsTest, QuotientsThatThereAreNot) {
   EXPECT_TRUE(pass(kSmallest + 1, -1, kInt64, kInt64, true));
   EXPECT_TRUE(pass(kSmallest32, -1, kInt64, kInt64, true));
   EXPECT_FALSE(pass(kSmallest32, -1, kInt32, kInt32, true));
-  // A number of no dimensions takes the type of the other, and is cut for it.
+  // A tensor without dimensions is converted to the type of the other, and truncated.
   EXPECT_FALSE(pass(kSmallest32, -1, kInt32, kInt64, true));
   EXPECT_FALSE(pass(kSmallest32, 0xffffffff, kInt32, kInt64, true));
   const auto pass_number = [](std::int64_t divisor) {

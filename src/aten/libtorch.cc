@@ -1,4 +1,4 @@
-// The loader's part: which library it is, and that it is new enough.
+// Finds and loads the library, and checks that it is new enough.
 #include "aten/libtorch.h"
 
 #include <cstdlib>
@@ -15,10 +15,9 @@ constexpr char kCpuLibrary[] = "libtorch_cpu.so";
 
 constexpr char kHowToGet[] =
     ", and ATen nodes run in libtorch. Fix: install torch 2.10 or newer (pip install torch), or "
-    "set "
-    "OPGRAFT_LIBTORCH to libtorch_cpu.so or to the folder that holds it";
+    "set OPGRAFT_LIBTORCH to libtorch_cpu.so or to the folder that holds it";
 
-/// The library that OPGRAFT_LIBTORCH names.
+/// Finds the library that OPGRAFT_LIBTORCH names.
 Status FindNamed(const std::string& named, std::string* path) {
   for (const char* const inside : {"", "/libtorch_cpu.so", "/lib/libtorch_cpu.so"}) {
     *path = named + inside;
@@ -50,7 +49,7 @@ std::string Libtorch::TakeErrorText() const {
   const char* const text = exception_get_what_without_backtrace != nullptr
                                ? exception_get_what_without_backtrace()
                                : nullptr;
-  return text != nullptr ? text : Name() + " does not say why; it may have on the error stream";
+  return text != nullptr ? text : Name() + " gives no reason; it may have printed one to stderr";
 }
 
 Value Libtorch::NewBox(Value content) const {
@@ -123,8 +122,8 @@ Status LoadLibtorch(const std::string& path, Libtorch* libtorch) {
   if (!missing.empty()) {
     return Status::Unavailable(path +
                                (made.version == 0
-                                    ? " is no libtorch, or one that is too old"
-                                    : " is of " + made.Name() + ", which is too old") +
+                                    ? " is not libtorch, or is too old"
+                                    : " belongs to " + made.Name() + ", which is too old") +
                                ": it has no " + missing + kHowToGet);
   }
   made.cpu = made.FindNumber("device_type", "cpu");
@@ -154,7 +153,7 @@ Status GetLibtorch(const FindInstalled& find, const Libtorch** libtorch) {
   Status status = FindLibtorch(find, &path);
   Libtorch loaded;
   if (status.ok()) status = LoadLibtorch(path, &loaded);
-  if (status.ok()) *libtorch = ready = new Libtorch(std::move(loaded));  // for good, as the library
+  if (status.ok()) *libtorch = ready = new Libtorch(std::move(loaded));  // lives as the library
   return status;
 }
 

@@ -1,4 +1,4 @@
-// libtorch's stable C functions, found in the library when it is needed; no header of torch is
+// libtorch's stable C functions, looked up in the library when it is needed; no header of torch is
 // used.
 #pragma once
 
@@ -15,14 +15,14 @@ namespace opgraft::aten {
 struct TensorObject;
 struct ListObject;
 struct StringObject;
-/// A reference to a tensor of libtorch's, to be deleted once; the dispatcher takes over those that
-/// it is given.
+/// A reference to a tensor of libtorch, which must be deleted once; the dispatcher takes over the
+/// references that it is given.
 using Tensor = TensorObject*;
 using List = ListObject*;
 using String = StringObject*;
-/// An argument or a result of the dispatcher: a number's bits, or a handle.
+/// An argument or a result of the dispatcher: the bits of a number, or a handle.
 using Value = std::uint64_t;
-/// A handle as a value, and back.
+/// Convert a handle to a value, and back.
 template <class Handle>
 Value ToValue(Handle handle) {
   return std::bit_cast<Value>(handle);
@@ -31,13 +31,13 @@ template <class Handle>
 Handle FromValue(Value value) {
   return std::bit_cast<Handle>(value);
 }
-/// What the functions return: 0 where all is well.
+/// What the functions return: 0 on success.
 using Failure = std::int32_t;
 
-/// The oldest version that has all of them.
+/// The oldest version that has all required functions.
 inline constexpr const char* kOldestLibtorch = "2.10";
 
-/// The functions, by the names that libtorch's headers give them, without what they all begin with.
+/// The functions, named as in libtorch's headers without the prefixes "torch_" and "aoti_torch_".
 /// Any thread may call them.
 struct Libtorch {
   std::string path;           ///< of the library
@@ -89,28 +89,28 @@ struct Libtorch {
   Failure (*new_stable_ivalue)(Value** box);
   Failure (*delete_stable_ivalue)(Value* box);
 
-  std::int32_t cpu = 0;      ///< the number of the device
-  std::int32_t strided = 0;  ///< the number of the layout
+  std::int32_t cpu = 0;      ///< libtorch's number of the device type CPU
+  std::int32_t strided = 0;  ///< libtorch's number of the layout "strided"
 
-  /// A function that not every version has, or nullptr.
+  /// Returns a function that not every version has, or nullptr.
   void* FindFunction(const char* name) const;
 
-  /// The number of a dtype, layout or memory format by its name in Python, such as "float32",
-  /// "strided", "channels_last"; -1 for one that there is not.
+  /// Returns the number of a dtype, layout, memory format or device type by its name in Python,
+  /// such as "float32", "strided", "channels_last"; -1 if there is none.
   std::int32_t FindNumber(const char* kind, const std::string& name) const;
-  /// What is asked in its place, where a test has put it here.
+  /// Tests set this to replace FindNumber.
   std::int32_t (*find_number)(const char* kind, const std::string& name) = nullptr;
 
-  /// "torch 2.13" or the like.
+  /// Such as "torch 2.13".
   std::string Name() const;
 
-  /// Whether calls that fail say why.
+  /// Whether a failed call provides an error message.
   bool SaysWhy() const { return exception_get_what_without_backtrace != nullptr; }
 
-  /// What the call that has just failed in this thread says.
+  /// Returns the message of the call that has just failed in this thread.
   std::string TakeErrorText() const;
 
-  /// A place on the heap for an optional argument that is there; the dispatcher frees it.
+  /// Allocates the box of an optional argument that is present; the dispatcher frees it.
   Value NewBox(Value content) const;
   void DeleteBox(Value box) const;
 
@@ -119,18 +119,19 @@ struct Libtorch {
   void* handle_ = nullptr;
 };
 
-/// Finds where libtorch_cpu.so is installed; an UnavailableError says that it is not.
+/// Finds where libtorch_cpu.so is installed; returns an UnavailableError if it is not.
 using FindInstalled = std::function<Status(std::string* path)>;
 
-/// Where the libtorch lies that GetLibtorch would take, without loading it.
+/// Finds the libtorch that GetLibtorch would take, without loading it.
 Status FindLibtorch(const FindInstalled& find, std::string* path);
 
-/// The functions of the one libtorch of this process: that which is loaded already, else that which
-/// OPGRAFT_LIBTORCH names (the file or a folder that holds it), else what `find` finds. An
-/// UnavailableError says what is missing, and a later call tries again. Any thread may call it.
+/// Returns the functions of the one libtorch of this process: the one that is loaded already, else
+/// the one that OPGRAFT_LIBTORCH names (the file or the folder that holds it), else the one that
+/// `find` finds. An UnavailableError says what is missing, and a later call tries again. Any thread
+/// may call it.
 Status GetLibtorch(const FindInstalled& find, const Libtorch** libtorch);
 
-/// Fills a table from a library; an UnavailableError where it lacks a function.
+/// Fills a table from a library; an UnavailableError if it lacks a function.
 Status LoadLibtorch(const std::string& path, Libtorch* libtorch);
 
 }  // namespace opgraft::aten

@@ -1,4 +1,4 @@
-// Tests of finding libtorch that need none.
+// Tests of finding libtorch that do not need one.
 #include "aten/libtorch.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace opgraft::aten {
 namespace {
 
-TEST(LibtorchTest, ALibraryThatIsNoneIsUnavailable) {
+TEST(LibtorchTest, AnotherLibraryIsUnavailable) {
   Libtorch libtorch;
   const Status none = LoadLibtorch("/nowhere/libtorch_cpu.so", &libtorch);
   EXPECT_EQ(none.kind(), ErrorKind::kUnavailable);
@@ -18,7 +18,7 @@ TEST(LibtorchTest, ALibraryThatIsNoneIsUnavailable) {
 
   const Status other = LoadLibtorch(platform::PathOfLoaded("libc.so.6"), &libtorch);
   EXPECT_EQ(other.kind(), ErrorKind::kUnavailable);
-  EXPECT_NE(other.message().find("is no libtorch, or one that is too old: it has no "
+  EXPECT_NE(other.message().find("is not libtorch, or is too old: it has no "
                                  "aoti_torch_abi_version"),
             std::string::npos)
       << other.message();

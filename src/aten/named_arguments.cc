@@ -1,10 +1,10 @@
-// Reads numbers where the call will read them too: in the node's text or in its inputs.
+// Reads numbers from where the call will read them too: the node's text or its inputs.
 #include "aten/named_arguments.h"
 
 #include <algorithm>
 
-#include "core/element_type.h"
-#include "core/text.h"
+#include "base/element_type.h"
+#include "base/text.h"
 
 namespace opgraft::aten {
 
@@ -30,7 +30,7 @@ std::optional<TensorArgument> NamedArguments::TensorOf(const Written& written) c
   static_cast<InputTensor&>(tensor) = inputs_[static_cast<std::size_t>(written.integer)];
   tensor.is_complex = is_complex;
   if (is_complex) {
-    if (tensor.shape.empty() || tensor.shape.back() != 2) return std::nullopt;  // there is no pair
+    if (tensor.shape.empty() || tensor.shape.back() != 2) return std::nullopt;  // not pairs
     tensor.shape = tensor.shape.first(tensor.shape.size() - 1);
   }
   return tensor;

@@ -1,4 +1,4 @@
-// The arguments of a call in one run, as the checks before it want them.
+// The arguments of a call in one run, by name, for the checks before the call.
 #pragma once
 
 #include <cstddef>
@@ -14,44 +14,45 @@
 
 namespace opgraft::aten {
 
-// ONNX's numbers of the element types that checks ask for.
+// ONNX's numbers of the element types that checks need.
 inline constexpr int kInt64 = 7;
 inline constexpr int kBool = 9;
 
-/// A tensor as libtorch will see it: the shape of a complex one is without the pairs.
+/// A tensor as libtorch will see it: the shape of a complex tensor is without the dimension of
+/// pairs.
 struct TensorArgument : InputTensor {
   bool is_complex = false;
 
   std::size_t rank() const { return shape.size(); }
-  /// The size of a dimension, counted from the last as 1; 0 where there is none.
+  /// Returns the size of a dimension, counted from the last, which is 1; 0 if there is none.
   std::int64_t SizeFromEnd(std::size_t from_end) const;
   /// "float32[2, 3]", for messages.
   std::string Text() const;
 };
 
-/// By the names that the schema gives them. What cannot be known here (an input of another type
-/// than the argument) is not found: the call itself refuses it before libtorch is asked.
+/// The arguments by their names in the schema. An input of another type than the argument is not
+/// found here: the call itself refuses it before libtorch is called.
 class NamedArguments {
  public:
   NamedArguments(std::span<const std::string> names, std::span<const Written> written,
                  std::span<const InputTensor> inputs, std::size_t parts = 0)
       : names_(names), written_(written), inputs_(inputs), parts_(parts) {}
 
-  /// Whether there is something other than null.
+  /// Whether the argument is there and not null.
   bool Has(std::string_view name) const;
   std::optional<TensorArgument> FindTensor(std::string_view name) const;
-  /// Those of a list; none for one that is absent.
+  /// Returns the tensors of a list, without absent ones; empty if there is no list.
   std::vector<TensorArgument> FindTensors(std::string_view name) const;
-  /// The same with those that are absent.
+  /// Returns the tensors of a list, with nullopt for absent ones.
   std::vector<std::optional<TensorArgument>> FindOptionalTensors(std::string_view name) const;
   std::optional<std::int64_t> FindInteger(std::string_view name) const;
   std::optional<double> FindReal(std::string_view name) const;
-  /// The numbers of a list, in which one may stand for all.
+  /// Returns the numbers of a list. A single number counts as a list of one.
   std::optional<std::vector<std::int64_t>> FindIntegers(std::string_view name) const;
   std::optional<std::vector<double>> FindReals(std::string_view name) const;
   /// The number of elements of a list.
   std::size_t CountOf(std::string_view name) const;
-  /// How many tensors the node says that a result has which is a list.
+  /// The number of tensors that the node declares for a result that is a list.
   std::size_t parts() const { return parts_; }
 
  private:

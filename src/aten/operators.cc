@@ -1,4 +1,4 @@
-// A list that is searched from its start: a node asks once, when it is made.
+// Searches the list linearly: each node does so only once, when it is created.
 #include "aten/operators.h"
 
 #include <algorithm>

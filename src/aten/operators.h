@@ -1,4 +1,5 @@
-// The operators of ATen that nodes may name: those that write to nothing, with their schemas.
+// The ATen operators that nodes may name, with their schemas: those that do not write to their
+// arguments.
 #pragma once
 
 #include <optional>
@@ -13,21 +14,21 @@ namespace opgraft::aten {
 struct Operator {
   Schema schema;
   bool is_listed = false;         ///< runs without an allowance
-  bool is_uninitialized = false;  ///< leaves memory as it was, which must not be seen
+  bool is_uninitialized = false;  ///< its result is uninitialized memory, which must not be seen
 };
 
-/// The overloads of an operator of ATen, by its name without a namespace; none for one that is not
-/// known, or writes to its arguments, or takes what no node can say.
+/// Returns the overloads of an ATen operator, by its name without a namespace; empty if the
+/// operator is not known, writes to its arguments, or takes arguments that a node cannot express.
 std::vector<Operator> FindOperators(std::string_view name);
 
-/// Whether "aten::name" or "aten::name.overload" runs without an allowance; nullopt where it cannot
-/// run at all.
+/// Returns whether "aten::name" or "aten::name.overload" runs without an allowance; nullopt if it
+/// cannot run at all.
 std::optional<bool> IsListed(std::string_view full_name);
 
-/// Of "aten::name" or "name" the name alone; "" for one of another namespace.
+/// Returns the "name" of "aten::name" or "name"; "" for another namespace.
 std::string_view WithoutNamespace(std::string_view name);
 
-/// The whole list, each schema in a line behind its mark; for tests.
+/// Returns the whole list for tests: one schema in each line, after its mark.
 std::string_view AllOperators();
 
 }  // namespace opgraft::aten

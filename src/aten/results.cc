@@ -6,16 +6,16 @@
 #include <cstring>
 #include <vector>
 
-#include "core/text.h"
+#include "base/text.h"
 
 namespace opgraft::aten {
 namespace {
 
-/// Up to so many elements it is quicker to copy than to ask libtorch.
+/// Up to this many elements, copying them here is faster than a call of libtorch.
 constexpr std::int64_t kFewElements = 1024;
 constexpr std::size_t kMostRank = 64;
 
-/// Owns a tensor of libtorch's.
+/// Owns a tensor of libtorch.
 class Owned {
  public:
   explicit Owned(const Libtorch& libtorch) : libtorch_(libtorch) {}
@@ -30,7 +30,7 @@ class Owned {
   const Libtorch& libtorch_;
 };
 
-/// What libtorch tells of a tensor. Its spans are of the tensor.
+/// The description of a libtorch tensor. Its spans refer to the tensor.
 struct Parts {
   void* data = nullptr;
   const Dtype* dtype = nullptr;
@@ -48,7 +48,7 @@ struct Parts {
   }
 };
 
-/// The sizes in ONNX: those of a complex tensor end in 2.
+/// The shape in ONNX: that of a complex tensor ends in 2.
 class OnnxShape {
  public:
   explicit OnnxShape(const Parts& parts) {
@@ -105,7 +105,7 @@ Failure CopyByLibtorch(const Libtorch& libtorch, const Device& device, const Dty
   return failure != 0 ? failure : libtorch.copy_(target.tensor, tensor, 0);
 }
 
-/// Sparse tensors and the like become what ONNX Runtime has.
+/// Converts sparse tensors and other layouts to the one that ONNX Runtime has.
 Failure ToDense(const Libtorch& libtorch, Tensor tensor, Tensor* dense) {
   Value stack[8] = {};
   Tensor handle = nullptr;
@@ -131,16 +131,16 @@ Status ReadParts(const Libtorch& libtorch, const Device& device, const DtypeNumb
     return Status::Error(who + ": " + libtorch.TakeErrorText());
   }
   if (type != libtorch.cpu && type != device.type) {
-    return Status::Error(who + " is not on the CPU" + (device.is_gpu ? ", and not on a GPU" : ""));
+    return Status::Error(who + " is not on the CPU" + (device.is_gpu ? " or a GPU" : ""));
   }
-  // torch sets none, ONNX Runtime and NumPy do.
+  // torch does not limit the rank, ONNX Runtime and NumPy do.
   if (rank > static_cast<std::int64_t>(kMostRank)) {
     return Status::Error(who + " has " + std::to_string(rank) + " dimensions, expected at most " +
                          std::to_string(kMostRank));
   }
   parts->dtype = dtypes.Find(dtype);
   if (parts->dtype == nullptr) {
-    return Status::Error(who + " is of torch's type number " + std::to_string(dtype) +
+    return Status::Error(who + " has torch's type number " + std::to_string(dtype) +
                          ", which ONNX Runtime does not have");
   }
   parts->sizes = {sizes, static_cast<std::size_t>(rank)};
@@ -152,24 +152,25 @@ Status ReadParts(const Libtorch& libtorch, const Device& device, const DtypeNumb
   return Status();
 }
 
-/// A number that the node says must be the truth: the runtime may have planned by it.
-Status CheckSaid(const WrittenResult::Tensor& said, const Parts& parts, const std::string& who) {
+/// The sizes that the node declares must be right: the runtime may have planned memory by them.
+Status CheckDeclared(const WrittenResult::Tensor& declared, const Parts& parts,
+                     const std::string& who) {
   const auto wrong = [&](const std::string& is, const std::string& expected) {
     return Status::Model(who + " is " + is + ", but the node's attribute 'results' says " +
                          expected);
   };
-  if (said.dtype != nullptr && said.dtype != parts.dtype) {
-    return wrong(std::string(parts.dtype->name), std::string(said.dtype->name));
+  if (declared.dtype != nullptr && declared.dtype != parts.dtype) {
+    return wrong(std::string(parts.dtype->name), std::string(declared.dtype->name));
   }
-  if (!said.shape) return Status();
-  bool fits = said.shape->size() == parts.sizes.size();
+  if (!declared.shape) return Status();
+  bool fits = declared.shape->size() == parts.sizes.size();
   for (std::size_t i = 0; fits && i < parts.sizes.size(); ++i) {
-    const std::int64_t size = (*said.shape)[i].size;
+    const std::int64_t size = (*declared.shape)[i].size;
     fits = size < 0 || size == parts.sizes[i];
   }
   if (fits) return Status();
   std::vector<std::int64_t> expected;
-  for (const Dimension& dimension : *said.shape) expected.push_back(dimension.size);
+  for (const Dimension& dimension : *declared.shape) expected.push_back(dimension.size);
   return wrong("of shape [" + DimensionsText(parts.sizes) + "]",
                "[" + DimensionsText(expected) + "]");
 }
@@ -177,14 +178,15 @@ Status CheckSaid(const WrittenResult::Tensor& said, const Parts& parts, const st
 }  // namespace
 
 Status StoreTensor(const Libtorch& libtorch, const Device& device, const DtypeNumbers& dtypes,
-                   Tensor tensor, const WrittenResult::Tensor& said, const Taking& taking,
+                   Tensor tensor, const WrittenResult::Tensor& declared, const Taking& taking,
                    const std::string& who, std::size_t index, Outputs& outputs) {
   bool is_defined = false;
   std::int32_t layout = 0;
   if (libtorch.is_defined(tensor, &is_defined) != 0 || !is_defined) {
-    return Status::Model(who +
-                         " is missing: the operator gives none here, so that the node must "
-                         "say null in its place");
+    return Status::Model(
+        who +
+        " is missing: the operator returns none here. Fix: write null in its place "
+        "in the node's attribute 'results'");
   }
   Owned dense(libtorch);
   Failure failure = libtorch.get_layout(tensor, &layout);
@@ -195,7 +197,7 @@ Status StoreTensor(const Libtorch& libtorch, const Device& device, const DtypeNu
   if (failure != 0) return Status::Error(who + ": " + libtorch.TakeErrorText());
   Parts parts;
   Status status = ReadParts(libtorch, device, dtypes, tensor, who, &parts);
-  if (status.ok()) status = CheckSaid(said, parts, who);
+  if (status.ok()) status = CheckDeclared(declared, parts, who);
   if (!status.ok()) return status;
   const OnnxShape shape(parts);
   void* to = nullptr;

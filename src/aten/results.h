@@ -1,4 +1,4 @@
-// Results of the dispatcher on their way into the outputs of a node: one copy at most.
+// Copies results of the dispatcher to the outputs of a node, with one copy at most.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@
 
 namespace opgraft::aten {
 
-/// Puts `tensor` into output `index`, where the node says that it is `said`. The outputs are on the
-/// device, the tensor is there or on the CPU. It stays the caller's.
+/// Copies `tensor` to output `index`, for which the node has the declaration `declared`. The
+/// outputs are on the device, the tensor is there or on the CPU. The caller keeps the tensor.
 Status StoreTensor(const Libtorch& libtorch, const Device& device, const DtypeNumbers& dtypes,
-                   Tensor tensor, const WrittenResult::Tensor& said, const Taking& taking,
+                   Tensor tensor, const WrittenResult::Tensor& declared, const Taking& taking,
                    const std::string& who, std::size_t index, Outputs& outputs);
 
 }  // namespace opgraft::aten

@@ -84,15 +84,19 @@ constexpr Row kRows[] = {
      CallAs<Tensor, Text, MaybeTensor, MaybeTensor, MaybeTensor, std::int64_t, Flag, MaybeNumber>},
 };
 
-/// Whether the other takes tensors where this one takes Scalars, and is the same otherwise.
+/// Whether the other takes tensors where this one takes Scalars, and is the same otherwise. The
+/// names say so too, "element" and "elements" at the most: trapezoid.x takes the places of samples
+/// where trapezoid.dx takes a step.
 bool TakesTensors(const Schema& schema, const Schema& other) {
   if (schema.parameters.size() != other.parameters.size()) return false;
   for (std::size_t i = 0; i < schema.parameters.size(); ++i) {
     const Type& type = schema.parameters[i].type;
     Type expected = type;
     if (type.kind == Kind::kScalar && !type.is_list) expected.kind = Kind::kTensor;
-    const std::string text = other.parameters[i].type.Text();
-    if (text != expected.Text()) return false;
+    const Parameter& parameter = other.parameters[i];
+    const std::string name(schema.parameters[i].name);
+    if (parameter.name != name && parameter.name != name + "s") return false;
+    if (parameter.type.Text() != expected.Text()) return false;
   }
   return true;
 }

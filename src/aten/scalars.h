@@ -1,4 +1,4 @@
-// Ways for Scalars, which libtorch's dispatcher does not take from C.
+// Other ways to pass Scalars, which libtorch's dispatcher does not take from C.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,19 @@
 
 namespace opgraft::aten {
 
-/// A C function of libtorch's for one operator. Unlike the dispatcher it only looks at what it is
-/// given; a Scalar is the bits of a double among the values.
+/// A C function of libtorch for one operator. Unlike the dispatcher it does not take over its
+/// arguments. A Scalar is passed as the bits of a double.
 struct ScalarFunction {
   void* function = nullptr;
   Failure (*call)(const Libtorch& libtorch, void* function, const Value* values,
                   Tensor* result) = nullptr;
 };
 
-/// The overload of the same operator that takes tensors where this one takes Scalars; nullopt where
-/// there is none.
+/// Returns the overload of the same operator that takes tensors where this one takes Scalars;
+/// nullopt if there is none.
 std::optional<std::string> FindTensorOverload(const Schema& schema);
 
-/// No function where there is none. `gpu`: the part for CUDA, nullptr for the CPU.
+/// Returns an empty ScalarFunction if there is none. `gpu`: the part for CUDA, nullptr for the CPU.
 ScalarFunction FindScalarFunction(const Libtorch& libtorch, const CudaPart* gpu,
                                   const Schema& schema);
 

@@ -1,4 +1,4 @@
-// A reader of the part of torch's notation that functional operators use.
+// Reads the part of torch's notation that functional operators use.
 #include "aten/schema.h"
 
 #include <charconv>
@@ -16,7 +16,7 @@ constexpr std::pair<std::string_view, Kind> kKinds[] = {
     {"Device", Kind::kDevice}, {"Generator", Kind::kGenerator},
 };
 
-/// Takes what is left of a text, piece by piece.
+/// Consumes a text piece by piece.
 class SchemaReader {
  public:
   explicit SchemaReader(std::string_view text) : text_(text) {}
@@ -34,20 +34,21 @@ class SchemaReader {
 
   std::string_view TakeName() {
     std::size_t size = 0;
-    while (size < text_.size() && IsNameSign(text_[size])) ++size;
+    while (size < text_.size() && IsNameCharacter(text_[size])) ++size;
     return TakeBytes(size);
   }
 
-  /// Up to a sign outside quotes and square brackets; "" where there is none such.
+  /// Takes the text up to one of these characters outside quotes and square brackets; "" if there
+  /// is none.
   std::string_view TakeUntil(std::string_view ends) {
     int depth = 0;
     bool is_quoted = false;
     for (std::size_t i = 0; i < text_.size(); ++i) {
-      const char sign = text_[i];
-      if (sign == '"') is_quoted = !is_quoted;
+      const char character = text_[i];
+      if (character == '"') is_quoted = !is_quoted;
       if (is_quoted) continue;
-      if (depth == 0 && ends.find(sign) != ends.npos) return TakeBytes(i);
-      depth += sign == '[' ? 1 : sign == ']' ? -1 : 0;
+      if (depth == 0 && ends.find(character) != ends.npos) return TakeBytes(i);
+      depth += character == '[' ? 1 : character == ']' ? -1 : 0;
     }
     return {};
   }
@@ -55,9 +56,9 @@ class SchemaReader {
   bool IsAtEnd() const { return text_.empty(); }
 
  private:
-  static bool IsNameSign(char sign) {
-    return (sign >= 'a' && sign <= 'z') || (sign >= 'A' && sign <= 'Z') ||
-           (sign >= '0' && sign <= '9') || sign == '_';
+  static bool IsNameCharacter(char character) {
+    return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
+           (character >= '0' && character <= '9') || character == '_';
   }
 
   std::string_view TakeBytes(std::size_t size) {
@@ -69,7 +70,7 @@ class SchemaReader {
   std::string_view text_;
 };
 
-/// What tells which results are views of which arguments: "(a)", "(a -> *)".
+/// Skips the annotation that says which results are views of which arguments: "(a)", "(a -> *)".
 bool SkipAlias(SchemaReader* reader) {
   if (!reader->Take("(")) return true;
   reader->TakeUntil(")");

@@ -1,4 +1,4 @@
-// What an operator of ATen takes and gives, read from torch's own notation.
+// The parameters and results of an ATen operator, read from torch's own notation.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ enum class Kind : std::uint8_t {
   kLayout,
   kMemoryFormat,
   kDevice,
-  kGenerator,  ///< always left out
+  kGenerator,  ///< always omitted
 };
 
-/// The name that messages and schemas give it: "Tensor", "int", "str"...
+/// Returns the name in messages and schemas: "Tensor", "int", "str"...
 std::string_view NameOf(Kind kind);
 
 struct Type {
   Kind kind = Kind::kTensor;
   bool is_list = false;
-  bool is_optional = false;            ///< of a list: the whole of it
-  bool has_optional_elements = false;  ///< of a list
-  std::int64_t count = 0;              ///< of a list that one value may stand for; else 0
+  bool is_optional = false;            ///< for a list: the list as a whole
+  bool has_optional_elements = false;  ///< for a list
+  std::int64_t count = 0;              ///< for a list that a single value may stand for; else 0
 
   /// As the schema writes it: "Tensor?[]".
   std::string Text() const;
@@ -40,15 +40,15 @@ struct Parameter {
   std::string_view name;
   Type type;
   bool is_keyword = false;
-  std::string_view default_text;  ///< "" where there is none; as docs/aten.md writes values
+  std::string_view default_text;  ///< in the notation of docs/aten.md; "" if there is none
 };
 
 struct Result {
-  std::string_view name;  ///< "" where it has none
+  std::string_view name;  ///< "" if it has none
   Type type;
 };
 
-/// Views of the text that it was read from.
+/// Its strings are views of the text that it was read from.
 struct Schema {
   std::string_view name;  ///< without a namespace
   std::string_view overload;
@@ -59,7 +59,7 @@ struct Schema {
 };
 
 /// Reads a schema such as "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values,
-/// Tensor indices)". False for what is none, or has a type that is not known here.
+/// Tensor indices)". Returns false if the text is not a schema or has an unknown type.
 bool ReadSchema(std::string_view text, Schema* schema);
 
 }  // namespace opgraft::aten

@@ -37,7 +37,7 @@ TEST(AtenSchemaTest, ReadsArgumentsAndResults) {
   EXPECT_EQ(schema.results[1].type.Text(), "Tensor[]");
 }
 
-TEST(AtenSchemaTest, RefusesWhatIsNone) {
+TEST(AtenSchemaTest, RefusesMalformedSchemas) {
   Schema schema;
   for (const char* text : {"", "f", "f(", "f()", "f() -> ", "f() -> Stream", "f(Tensor) -> Tensor",
                            "f(Tensor x -> Tensor", "f(Tensor x=) -> Tensor", "f() -> Tensor ",
@@ -66,7 +66,7 @@ TEST(OperatorsTest, EveryLineIsASchemaThatCanBeCalled) {
       Written written;
       EXPECT_TRUE(ReadWritten(parameter.default_text, "", &written).ok()) << line;
     }
-    // libtorch turns results by the types of those at the other end.
+    // libtorch converts each result by the type of the one at the opposite end.
     for (std::size_t i = 0; i < schema.results.size(); ++i) {
       const Type& type = schema.results[i].type;
       EXPECT_EQ(type.Text(), schema.results[schema.results.size() - 1 - i].type.Text()) << line;

@@ -1,4 +1,5 @@
-// Each value is either a number's bits or something of libtorch's that must be given back once.
+// Makes the values: each is either the bits of a number, or an object of libtorch that must be
+// freed once.
 #include "aten/slot.h"
 
 #include <algorithm>
@@ -7,13 +8,13 @@
 #include <limits>
 #include <optional>
 
-#include "core/element_type.h"
-#include "core/text.h"
+#include "base/element_type.h"
+#include "base/text.h"
 
 namespace opgraft::aten {
 namespace {
 
-/// The shapes of most tensors fit here.
+/// The rank of most tensors is at most this.
 constexpr std::size_t kUsualRank = 8;
 
 Value FromNumber(double number) { return std::bit_cast<Value>(number); }
@@ -24,7 +25,8 @@ bool IsSmall(std::int64_t integer) {
          integer <= std::numeric_limits<std::int32_t>::max();
 }
 
-/// Number `index` of an input, as an argument of this kind; nullopt where it is no such number.
+/// Returns number `index` of an input as an argument of this kind; nullopt if it has another type
+/// or is out of range.
 std::optional<Value> ReadNumber(const InputTensor& input, std::size_t index, Kind kind,
                                 bool is_size) {
   if (kind == Kind::kFloat || kind == Kind::kScalar) {
@@ -36,8 +38,8 @@ std::optional<Value> ReadNumber(const InputTensor& input, std::size_t index, Kin
   return kind == Kind::kBool ? Value{*integer != 0} : FromInteger(*integer);
 }
 
-Status Wrong(const std::string& who, const Type& type, const std::string& came) {
-  return Status::Model(who + ": expected " + type.Text() + ", came " + came);
+Status Wrong(const std::string& who, const Type& type, const std::string& got) {
+  return Status::Model(who + ": expected " + type.Text() + ", got " + got);
 }
 
 std::string Describe(const Written& written) {
@@ -72,7 +74,8 @@ Status Slot::Make(const Libtorch& libtorch, const Device& device, const Type& ty
   slot->is_boxed_ = type.is_optional;
   if (written.IsInput() && static_cast<std::size_t>(written.integer) >= inputs) {
     return Status::Model(who + ": it is input %" + std::to_string(written.integer) +
-                         ", but the node has " + std::to_string(inputs));
+                         ", but the node has only " + std::to_string(inputs) +
+                         (inputs == 1 ? " input" : " inputs"));
   }
   if (!type.is_list) return slot->Fit(libtorch, type, written, who);
   Type element = type;
@@ -261,7 +264,7 @@ Status Slot::MakeContent(const Libtorch& libtorch, const DtypeNumbers& dtypes,
   const std::optional<Value> number =
       Count(input.shape) == 1 ? ReadNumber(input, 0, kind_, is_size_) : std::nullopt;
   if (!number) {
-    return Status::Model(who + ": input %" + std::to_string(place_) + " stands for one " +
+    return Status::Model(who + ": input %" + std::to_string(place_) + " must hold one " +
                          std::string(NameOf(kind_)) + (is_size_ ? " below 2^31" : "") +
                          ", but is " + ElementTypeName(input.element_type) + "[" +
                          DimensionsText(input.shape) + "]");
@@ -277,8 +280,8 @@ Status Slot::MakeTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes,
   if (dtype < 0 || (is_complex_ && (shape.empty() || shape.back() != 2))) {
     return Status::Model(who + ": input %" + std::to_string(place_) + " is " +
                          ElementTypeName(input.element_type) + "[" + DimensionsText(shape) + "], " +
-                         (is_complex_ ? "which is no complex tensor: those are float16, float32 or "
-                                        "float64, with a last dimension of 2"
+                         (is_complex_ ? "but a complex tensor must be float16, float32 or float64 "
+                                        "with a last dimension of size 2"
                                       : "a type that " + libtorch.Name() + " does not have"));
   }
   if (is_complex_) shape = shape.first(shape.size() - 1);
@@ -293,7 +296,7 @@ Status Slot::MakeTensor(const Libtorch& libtorch, const DtypeNumbers& dtypes,
   }
   const bool is_on_gpu = device_.is_gpu && !is_kept_on_host_;
   void* data = is_kept_on_host_ ? input.readable() : input.data;
-  if (is_on_gpu && Count(shape) == 0) data = nullptr;  // the runtime has none there
+  if (is_on_gpu && Count(shape) == 0) data = nullptr;  // the runtime's pointer is not a GPU address
   Tensor tensor = nullptr;
   Failure failure = libtorch.create_tensor_from_blob(
       data, static_cast<std::int64_t>(shape.size()), shape.data(), strides, 0, dtype,
@@ -321,7 +324,7 @@ Status Slot::MakeList(const Libtorch& libtorch, const DtypeNumbers& dtypes,
     Value element = 0;
     status = item.MakeValue(libtorch, dtypes, inputs, who, &element);
     if (!status.ok()) break;
-    (void)libtorch.list_push_back(list, element);  // there is room
+    (void)libtorch.list_push_back(list, element);  // cannot fail: there is room
   }
   *value = ToValue(list);
   if (!status.ok()) FreeContent(libtorch, *value);
@@ -344,7 +347,7 @@ Status Slot::MakeNumbers(const Libtorch& libtorch, const InputTensor& input, con
   *value = ToValue(list);
   if (is_good) return Status();
   FreeContent(libtorch, *value);
-  return Status::Model(who + ": input %" + std::to_string(place_) + " stands for a list of " +
+  return Status::Model(who + ": input %" + std::to_string(place_) + " must hold a list of " +
                        std::string(NameOf(kind_)) + (is_size_ ? " below 2^31" : "") + ", but is " +
                        ElementTypeName(input.element_type) + "[" + DimensionsText(input.shape) +
                        "]");

@@ -1,4 +1,5 @@
-// An argument for libtorch's dispatcher: made of what a node says and of its inputs, given back.
+// An argument for libtorch's dispatcher: made from the node's text and its inputs, freed after the
+// call.
 #pragma once
 
 #include <cstddef>
@@ -15,51 +16,52 @@
 
 namespace opgraft::aten {
 
-/// Where tensors of a call lie, in libtorch's numbers.
+/// The device of a call's tensors, in libtorch's numbers.
 struct Device {
   std::int32_t type = 0;
   std::int32_t index = 0;
   bool is_gpu = false;
 };
 
-/// One argument of the dispatcher, as far as it can be made before a run. Immutable, so that any
-/// thread may use it.
+/// One argument of the dispatcher, prepared as far as possible before a run. It is immutable during
+/// runs, so that any thread may use it.
 class Slot {
  public:
-  /// Fits a value to the type that the schema wants at its place; a ModelError where it does not.
-  /// `who` names node, operator and argument.
+  /// Converts a value to the parameter's type in the schema; returns a ModelError if it does not
+  /// match. `who` names node, operator and argument.
   static Status Make(const Libtorch& libtorch, const Device& device, const Type& type,
                      const Written& written, std::size_t inputs, const std::string& who,
                      Slot* slot);
 
-  /// The value for one run, which the dispatcher takes over. An error leaves nothing behind.
+  /// Makes the value for one run, which the dispatcher takes over. An error leaves nothing to free.
   Status MakeValue(const Libtorch& libtorch, const DtypeNumbers& dtypes,
                    std::span<const InputTensor> inputs, const std::string& who, Value* value) const;
 
-  /// Gives back a value that the dispatcher has not taken over.
+  /// Frees a value that the dispatcher has not taken over.
   void Free(const Libtorch& libtorch, Value value) const;
 
-  /// Whether a complex tensor is in it.
+  /// Whether it is or contains a complex tensor.
   bool IsComplex() const;
-  /// Whether it is a Scalar, which the dispatcher does not take. Its value is a double's bits.
+  /// Whether it is a Scalar, which the dispatcher does not take. Its value is the bits of a double.
   bool IsScalar() const;
-  /// A Scalar becomes a tensor of no dimensions: for an overload that takes one in its place.
-  /// That tensor is on the CPU, or on the call's device where it `must_move`.
+  /// Makes a Scalar a tensor without dimensions, for an overload that takes a tensor in its place.
+  /// That tensor is on the CPU, or on the call's device if `must_move`.
   void MakeTensorOfScalar(bool must_move);
 
-  /// Its integers must fit into 31 bits. Returns whether those that are known do.
+  /// Requires its integers to fit into 31 bits. Returns whether those known before a run do.
   bool LimitSize();
 
-  /// Of the input that it is.
+  /// The index of the input that it takes.
   std::size_t place() const { return place_; }
 
-  /// The tensor is one on the CPU, whatever the call's device is.
+  /// Keeps the tensor on the CPU, whatever the call's device is.
   void KeepOnHost();
 
-  /// Marks the inputs that the host has to read for this argument.
+  /// Marks the inputs whose elements are read on the CPU for this argument.
   void AddReadInputs(std::vector<bool>* inputs) const;
 
-  /// The tensor is handed over as a copy: the operator writes to it, whatever its schema says.
+  /// Passes a copy of the tensor, because the operator writes to it though its schema does not say
+  /// so.
   void Copy() { is_copied_ = form_ == SlotForm::kTensor; }
 
  private:
@@ -96,11 +98,11 @@ class Slot {
   bool is_complex_ = false;
   bool is_copied_ = false;
   bool is_size_ = false;
-  bool is_number_of_ = false;  // of kScalar and kScalarTensor: an input holds it
-  bool must_move_ = false;     // of kScalarTensor: to the device
+  bool is_number_of_ = false;  // kScalar and kScalarTensor: an input holds the number
+  bool must_move_ = false;     // kScalarTensor: the tensor is moved to the device
   bool is_kept_on_host_ = false;
   Device device_;
-  Form written_ = Form::kNull;  // of those: what it is
+  Form written_ = Form::kNull;  // kScalar and kScalarTensor: how the number is written
   Value constant_ = 0;
   std::size_t place_ = 0;
   std::string text_;

@@ -1,4 +1,4 @@
-// A Scalar as a tensor of no dimensions, for overloads that take one in its place.
+// Makes a Scalar a tensor without dimensions, for overloads that take a tensor in its place.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -8,7 +8,7 @@
 namespace opgraft::aten {
 namespace {
 
-/// Puts a tensor of no dimensions on a device. Where it fails, the tensor is given back.
+/// Moves a tensor without dimensions to a device. On failure the tensor is deleted.
 Failure Move(const Libtorch& libtorch, const Device& device, Tensor* tensor) {
   constexpr std::int32_t kWithoutWaiting = 1;
   std::int32_t dtype = 0;
@@ -26,8 +26,8 @@ Failure Move(const Libtorch& libtorch, const Device& device, Tensor* tensor) {
 
 }  // namespace
 
-/// Of the type by which results are of the same one as with a Scalar: tensors that have dimensions
-/// come first, whole numbers yield to others.
+/// Chooses the type so that the result has the same type as with a Scalar, by torch's promotion
+/// rules: tensors with dimensions take precedence, and integers give way to floats.
 Status Slot::MakeScalarTensor(const Libtorch& libtorch, std::span<const InputTensor> inputs,
                               const std::string& who, Value* value) const {
   Form form = written_;
@@ -35,7 +35,9 @@ Status Slot::MakeScalarTensor(const Libtorch& libtorch, std::span<const InputTen
   if (is_number_of_) {
     const InputTensor& input = inputs[place_];
     const std::optional<double> real = Count(input.shape) == 1 ? ReadReal(input, 0) : std::nullopt;
-    if (!real) return Status::Model(who + ": input %" + std::to_string(place_) + " is no number");
+    if (!real) {
+      return Status::Model(who + ": input %" + std::to_string(place_) + " must hold one number");
+    }
     const std::optional<std::int64_t> integer = ReadInteger(input, 0);
     form = !integer ? Form::kFloat : input.element_type == 9 ? Form::kBool : Form::kInt;
     content = integer ? static_cast<Value>(*integer) : std::bit_cast<Value>(*real);

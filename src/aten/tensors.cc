@@ -1,4 +1,4 @@
-// Single elements are read byte by byte: a model may put them anywhere.
+// Reads single elements with memcpy: a model may place them unaligned.
 #include "aten/tensors.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tensors as the runtime lends them, and what libtorch calls their types.
+// Tensors in the runtime's memory, and libtorch's numbers for their types.
 #pragma once
 
 #include <cstddef>
@@ -16,35 +16,35 @@ struct InputTensor {
   void* data = nullptr;
   int element_type = 0;
   std::span<const std::int64_t> shape;
-  bool is_on_gpu = false;     ///< `data` is nothing that this program can read
-  void* host_copy = nullptr;  ///< of one on a GPU, where the call asks for it
+  bool is_on_gpu = false;     ///< the CPU cannot read `data`
+  void* host_copy = nullptr;  ///< of a tensor on a GPU, if the call asks for it
 
-  /// Its elements, where this program can read them; nullptr where it cannot.
+  /// The elements in memory that the CPU can read; nullptr if there are none.
   void* readable() const { return is_on_gpu ? host_copy : data; }
 };
 
 /// The number of elements of a shape.
 std::size_t Count(std::span<const std::int64_t> shape);
 
-/// Element `index` of a tensor of integers or truths; nullopt for another, and for one that this
-/// program cannot read.
+/// Returns element `index` of a tensor of integers or bools; nullopt for other types, and if the
+/// CPU cannot read the tensor.
 std::optional<std::int64_t> ReadInteger(const InputTensor& input, std::size_t index);
 
-/// The same as a float, of a tensor of any numbers.
+/// The same for a tensor of any numbers, as a float.
 std::optional<double> ReadReal(const InputTensor& input, std::size_t index);
 
-/// The numbers by which a libtorch knows the types of tensors.
+/// The numbers that a libtorch gives to the types of tensors.
 class DtypeNumbers {
  public:
   explicit DtypeNumbers(const Libtorch& libtorch);
 
-  /// The type with this number; nullptr for one that ONNX Runtime does not carry.
+  /// Returns the type with this number; nullptr for a type that ONNX Runtime does not carry.
   const Dtype* Find(std::int32_t number) const;
 
-  /// -1 where this libtorch does not have it.
+  /// Returns -1 if this libtorch does not have the type.
   std::int32_t NumberOf(const Dtype& dtype) const;
 
-  /// Of tensors whose element type in ONNX is this; -1 where there is none.
+  /// Returns the number for tensors with this ONNX element type; -1 if there is none.
   std::int32_t NumberOf(int element_type, bool is_complex) const;
 
  private:

@@ -11,8 +11,8 @@ inline constexpr auto kRuntimeDomains = std::to_array<std::string_view>(
     {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft",
      "com.microsoft.nchwc", "com.ms.internal.nhwc"});
 
-/// Whether a domain is ONNX Runtime's own, in which nobody else may register operators: its
-/// optimisers make nodes there for every model.
+/// Whether a domain belongs to ONNX Runtime. Others must not register operators in such a domain,
+/// because the runtime's optimisers create nodes in it for every model.
 constexpr bool IsRuntimeDomain(std::string_view domain) {
   return std::ranges::find(kRuntimeDomains, domain) != kRuntimeDomains.end();
 }

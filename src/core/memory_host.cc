@@ -1,4 +1,4 @@
-// The tables of opgraft/c_api.h over plain memory.
+// Implements the tables of opgraft/c_api.h in plain memory.
 #include "core/memory_host.h"
 
 #include <algorithm>
@@ -7,13 +7,13 @@
 #include <new>
 #include <utility>
 
-#include "core/element_type.h"
-#include "core/pack_error.h"
+#include "base/element_type.h"
+#include "base/pack_error.h"
 
 namespace opgraft {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // for any instruction
+constexpr std::size_t kAlignment = 64;  // enough for any instruction
 
 Status FindAttribute(const GivenAttributes& attributes, const char* name, std::int32_t kind,
                      OpgraftAttribute* found) {
@@ -21,7 +21,7 @@ Status FindAttribute(const GivenAttributes& attributes, const char* name, std::i
   const auto given = attributes.find(name);
   if (given == attributes.end()) return Status();
   if (given->second.kind != kind) {
-    return Status::Model("attribute '" + std::string(name) + "' is of ONNX's kind number " +
+    return Status::Model("attribute '" + std::string(name) + "' has the kind number " +
                          std::to_string(given->second.kind) + ", expected " + std::to_string(kind));
   }
   *found = given->second;
@@ -51,7 +51,7 @@ class MemoryNode : public OpgraftNode {
   PackErrors errors_;
 };
 
-// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant-initialised
 constinit const OpgraftNodeTable MemoryNode::kTable = {
     [](OpgraftNode* self, const OpgraftError* error) { Self(self).errors_.Report(*error); },
     [](OpgraftNode* self) { return OpgraftText{Self(self).name_.data(), Self(self).name_.size()}; },
@@ -64,7 +64,7 @@ constinit const OpgraftNodeTable MemoryNode::kTable = {
     [](OpgraftNode* self, const char* name, std::int32_t kind, OpgraftAttribute* found) {
       return Self(self).errors_.Keep(FindAttribute(Self(self).attributes_, name, kind, found));
     },
-    // A run has nothing that is the same in every run.
+    // A single run has no inputs that are the same in every run.
     [](OpgraftNode*, std::size_t, OpgraftTensor* tensor) {
       *tensor = {};
       return 0;
@@ -92,13 +92,13 @@ class MemoryCall : public OpgraftCall {
     if (index >= outputs_) return 0;
     for (const std::int64_t size : shape) {
       if (size >= 0) continue;
-      return errors_.Keep(Status::Error("output " + std::to_string(index) + " is given the size " +
-                                        std::to_string(size)));
+      return errors_.Keep(Status::Error("output " + std::to_string(index) +
+                                        " has the negative size " + std::to_string(size)));
     }
     const std::int32_t type = output_types_[std::min(index, output_types_.size() - 1)];
     void* const data = receiver_.Allocate(index, type, shape);
     if (data == nullptr) {
-      return errors_.Keep(Status::Error("there is no memory for output " + std::to_string(index)));
+      return errors_.Keep(Status::Error("out of memory for output " + std::to_string(index)));
     }
     *tensor = {data, shape.data(), shape.size(), type};
     return 0;
@@ -108,7 +108,7 @@ class MemoryCall : public OpgraftCall {
     *memory = ::operator new(bytes, std::align_val_t(kAlignment), std::nothrow);
     if (*memory == nullptr) {
       return errors_.Keep(
-          Status::Error("there are no " + std::to_string(bytes) + " bytes of memory"));
+          Status::Error("out of memory: cannot allocate " + std::to_string(bytes) + " bytes"));
     }
     scratch_.emplace_back(*memory);
     return 0;
@@ -129,7 +129,7 @@ class MemoryCall : public OpgraftCall {
   std::vector<std::unique_ptr<void, Free>> scratch_;
 };
 
-// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant-initialised
 constinit const OpgraftCallTable MemoryCall::kTable = {
     [](OpgraftCall* self, const OpgraftError* error) { Self(self).errors_.Report(*error); },
     [](OpgraftCall* self, std::size_t index, OpgraftTensor* tensor) {
@@ -155,7 +155,7 @@ constinit const OpgraftCallTable MemoryCall::kTable = {
       return 0;
     },
     [](OpgraftCall*, std::int32_t, const OpgraftText*) { return 0; },
-    nullptr};  // no device
+    nullptr};  // this host has no device
 
 class MemoryInference : public OpgraftInference {
  public:
@@ -170,8 +170,8 @@ class MemoryInference : public OpgraftInference {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const SymbolicShape& shape = inputs[i].shape;
       if (!shape) continue;
-      for (const Dimension& one : *shape) {
-        dimensions_[i].push_back({one.size, one.symbol.c_str()});
+      for (const Dimension& dimension : *shape) {
+        dimensions_[i].push_back({dimension.size, dimension.symbol.c_str()});
       }
     }
   }
@@ -190,8 +190,8 @@ class MemoryInference : public OpgraftInference {
     if (shape.has_rank == 0) return;
     value.shape.emplace();
     for (std::size_t i = 0; i < shape.rank; ++i) {
-      const OpgraftDimension& one = shape.dimensions[i];
-      value.shape->push_back({one.size, one.symbol != nullptr ? one.symbol : ""});
+      const OpgraftDimension& dimension = shape.dimensions[i];
+      value.shape->push_back({dimension.size, dimension.symbol != nullptr ? dimension.symbol : ""});
     }
   }
 
@@ -205,7 +205,7 @@ class MemoryInference : public OpgraftInference {
   PackErrors errors_;
 };
 
-// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it is constant-initialised
 constinit const OpgraftInferenceTable MemoryInference::kTable = {
     [](OpgraftInference* self, const OpgraftError* error) { Self(self).errors_.Report(*error); },
     [](OpgraftInference* self) { return Self(self).inputs_.size(); },
@@ -236,12 +236,12 @@ Status CheckCounts(const Schema& schema, const std::string& who, std::size_t inp
   }
   if (!Schema::TakesCount(schema.outputs, outputs)) {
     return Status::Model(who + ": expected " + Schema::CountText(schema.outputs, "output") +
-                         ", but " + std::to_string(outputs) + " are wanted");
+                         ", but " + std::to_string(outputs) + " are requested");
   }
   return Status();
 }
 
-/// What each type variable is, by the inputs that have it; 0 where none is there.
+/// Returns the element type of each type variable, taken from the inputs; 0 if no input has it.
 std::vector<std::int32_t> BindTypes(const Schema& schema, const std::vector<std::int64_t>& types) {
   std::vector<std::int32_t> bound(schema.types.size(), 0);
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -294,17 +294,18 @@ Status NativeKernel::Make(const Schema& schema, const std::vector<std::int64_t>&
   if (kernel == nullptr && FindKernel(declaration, "cuda", bound) != nullptr) {
     return Status::Unavailable(
         who +
-        ": its kernel for these types is for CUDA alone, and what runs it here is on the CPU. "
-        "It runs in a session with providers=[\"OpgraftCUDA\", \"CPUExecutionProvider\"], or "
-        "give it a kernel with .Cpu(...)");
+        ": its only kernel for these types is for CUDA, but here it runs on the CPU. Fix: run it "
+        "in a "
+        "session with providers=[\"OpgraftCUDA\", \"CPUExecutionProvider\"], or add a kernel "
+        "with .Cpu(...)");
   }
   if (kernel == nullptr) return Status::Model(who + ": it has no kernel for these types");
   MemoryNode node(schema.name, input_types, outputs, attributes);
-  std::unique_ptr<NativeKernel> one(new NativeKernel(schema, *kernel, outputs));
-  const int returned = kernel->create(kernel, &node, &one->state_);
-  if (returned != 0) one->state_ = nullptr;
+  std::unique_ptr<NativeKernel> created(new NativeKernel(schema, *kernel, outputs));
+  const int returned = kernel->create(kernel, &node, &created->state_);
+  if (returned != 0) created->state_ = nullptr;
   status = node.errors().Outcome(returned, who);
-  if (status.ok()) *made = std::move(one);
+  if (status.ok()) *made = std::move(created);
   return status;
 }
 

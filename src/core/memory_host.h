@@ -1,4 +1,4 @@
-// A host of packs without a runtime: operators on tensors in memory, and their shape rules alone.
+// A host for packs without a runtime: runs operators in memory, and evaluates shape rules.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 
 namespace opgraft {
 
-/// By their names; those that are not there have their defaults.
+/// Attributes by name. An attribute that is missing here has its default.
 using GivenAttributes = std::map<std::string, OpgraftAttribute, std::less<>>;
 
-/// Where the outputs of a run go.
+/// Receives the outputs of a run.
 class OutputReceiver {
  public:
   virtual ~OutputReceiver() = default;
-  /// Memory for a whole output; nullptr where there is none. Not for strings.
+  /// Allocates a whole output; returns nullptr if there is not enough memory. Not for strings.
   virtual void* Allocate(std::size_t index, std::int32_t element_type,
                          std::span<const std::int64_t> shape) = 0;
   virtual void Store(std::size_t index, std::span<const std::int64_t> shape,
@@ -32,15 +32,15 @@ class OutputReceiver {
 /// Calls `body(argument, i)` for each i below `total`, in any order, and returns when all are done.
 using ParallelLoop = void (*)(std::size_t total, void (*body)(void*, std::size_t), void* argument);
 
-/// In one thread.
+/// A ParallelLoop that runs in the calling thread.
 void LoopInOrder(std::size_t total, void (*body)(void*, std::size_t), void* argument);
 
-/// A kernel of a pack's operator, made for inputs of certain types, to be run any number of times.
-/// Thread-safe once it is made.
+/// A kernel of a pack's operator, made for inputs of certain types. It can be run any number of
+/// times, from any thread.
 class NativeKernel {
  public:
-  /// An input that is absent has the type 0. Messages begin with the operator's name. `schema` must
-  /// outlive the kernel, `attributes` need not.
+  /// An absent input has the type 0. Messages begin with the operator's name. `schema` must outlive
+  /// the kernel; `attributes` need not.
   static Status Make(const Schema& schema, const std::vector<std::int64_t>& input_types,
                      std::size_t outputs, const GivenAttributes& attributes,
                      std::unique_ptr<NativeKernel>* made);
@@ -49,7 +49,7 @@ class NativeKernel {
   NativeKernel& operator=(const NativeKernel&) = delete;
   ~NativeKernel() { kernel_.destroy(state_); }
 
-  /// The inputs must be of the types that it was made for.
+  /// The inputs must have the types that the kernel was made for.
   Status Run(std::span<const OpgraftTensor> inputs, OutputReceiver& receiver,
              ParallelLoop loop = &LoopInOrder) const;
 
@@ -63,19 +63,19 @@ class NativeKernel {
   void* state_ = nullptr;
 };
 
-/// Runs an operator of a pack once, on so many outputs of it; an input that is absent has no type.
-/// Messages begin with the operator's name.
+/// Runs an operator of a pack once, with the given number of outputs. An absent input has the
+/// element type 0. Messages begin with the operator's name.
 Status RunNative(const Schema& schema, std::span<const OpgraftTensor> inputs, std::size_t outputs,
                  const GivenAttributes& attributes, OutputReceiver& receiver);
 
-/// What is known of a value before anything runs.
+/// What is known about a value before anything runs.
 struct KnownValue {
-  std::int32_t element_type = 0;  ///< 0 for an input that is absent, or an output not known
+  std::int32_t element_type = 0;  ///< 0 if the input is absent or the output unknown
   SymbolicShape shape = std::nullopt;
-  OpgraftTensor constant = {};  ///< no tensor where its elements are not known
+  OpgraftTensor constant = {};  ///< absent if its elements are not known
 };
 
-/// Asks the shape rule. Outputs that it does not tell have at least their types.
+/// Evaluates the shape rule. Outputs without a shape have at least their element types, if known.
 Status InferNative(const Schema& schema, const std::vector<KnownValue>& inputs, std::size_t outputs,
                    const GivenAttributes& attributes, std::vector<KnownValue>* inferred);
 

@@ -43,7 +43,7 @@ OPGRAFT_OP("test::Join")
     });
 
 OPGRAFT_OP("test::Fail").Input<float>("x").Output<float>("y").Cpu([](auto, Output<float>) {
-  return Status::Model("as told");
+  return Status::Model("requested failure");
 });
 
 OPGRAFT_OP("test::Wrong").Input<float>("x").Output<float>("y").Cpu([](auto, Output<float> y) {
@@ -58,7 +58,7 @@ OPGRAFT_OP("test::Repeat")
       const auto x = context.Input(0);
       const auto times = context.Integers(1);
       if (!x) return;
-      if (x->size() != 1) throw ShapeError("x is no vector");
+      if (x->size() != 1) throw ShapeError("x is not a vector");
       context.SetOutput(0, {times ? (*x)[0] * (*times)[0] : Dim()});
     })
     .Cpu([](auto x, auto, auto y) {
@@ -71,7 +71,7 @@ OPGRAFT_OP("test::OnGpu")
     .Shape(SameAs("x"))
     .Cuda([](DeviceTensor<const float>, DeviceTensor<float>) {});
 
-/// Keeps what an operator gives.
+/// Keeps the outputs of an operator.
 class Kept final : public OutputReceiver {
  public:
   void* Allocate(std::size_t index, std::int32_t element_type,
@@ -138,10 +138,11 @@ TEST_F(MemoryHostTest, TheKernelOfTheInputsType) {
 TEST_F(MemoryHostTest, KernelsForCudaAreNotRunHere) {
   Status status = Run("test::OnGpu", {x_});
   EXPECT_EQ(status.kind(), ErrorKind::kUnavailable);
-  EXPECT_EQ(status.message(),
-            "test::OnGpu: its kernel for these types is for CUDA alone, and what runs it here is "
-            "on the CPU. It runs in a session with providers=[\"OpgraftCUDA\", "
-            "\"CPUExecutionProvider\"], or give it a kernel with .Cpu(...)");
+  EXPECT_EQ(
+      status.message(),
+      "test::OnGpu: its only kernel for these types is for CUDA, but here it runs on the CPU. "
+      "Fix: run it in a session with providers=[\"OpgraftCUDA\", "
+      "\"CPUExecutionProvider\"], or add a kernel with .Cpu(...)");
   status = Run("test::OnGpu", {wide_});
   EXPECT_EQ(status.message(), "test::OnGpu: input 0, 'x', is float64, expected float32");
 }
@@ -154,7 +155,7 @@ TEST_F(MemoryHostTest, AKernelThatIsMadeOnceAndRunOften) {
   attribute.floats = &factor;
   std::unique_ptr<NativeKernel> kernel;
   {
-    const GivenAttributes given = {{"factor", attribute}};  // gone before it runs
+    const GivenAttributes given = {{"factor", attribute}};  // destroyed before the kernel runs
     ASSERT_TRUE(NativeKernel::Make(Find("test::Scale"), {1}, 1, given, &kernel).ok());
   }
   for (int i = 0; i < 3; ++i) {
@@ -219,7 +220,7 @@ TEST_F(MemoryHostTest, WhatDoesNotFit) {
 TEST_F(MemoryHostTest, WhatAKernelSays) {
   const Status status = Run("test::Fail", {x_});
   EXPECT_EQ(status.kind(), ErrorKind::kModel);
-  EXPECT_EQ(status.message(), "test::Fail: as told");
+  EXPECT_EQ(status.message(), "test::Fail: requested failure");
   EXPECT_NE(Run("test::Wrong", {x_}).message().find("test::Wrong: "), std::string::npos);
 }
 
@@ -242,14 +243,14 @@ TEST_F(MemoryHostTest, ShapesAreInferred) {
   times.constant = {const_cast<std::int64_t*>(&three), one.data(), 1, 7};
   ASSERT_TRUE(InferNative(Find("test::Repeat"), {x, times}, 1, attributes_, &inferred).ok());
   EXPECT_EQ((*inferred[0].shape)[0].symbol, "3*n");
-  // A size is not taken for one that the model gives the same text.
+  // A computed symbol is dropped if the model uses the same text as a name.
   times.shape = std::vector<Dimension>{{-1, "3*n"}};
   ASSERT_TRUE(InferNative(Find("test::Repeat"), {x, times}, 1, attributes_, &inferred).ok());
   EXPECT_EQ((*inferred[0].shape)[0].symbol, "");
   x.shape->push_back({2, ""});
   const Status status = InferNative(Find("test::Repeat"), {x, times}, 1, attributes_, &inferred);
-  EXPECT_EQ(status.message(), "test::Repeat: x is no vector");
-  // Without a rule, or without a rank, at least the type.
+  EXPECT_EQ(status.message(), "test::Repeat: x is not a vector");
+  // Without a rule or a rank, at least the type is known.
   ASSERT_TRUE(InferNative(Find("test::Fail"), {{1, {}, {}}}, 1, attributes_, &inferred).ok());
   EXPECT_EQ(inferred[0].element_type, 1);
   EXPECT_FALSE(inferred[0].shape);

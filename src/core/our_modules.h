@@ -1,5 +1,4 @@
-// The Python modules of Opgraft's own that nodes of a model may name: what runs operators of torch,
-// and what runs estimators of scikit-learn.
+// Opgraft's Python modules that nodes may name: for torch operators and scikit-learn estimators.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +10,10 @@ namespace opgraft {
 struct OurModule {
   std::string_view name;
   std::string_view class_name;  ///< the class that runs nodes
-  bool runs_torch = false;      ///< its nodes name an operator of torch
-  // Where it runs what a model itself holds:
-  std::string_view allowance;  ///< what to allow instead of its name; else ""
-  std::string_view held;       ///< what a model holds, in words; else ""
+  bool runs_torch = false;      ///< its nodes name a torch operator
+  // If the module runs code or data that the model itself contains:
+  std::string_view allowance;  ///< the name to allow instead of its own; else ""
+  std::string_view held;       ///< what the model contains, for messages; else ""
 };
 
 inline constexpr std::array kOurModules = {
@@ -27,12 +26,13 @@ inline constexpr std::array kOurModules = {
               .class_name = "Estimator",
               .runs_torch = false,
               .allowance = "sklearn",
-              .held = "a stored scikit-learn estimator, which can do all that a program can: call "
-                      "functions that the model names, write files, start processes, crash this "
-                      "one"},
+              .held =
+                  "a stored scikit-learn estimator, which can do anything that a program can: call "
+                  "functions that the model names, write files, start processes, crash this "
+                  "one"},
 };
 
-/// nullptr for a module of somebody else's.
+/// Returns nullptr if the module is not one of Opgraft's.
 constexpr const OurModule* FindOurModule(std::string_view name) {
   const auto* const found = std::ranges::find(kOurModules, name, &OurModule::name);
   return found != kOurModules.end() ? found : nullptr;

@@ -1,4 +1,4 @@
-// Loads libraries, and makes schemas of what they declare.
+// Loads libraries, and turns their declarations into schemas.
 #include "core/packs.h"
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 #include <tuple>
 #include <utility>
 
+#include "base/element_type.h"
 #include "core/domains.h"
-#include "core/element_type.h"
 #include "core/platform.h"
 #include "opgraft/attribute.h"
 
 namespace opgraft {
 namespace {
 
-/// "" for what a pack leaves out.
+/// Returns "" for a text that the pack does not set.
 std::string ToString(const char* text) { return text != nullptr ? text : ""; }
 std::string ToString(const OpgraftText& text) { return {text.data, text.size}; }
 std::vector<std::string> ToStrings(const OpgraftText* texts, std::size_t count) {
@@ -24,16 +24,17 @@ std::vector<std::string> ToStrings(const OpgraftText* texts, std::size_t count) 
   for (std::size_t i = 0; i < count; ++i) strings.push_back(ToString(texts[i]));
   return strings;
 }
-/// That of the operators that libopgraft registers for Python code (pyop::kDomain).
+/// The domain of the operators that libopgraft registers for Python code (pyop::kDomain).
 constexpr std::string_view kLibraryDomain = "ai.opgraft";
 
 std::vector<Parameter> ToParameters(const OpgraftParameter* parameters, std::size_t count) {
   std::vector<Parameter> converted;
   for (std::size_t i = 0; i < count; ++i) {
-    const OpgraftParameter& one = parameters[i];
-    const bool is_variadic = one.occurrence == OPGRAFT_VARIADIC;
-    converted.push_back({one.name, static_cast<Occurrence>(one.occurrence), one.type,
-                         is_variadic ? one.minimum : 0, ToString(one.description)});
+    const OpgraftParameter& parameter = parameters[i];
+    const bool is_variadic = parameter.occurrence == OPGRAFT_VARIADIC;
+    converted.push_back({parameter.name, static_cast<Occurrence>(parameter.occurrence),
+                         parameter.type, is_variadic ? parameter.minimum : 0,
+                         ToString(parameter.description)});
   }
   return converted;
 }
@@ -82,7 +83,7 @@ std::shared_ptr<Schema> ToSchema(const OpgraftOperator& declaration, const std::
   native.declaration = &declaration;
   native.pack = path;
   native.runtime_domain = schema->domain;
-  // The library itself registers operators in its own domain, and the runtime takes each once.
+  // libopgraft registers its own domain, and the runtime accepts each domain only once.
   if (IsRuntimeDomain(schema->domain) || schema->domain == kLibraryDomain) {
     native.runtime_domain = "ai.opgraft." + std::string(declaration.domain);
   }
@@ -94,8 +95,8 @@ std::shared_ptr<Schema> ToSchema(const OpgraftOperator& declaration, const std::
   return schema;
 }
 
-/// Gives all versions but the newest a name of their own for the runtime, which knows operators of
-/// a custom domain by one version alone.
+/// Gives every version except the newest a name of its own for the runtime, because the runtime
+/// knows only one version of an operator in a custom domain.
 void NameVersions(const std::vector<std::shared_ptr<Schema>>& schemas) {
   for (const std::shared_ptr<Schema>& one : schemas) {
     for (const std::shared_ptr<Schema>& other : schemas) {
@@ -109,23 +110,24 @@ void NameVersions(const std::vector<std::shared_ptr<Schema>>& schemas) {
   }
 }
 
-/// What is wrong where two operators of a pack would be one, to models or to the runtime.
+/// Returns an error if models or the runtime could not tell two operators of a pack apart, else "".
 std::string FindTwins(const std::vector<std::shared_ptr<Schema>>& schemas) {
-  std::map<std::pair<std::string, std::int64_t>, std::size_t> places;
+  std::map<std::pair<std::string, std::int64_t>, std::size_t> positions;
   for (std::size_t i = 0; i < schemas.size(); ++i) {
-    auto [place, is_new] =
-        places.try_emplace({schemas[i]->FullName(), schemas[i]->since_version}, i);
+    auto [position, is_new] =
+        positions.try_emplace({schemas[i]->FullName(), schemas[i]->since_version}, i);
     if (is_new) {
-      std::tie(place, is_new) = places.try_emplace({schemas[i]->native->RuntimeFullName(), 0}, i);
+      std::tie(position, is_new) =
+          positions.try_emplace({schemas[i]->native->RuntimeFullName(), 0}, i);
     }
     if (is_new) continue;
     const auto text = [&](std::size_t index) {
       return "operator " + std::to_string(index) + " of the pack, " + schemas[index]->FullName() +
              " of version " + std::to_string(schemas[index]->since_version);
     };
-    return text(place->second) + ", and " + text(i) +
-           ", are declared as one and the same. Fix: give one of them another name or version, or "
-           "take it out";
+    return text(position->second) + ", and " + text(i) +
+           ", are the same operator. Fix: give one of them another name or version, or "
+           "remove it";
   }
   return "";
 }
@@ -153,14 +155,16 @@ Status Packs::Load(const std::string& path, const OtherOwner& other_owner) {
     const std::lock_guard lock(mutex_);
     if (const auto loaded = loaded_.find(real); loaded != loaded_.end()) {
       if (loaded->second == platform::IdentityOf(real)) return Status();
-      return Status::Error("the pack '" + path +
-                           "' has changed since this process loaded it, and stays as it was then; "
-                           "start the program anew to load what it is now");
+      return Status::Error(
+          "the pack '" + path +
+          "' has changed since this process loaded it. Fix: restart the program to "
+          "load the new version");
     }
   }
   std::error_code error;
   if (!std::filesystem::is_regular_file(real, error)) {
-    return Status::Unavailable("there is no pack '" + path + "'; 'opgraft build' makes one");
+    return Status::Unavailable("there is no pack '" + path +
+                               "'. Fix: make it with 'opgraft build'");
   }
   void* library = nullptr;
   if (Status status = platform::LoadLibrary(real, /*is_global=*/false, &library); !status.ok()) {
@@ -170,14 +174,14 @@ Status Packs::Load(const std::string& path, const OtherOwner& other_owner) {
   if (symbol == nullptr) {
     return Status::Unavailable(
         "'" + path +
-        "' is no pack: it has no function " OPGRAFT_PACK_SYMBOL
-        ". An ordinary library of custom operators is registered with the session options: "
+        "' is not a pack: it has no function " OPGRAFT_PACK_SYMBOL
+        ". Fix: register an ordinary library of custom operators with the session options: "
         "sess_options.register_custom_ops_library(path)");
   }
   const OpgraftPack* const pack = reinterpret_cast<const OpgraftPack* (*)()>(symbol)();
   if (pack == nullptr) {
-    return Status::Unavailable("'" + path +
-                               "' is no pack: its function " OPGRAFT_PACK_SYMBOL " describes none");
+    return Status::Unavailable(
+        "'" + path + "' is not a pack: its function " OPGRAFT_PACK_SYMBOL " returns null");
   }
   return Add(*pack, real, other_owner);
 }
@@ -185,11 +189,12 @@ Status Packs::Load(const std::string& path, const OtherOwner& other_owner) {
 Status Packs::Add(const OpgraftPack& pack, const std::string& path, const OtherOwner& other_owner) {
   const std::string who = "the pack '" + path + "'";
   if (pack.version > OPGRAFT_PACK_VERSION) {
-    return Status::Unavailable(who + " is of version " + std::to_string(pack.version) +
-                               " of the contract between packs and hosts, this Opgraft takes up "
-                               "to version " +
-                               std::to_string(OPGRAFT_PACK_VERSION) +
-                               "; install a newer Opgraft, or build the pack with this one");
+    return Status::Unavailable(
+        who + " has version " + std::to_string(pack.version) +
+        " of the contract between packs and hosts, but this Opgraft supports "
+        "up to version " +
+        std::to_string(OPGRAFT_PACK_VERSION) +
+        ". Fix: install a newer Opgraft, or build the pack with this one");
   }
   if (pack.problem != nullptr) return Status::Error(who + ": " + pack.problem);
   std::vector<std::shared_ptr<Schema>> schemas;
@@ -200,7 +205,8 @@ Status Packs::Add(const OpgraftPack& pack, const std::string& path, const OtherO
   if (const std::string twins = FindTwins(schemas); !twins.empty()) {
     return Status::Error(who + ": " + twins);
   }
-  for (const std::shared_ptr<Schema>& schema : schemas) {  // not locked: it may wait for Python
+  for (const std::shared_ptr<Schema>& schema :
+       schemas) {  // without the lock, because this may wait for Python
     const std::string other = other_owner(schema->FullName());
     if (other.empty()) continue;
     return Status::Error(schema->FullName() + " is declared by " + other + " and by " + who +
@@ -231,20 +237,21 @@ Status Packs::Find(std::string_view who, std::string_view full_name, std::int64_
   const std::lock_guard lock(mutex_);
   const auto found = operators_.find(full_name);
   if (found == operators_.end()) {
-    for (const std::shared_ptr<const Schema>& one : in_order_) {
-      if (one->native->RuntimeFullName() == full_name) *schema = one;
+    for (const std::shared_ptr<const Schema>& candidate : in_order_) {
+      if (candidate->native->RuntimeFullName() == full_name) *schema = candidate;
     }
     return Status();
   }
   const Schemas& versions = found->second;
-  for (const std::shared_ptr<const Schema>& one : versions) {
-    if (version == 0 || one->since_version <= version) *schema = one;
+  for (const std::shared_ptr<const Schema>& candidate : versions) {
+    if (version == 0 || candidate->since_version <= version) *schema = candidate;
   }
   if (*schema != nullptr) return Status();
   const Schema& oldest = *versions.front();
   return Status::Model(std::string(who) + ": the model imports version " + std::to_string(version) +
-                       " of '" + oldest.domain + "', the pack " + Name(oldest.native->pack) +
-                       " has it from version " + std::to_string(oldest.since_version) + " on");
+                       " of '" + oldest.domain + "', but the pack " + Name(oldest.native->pack) +
+                       " has the operator from version " + std::to_string(oldest.since_version) +
+                       " on");
 }
 
 std::string Packs::OwnerOf(std::string_view full_name) const {
@@ -262,7 +269,7 @@ Packs::Schemas Packs::OperatorsOf(const std::string& path) const {
   const std::string real = PackPath(path);
   Schemas schemas = operators();
   schemas.erase(std::remove_if(schemas.begin(), schemas.end(),
-                               [&](const auto& one) { return one->native->pack != real; }),
+                               [&](const auto& schema) { return schema->native->pack != real; }),
                 schemas.end());
   return schemas;
 }

@@ -37,8 +37,8 @@ TEST(PacksTest, TheNewestVersionThatIsNotAboveTheOneAskedFor) {
   const Status status = packs.Find("node 'n'", "my::Late", 3, &schema);
   EXPECT_EQ(status.kind(), ErrorKind::kModel);
   EXPECT_EQ(status.message(),
-            "node 'n': the model imports version 3 of 'my', the pack libmy.so has it from version "
-            "4 on");
+            "node 'n': the model imports version 3 of 'my', but the pack libmy.so has the operator "
+            "from version 4 on");
   EXPECT_EQ(FindIn(packs, "my::Other"), nullptr);
   EXPECT_EQ(FindIn(packs, "::Op"), nullptr);
 }
@@ -58,7 +58,7 @@ TEST(PacksTest, WhatNodesAreCalledForTheRuntime) {
   EXPECT_EQ(name("::Relu", 21), "ai.opgraft.ai.onnx::Relu");
   EXPECT_EQ(name("ai.opgraft::Own", 1), "ai.opgraft.ai.opgraft::Own");
   EXPECT_EQ(FindIn(packs, "my::Op", 1)->native->domain_version, 3);
-  // Nodes of prepared models are found by these.
+  // Nodes of prepared models are found by these names.
   EXPECT_EQ(FindIn(packs, "my::Op@1", 3)->since_version, 1);
   EXPECT_EQ(FindIn(packs, "ai.opgraft.ai.onnx::Relu", 6)->FullName(), "::Relu");
 }
@@ -92,7 +92,7 @@ TEST(PacksTest, TwoOfAPackMayNotBeOne) {
   TestPack same;
   same.Add("my", "Op").Add("my", "Other").Add("my", "Op");
   EXPECT_NE(refusal(same).find("operator 0 of the pack, my::Op of version 1, and operator 2 of the "
-                               "pack, my::Op of version 1, are declared as one"),
+                               "pack, my::Op of version 1, are the same operator"),
             std::string::npos);
   TestPack older;
   older.Add("my", "Op").Add("my", "Op").Add("my", "Op", 2);
@@ -100,7 +100,7 @@ TEST(PacksTest, TwoOfAPackMayNotBeOne) {
   TestPack domains;
   domains.Add("ai.onnx", "Relu").Add("", "Relu");
   EXPECT_NE(refusal(domains), "");
-  TestPack names;  // what the runtime calls the older one
+  TestPack names;  // the third is the runtime's name of the first
   names.Add("my", "Op").Add("my", "Op", 2).Add("my", "Op@1");
   EXPECT_NE(refusal(names), "");
 }
@@ -125,7 +125,7 @@ TEST(PacksTest, WhatIsRefused) {
   EXPECT_EQ(status.kind(), ErrorKind::kUnavailable);
   EXPECT_NE(status.message().find("version " + std::to_string(OPGRAFT_PACK_VERSION + 1) + " of"),
             std::string::npos);
-  EXPECT_NE(status.message().find("up to version " + std::to_string(OPGRAFT_PACK_VERSION) + ";"),
+  EXPECT_NE(status.message().find("up to version " + std::to_string(OPGRAFT_PACK_VERSION) + "."),
             std::string::npos);
   pack = TestPack().Get();
   pack.problem = "my::Op: it is declared twice";

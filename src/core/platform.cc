@@ -1,4 +1,4 @@
-// Linux: the dynamic loader, processes, files.
+// Implements the services on Linux.
 #include "core/platform.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 #include <fstream>
 #include <sstream>
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): unistd.h may not have it
+extern char** environ;  // NOLINT(readability-redundant-declaration): unistd.h may lack it
 
 namespace opgraft::platform {
 
@@ -46,7 +46,7 @@ Status LoadLibrary(const std::string& path, bool is_global, void** library) {
   if (*library != nullptr) return Status();
   const char* const error = dlerror();
   std::string reason = error != nullptr ? error : "";
-  // The system often begins with the path itself, which is not to be read twice.
+  // The system's message often begins with the path, which would then appear twice.
   if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
   return Status::Unavailable("cannot load " + path + ": " + reason);
 }
@@ -58,7 +58,7 @@ Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* resu
   argv.push_back(nullptr);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    return Status::Unavailable(std::string("no pipe can be had: ") + std::strerror(errno));
+    return Status::Unavailable(std::string("cannot create a pipe: ") + std::strerror(errno));
   }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -82,7 +82,7 @@ Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* resu
     pid_t waited = 0;
     while ((waited = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
     }
-    // A program that ignores SIGCHLD never learns how its children ended.
+    // A program that ignores SIGCHLD cannot learn how its children ended.
     if (waited < 0) return Status();
     result->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return Status();
@@ -116,7 +116,7 @@ Status CheckIsFile(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
     return Status::Error("cannot read '" + path + "': " + why);
   };
-  if (path.find('\0') != path.npos) return refuse("there is a zero byte in the path");
+  if (path.find('\0') != path.npos) return refuse("the path contains a zero byte");
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) return refuse(std::strerror(errno));
   const char* kind = nullptr;
@@ -132,12 +132,12 @@ Status CheckIsFile(const std::string& path) {
 
 Status MappedFile::Open(const std::string& path) {
   if (Status status = CheckIsFile(path); !status.ok()) return status;
-  // Not to wait for a writer, should it have become a FIFO since.
+  // O_NONBLOCK: do not wait for a writer if the file has become a FIFO since the check.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat found = {};
   if (file >= 0 && fstat(file, &found) == 0 && !S_ISREG(found.st_mode)) {
     close(file);
-    return Status::Error("cannot read '" + path + "': it has been replaced meanwhile");
+    return Status::Error("cannot read '" + path + "': it was replaced while it was being opened");
   }
   if (file >= 0 && fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0) {
     const auto size = static_cast<std::size_t>(found.st_size);

@@ -1,4 +1,4 @@
-// The services of the operating system that Opgraft uses. All that depends on the platform is here.
+// The services of the operating system; all code that depends on the platform is here.
 #pragma once
 
 #include <cxxabi.h>
@@ -13,42 +13,42 @@
 
 namespace opgraft::platform {
 
-/// A function of any library that this process has loaded for all to see, or nullptr.
+/// Returns a function with global visibility in this process, or nullptr.
 void* FindSymbol(const char* name);
 
-/// A function of `library`, or nullptr.
+/// Returns a function of `library`, or nullptr.
 void* FindSymbol(void* library, const char* name);
 
-/// Loads a library for good; where `is_global`, those loaded later find its functions.
-/// An UnavailableError has the loader's own words.
+/// Loads a library until the process ends. If `is_global`, libraries loaded later find its
+/// functions. An UnavailableError contains the loader's own message.
 Status LoadLibrary(const std::string& path, bool is_global, void** library);
 
-/// The path of a library that this process has loaded already, by its name such as "libm.so.6"; ""
-/// where it has not.
+/// Returns the path of a library that this process has already loaded, found by a name such as
+/// "libm.so.6"; "" if it is not loaded.
 std::string PathOfLoaded(const char* name);
 
-/// The path of the library, or the program, that `address` lies in; "" where nobody knows.
+/// Returns the path of the library or program that contains `address`; "" if it is not known.
 std::string PathOf(const void* address);
 
-/// What became of a program that was run to its end.
+/// The result of a program that was run to its end.
 struct ProgramResult {
-  int exit_status = 0;  ///< 0 also where the host ignores SIGCHLD and so cannot know
-  std::string output;   ///< both of its streams
+  int exit_status = 0;  ///< also 0 if the host ignores SIGCHLD, which hides it
+  std::string output;   ///< standard output and standard error
 };
 
-/// Runs `arguments`, the first of which is looked for on the PATH.
-/// An UnavailableError where it cannot be started.
+/// Runs a program with its arguments. The program, the first element, is looked up in PATH. Returns
+/// an UnavailableError if it cannot be started.
 Status RunProgram(const std::vector<std::string>& arguments, ProgramResult* result);
 
-/// What unwinds the stack of a thread that ends itself. Not to be stopped: a handler throws it on,
-/// or never returns.
+/// The exception that unwinds the stack of a thread that ends itself. It must not be swallowed: a
+/// handler rethrows it or never returns.
 using ThreadExit = abi::__forced_unwind;
 
-/// Has `before` called before every fork of this process, in the thread that forks, and the other
-/// two after it, in the parent and in the child. Not for programs that are spawned.
+/// Calls `before` before every fork of this process, in the forking thread, and the other two
+/// functions after it, in the parent and in the child. Not called for programs that are spawned.
 void OnFork(void (*before)(), void (*after_in_parent)(), void (*after_in_child)());
 
-/// Remembers what the program does on Ctrl-C, and sees to it again when destroyed.
+/// Saves the program's handler for Ctrl-C, and restores it when destroyed.
 class KeptInterruptHandler {
  public:
   KeptInterruptHandler();
@@ -60,25 +60,24 @@ class KeptInterruptHandler {
   struct sigaction kept_;
 };
 
-/// Tells a file from any that takes its place, and from itself with other contents.
+/// Distinguishes a file from any other at the same path, and from itself with other contents.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t number = 0;
   std::uint64_t size = 0;
-  std::int64_t changed = 0;  ///< in nanoseconds
+  std::int64_t changed = 0;  ///< the time of modification in nanoseconds
 
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// All zeros for a file that is not there.
+/// Returns all zeros for a file that does not exist.
 FileIdentity IdentityOf(const std::string& path);
 
-/// An error where there is no file at the path, or what is no file: reading a FIFO or a device may
-/// never end.
+/// Returns an error if the path is not a regular file: reading a FIFO or a device may never end.
 Status CheckIsFile(const std::string& path);
 
-/// A file's contents without reading them: the system fetches what is looked at. What cannot be
-/// mapped, such as a file of /proc, is read.
+/// Maps a file into memory, so that the system reads only the parts that are used. A file that
+/// cannot be mapped, such as one of /proc, is read.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -86,10 +85,10 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
-  /// To be called once. Takes what CheckIsFile takes.
+  /// Must be called at most once. Accepts the files that CheckIsFile accepts.
   Status Open(const std::string& path);
 
-  /// Valid as long as this object is; nobody may cut the file short in the meantime.
+  /// Valid as long as this object. The file must not be truncated in the meantime.
   std::string_view contents() const { return contents_; }
   const FileIdentity& identity() const { return identity_; }
 
@@ -97,10 +96,10 @@ class MappedFile {
   std::string_view contents_;
   FileIdentity identity_;
   void* mapped_ = nullptr;
-  std::string read_;  // where it could not be mapped
+  std::string read_;  // the contents, if it could not be mapped
 };
 
-/// The whole of a file.
+/// Reads a whole file.
 Status ReadFile(const std::string& path, std::string* contents);
 
 }  // namespace opgraft::platform

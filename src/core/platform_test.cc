@@ -17,7 +17,7 @@ ProgramResult Ran(const std::vector<std::string>& arguments) {
   return result;
 }
 
-/// A path that no other test uses, since tests run side by side.
+/// A path that no other test uses, because tests run in parallel.
 std::string TestPath() {
   return testing::TempDir() + "opgraft_platform_" +
          testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -102,7 +102,7 @@ TEST(MappedFileTest, TakesAnEmptyFileAndOneWithoutASize) {
   MappedFile empty;
   ASSERT_TRUE(empty.Open(WriteFile("")).ok());
   EXPECT_EQ(empty.contents(), "");
-  MappedFile process;  // has contents, but no size
+  MappedFile process;  // it has contents, but its reported size is 0
   ASSERT_TRUE(process.Open("/proc/self/cmdline").ok());
   EXPECT_NE(process.contents(), "");
   EXPECT_EQ(process.identity(), FileIdentity());

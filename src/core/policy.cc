@@ -1,4 +1,4 @@
-// The list of what is allowed, and the match against it.
+// Parses the list of allowed names, and matches names against it.
 #include "core/policy.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace opgraft {
 namespace {
 
-/// A module of ours that runs what a model holds; nullptr for any other.
+/// Returns a module of Opgraft that runs what the model itself contains; nullptr for other modules.
 const OurModule* FindHolder(std::string_view module) {
   const OurModule* const found = FindOurModule(module);
   return found != nullptr && !found->held.empty() ? found : nullptr;
@@ -86,8 +86,8 @@ Status Policy::Add(std::string_view list, std::string_view source) {
     if (!IsOperatorName(entry) &&
         !IsDottedName(is_pattern ? entry.substr(0, entry.size() - 2) : entry)) {
       return Status::Error(std::string(source) + ": '" + std::string(entry) +
-                           "' is no name of a Python module ('package.module', or 'package.*' for "
-                           "all modules below a package) and none of an operator of torch "
+                           "' is neither the name of a Python module ('package.module', or "
+                           "'package.*' for all modules below a package) nor of a torch operator "
                            "('aten::name')");
     }
     entries_.emplace_back(entry);
@@ -109,7 +109,7 @@ std::string_view Policy::HeldFor(std::string_view module) {
 
 bool Policy::Allows(std::string_view module) const {
   const std::string_view allowance = AllowanceOf(module);
-  // "package.*" is for modules, not for the command that a package may have.
+  // "package.*" is for modules, not for the commands of a package.
   const bool is_special = module.find(".__") != module.npos;
   return std::any_of(entries_.begin(), entries_.end(), [&](std::string_view entry) {
     if (IsShortName(entry)) return entry == allowance && allowance != module;
@@ -122,17 +122,17 @@ bool Policy::Allows(std::string_view module) const {
 Status Policy::Refusal(std::string_view who, std::string_view module) const {
   const std::string name(AllowanceOf(module));
   const OurModule* const holder = FindHolder(module);
-  const std::string what = holder != nullptr ? " holds " + std::string(holder->held) +
-                                                   ". This host has not "
-                                                   "allowed that "
-                                             : " is of the Python module '" + name +
-                                                   "', which this host has not allowed ";
-  // "sklearn.*", say, allows types of that package alone.
-  const auto near = std::ranges::find_if(entries_, [&](std::string_view entry) {
+  const std::string what =
+      holder != nullptr
+          ? " contains " + std::string(holder->held) + ". This host does not allow that "
+          : " runs the Python module '" + name + "', which this host does not allow ";
+  // An entry such as "sklearn.*" allows only types of that package.
+  const auto similar = std::ranges::find_if(entries_, [&](std::string_view entry) {
     return holder != nullptr && entry.starts_with(std::string(holder->allowance) + ".");
   });
-  const std::string hint =
-      near == entries_.end() ? "" : "; '" + *near + "' does not allow it: write '" + name + "'";
+  const std::string hint = similar == entries_.end()
+                               ? ""
+                               : "; '" + *similar + "' does not allow it: write '" + name + "'";
   return Status::Policy(std::string(who) + what + Advice({name}) + hint);
 }
 
@@ -143,7 +143,7 @@ bool Policy::AllowsType(std::string_view name) const {
 }
 
 Status Policy::TypesRefusal(std::string_view who, const std::vector<std::string>& names) const {
-  return Status::Policy(std::string(who) + " holds what this host has not allowed: " +
+  return Status::Policy(std::string(who) + " contains types that this host does not allow: " +
                         Quoted(names) + " " + Advice(names));
 }
 
@@ -157,26 +157,26 @@ bool Policy::AllowsOperator(std::string_view full_name) const {
 Status Policy::OperatorRefusal(std::string_view who, std::string_view full_name) const {
   return Status::Policy(
       std::string(who) +
-      " is not among the operators of torch that any model may run, since it "
-      "trusts its arguments or reaches beyond them; this host has not allowed it " +
+      " is not among the torch operators that every model may run, because it trusts its arguments "
+      "or reaches beyond them. This host does not allow it " +
       Advice({std::string(full_name)}));
 }
 
 Status Policy::HomelessRefusal(std::string_view who, std::string_view full_name) const {
   return Status::Policy(
-      std::string(who) + " runs the operator " + std::string(full_name) +
-      " of torch and does not name the Python module that defines it; this host has not "
-      "allowed it " +
+      std::string(who) + " runs the torch operator " + std::string(full_name) +
+      " but does not name the Python module that defines it. This host does not allow it " +
       Advice({std::string(full_name)}));
 }
 
 std::string Policy::Advice(const std::vector<std::string>& names) const {
-  const std::string allowed = "(allowed are: " + Allowed() + "). ";
+  const std::string allowed = "(allowed: " + Allowed() + "). ";
   const auto standard = std::ranges::find_if(names, IsOfStandardLibrary);
   if (standard != names.end()) {
     return allowed + "'" + *standard +
-           "' is of Python's standard library, parts of which run any program. No operator is in "
-           "it, so do not allow it: a model that asks for it is an attack or a mistake";
+           "' belongs to Python's standard library, parts of which can run any program. It "
+           "contains "
+           "no operators, so do not allow it: a model that asks for it is an attack or a mistake";
   }
   const std::string quoted = Quoted(names);
   std::string options;
@@ -186,9 +186,10 @@ std::string Policy::Advice(const std::vector<std::string>& names) const {
     listed += (listed.empty() ? "" : ",") + name;
   }
   return allowed +
-         "Allowing it means that you trust this file as you trust a program. Fix: if you do, make "
+         "Allowing it means that you trust this file as you trust a program. Fix: if you do, "
+         "create "
          "the session with allow=[" +
-         quoted + "]" + (entries_.empty() ? "" : " beside what is allowed already") +
+         quoted + "]" + (entries_.empty() ? "" : " in addition to what is already allowed") +
          " (in C++ {.modules = {" + quoted + "}}, for the command" + options +
          "), or set OPGRAFT_ALLOW=" + listed + " in the environment";
 }

@@ -1,9 +1,9 @@
-// Counting and matching against a schema.
+// Checks counts and types against a schema.
 #include "core/schema.h"
 
 #include <algorithm>
 
-#include "core/element_type.h"
+#include "base/element_type.h"
 
 namespace opgraft {
 namespace {
@@ -12,7 +12,7 @@ bool IsVariadic(const std::vector<Parameter>& parameters) {
   return !parameters.empty() && parameters.back().occurrence == Occurrence::kVariadic;
 }
 
-/// The number of values that must be there.
+/// Returns the smallest number of values.
 std::size_t Fewest(const std::vector<Parameter>& parameters) {
   std::size_t fewest = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -49,7 +49,8 @@ Status Schema::CheckTypes(std::string_view who, const std::vector<std::int64_t>&
     std::int64_t type = 0;
     std::string value;
   };
-  std::vector<Known> known(types.size());  // by type variable: the first value that shows its type
+  std::vector<Known> known(
+      types.size());  // for each type variable, the first value that has a type
   const auto check = [&](const char* what, const std::vector<Parameter>& parameters,
                          std::size_t index, std::int64_t type) {
     if (type == 0) return Status();
@@ -58,15 +59,15 @@ Status Schema::CheckTypes(std::string_view who, const std::vector<std::int64_t>&
     const std::string value = what + (" " + std::to_string(index)) + ", '" + parameter.name + "',";
     if (!variable.Allows(type)) {
       std::string allowed;
-      for (const std::int64_t one : variable.allowed) {
-        allowed += (allowed.empty() ? "" : ", ") + ElementTypeName(one);
+      for (const std::int64_t element_type : variable.allowed) {
+        allowed += (allowed.empty() ? "" : ", ") + ElementTypeName(element_type);
       }
       return Status::Model(std::string(who) + ": " + value + " is " + ElementTypeName(type) +
                            ", expected " + (variable.allowed.size() > 1 ? "one of " : "") +
                            allowed);
     }
     Known& first = known[parameter.type];
-    // Of values that each have their own type, only the first input says what an output has.
+    // If the values of a variable are not tied, only the first input determines an output's type.
     const bool is_compared = variable.is_tied || &parameters == &outputs;
     if (first.type == 0) first = {type, value};
     if (!is_compared || first.type == type) return Status();

@@ -1,4 +1,4 @@
-// Looks through the folder beside the library.
+// Searches the folder beside the library.
 #include "core/shipped_packs.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace opgraft {
 namespace {
 
-/// Of the package: opgraft/packs, where this code is in opgraft/lib, opgraft/bin or opgraft itself.
+/// Returns the package's folder opgraft/packs. This code is in opgraft/lib, opgraft/bin or opgraft.
 std::filesystem::path FolderOfPacks() {
   static const char anchor = 0;
   std::error_code error;
@@ -22,13 +22,13 @@ std::filesystem::path FolderOfPacks() {
 const Packs* ReadShipped() {
   std::set<std::string> libraries;  // in the same order everywhere
   std::error_code error;
-  for (std::filesystem::directory_iterator one(FolderOfPacks(), error), end; !error && one != end;
-       one.increment(error)) {
-    if (one->path().extension() == ".so") libraries.insert(one->path().string());
+  for (std::filesystem::directory_iterator entry(FolderOfPacks(), error), end;
+       !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == ".so") libraries.insert(entry->path().string());
   }
   auto* const packs = new Packs;  // schemas may outlive every static object
   for (const std::string& library : libraries) {
-    // One that cannot be read has no operators; who loads it by its path is told why.
+    // A pack that cannot be loaded is skipped; loading it by its path reports why.
     static_cast<void>(packs->Load(library, [](std::string_view) { return std::string(); }));
   }
   return packs;

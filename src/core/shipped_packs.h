@@ -1,4 +1,4 @@
-// The packs that come with Opgraft: found in its folder, whoever asks.
+// The packs that are shipped with Opgraft, found in its folder.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace opgraft {
 
-/// The operators of all packs in the folder `packs` of Opgraft, read when they are first asked for.
-/// This process need not have loaded any: Packs::OfThisProcess() has those that are.
+/// Returns the operators of all packs in Opgraft's folder `packs`, read on first use. This
+/// does not add them to Packs::OfThisProcess(), the packs that the process has loaded.
 const Packs& ShippedPacks();
 
-/// The packs among them that have something of `entries`, "domain::Name" or a domain, separated by
-/// commas: of what no pack of `loaded` has.
+/// Returns the shipped packs that have an operator listed in `entries`, which are separated by
+/// commas: "domain::Name" or a domain. Entries that a pack of `loaded` has are skipped.
 std::vector<std::string> ShippedPacksWith(std::string_view entries, const Packs& loaded);
 
 }  // namespace opgraft

@@ -1,4 +1,4 @@
-// Packs in memory, of operators that have a name and not much more, for tests.
+// Packs in memory for tests, with operators that have a name and little more.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace opgraft::testing {
 
 inline std::string Nobody(std::string_view /*full_name*/) { return ""; }
 
-/// Each operator takes one float tensor x and gives y, and has an attribute "names" of kind
+/// Each operator takes one float tensor x and returns y, and has an attribute "names" of kind
 /// STRINGS.
 class TestPack {
  public:

@@ -1,23 +1,23 @@
-// A copy goes by the stream of the run that it is in. Where the host is to read what is copied, or
-// may write over what was, the copy is waited for.
+// A copy is made on the stream of its run. We wait for it if the host will read the result, or may
+// overwrite the source.
 #include "cuda/copies.h"
 
 #include <climits>
 #include <string>
 #include <vector>
 
+#include "adapter/calls.h"
+#include "adapter/tensors.h"
 #include "cuda/gpu.h"
 #include "cuda/run.h"
-#include "ort/calls.h"
-#include "ort/tensors.h"
 
 namespace opgraft::cuda {
 namespace {
 
 /// Where a value lies.
 struct Place {
-  bool is_ours = false;    ///< memory of a GPU of NVIDIA's, or pinned host memory
-  bool is_device = false;  ///< not to be touched by the CPU
+  bool is_ours = false;    ///< memory of an NVIDIA GPU, or pinned host memory
+  bool is_device = false;  ///< not accessible to the CPU
   std::size_t device = 0;
 };
 
@@ -30,8 +30,8 @@ Place PlaceOf(const OrtEpApi* api, const OrtMemoryDevice* device) {
   return place;
 }
 
-/// Copies all elements of one tensor into another of the same type and shape. Outside of a run it
-/// is done when this returns.
+/// Copies all elements of one tensor to another of the same type and shape. Outside of a run the
+/// copy is complete when this returns.
 Status CopyTensor(const ort::Runtime& runtime, const OrtValue* from, OrtValue* to) {
   const OrtApi* const api = runtime.api;
   const OrtEpApi* const provider_api = ort::GetEpApi(api);
@@ -48,7 +48,7 @@ Status CopyTensor(const ort::Runtime& runtime, const OrtValue* from, OrtValue* t
   if (status != nullptr) return ort::FromRuntime(api, status);
   if (bytes == 0) return Status();
   if (from_data == nullptr || to_data == nullptr) {
-    // So ONNX Runtime tells that there is no memory.
+    // This is how ONNX Runtime tells that there is no memory.
     return target.is_device
                ? Gpu::LastProblem()
                : Status::Error("there is no memory left for " + std::to_string(bytes) + " bytes");
@@ -57,7 +57,7 @@ Status CopyTensor(const ort::Runtime& runtime, const OrtValue* from, OrtValue* t
   Status found = Gpu::Find(target.is_ours ? target.device : source.device, &gpu);
   if (!found.ok()) return found;
   if (source.is_device && target.is_device && source.device != target.device) {
-    // No stream of one GPU waits for those of another.
+    // Streams of one GPU do not wait for those of another.
     Gpu* other = nullptr;
     if (Status status = Gpu::Find(source.device, &other); !status.ok()) return status;
     if (Status status = other->SynchronizeAll(); !status.ok()) return status;
@@ -125,9 +125,9 @@ struct CopyKernel : KernelTable {
   const ort::Runtime runtime;
 };
 
-/// All types whose elements have a size.
+/// Returns all types with elements of a fixed size.
 std::vector<const OrtDataType*> ElementTypes(const OrtApi* api) {
-  constexpr int kLast = 30;  // well beyond those that there are
+  constexpr int kLast = 30;  // well beyond the existing types
   std::vector<const OrtDataType*> types;
   for (int type = 1; type < kLast; ++type) {
     const OrtDataType* found = nullptr;
@@ -173,7 +173,7 @@ Status AddCopyKernel(const ort::Runtime& runtime, bool is_to_host, OrtKernelRegi
       });
     };
     status = KernelRegistry_AddKernel(api, registry, definition, create,
-                                      new ort::Runtime(runtime));  // the registry is for good too
+                                      new ort::Runtime(runtime));  // never freed, as the registry
   }
   if (definition != nullptr) ReleaseKernelDef(api, definition);
   if (builder != nullptr) ReleaseKernelDefBuilder(api, builder);

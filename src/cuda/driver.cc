@@ -9,7 +9,7 @@
 namespace opgraft::cuda {
 namespace {
 
-/// By which tests put another library in the driver's place.
+/// Tests set this to replace the driver by another library.
 constexpr char kDriverVariable[] = "OPGRAFT_CUDA_DRIVER";
 constexpr char kDriverLibrary[] = "libcuda.so.1";
 
@@ -47,16 +47,16 @@ Status Load(Driver* driver) {
   void* library = nullptr;
   if (Status status = platform::LoadLibrary(path, /*is_global=*/false, &library); !status.ok()) {
     return Status::Unavailable("there is no driver of CUDA (" + status.message() +
-                               "): a GPU of NVIDIA's and its driver are needed");
+                               "). Fix: use a machine with an NVIDIA GPU, and install its driver");
   }
   auto* const functions = reinterpret_cast<void**>(driver);
   for (std::size_t i = 0; i < std::size(kNames); ++i) {
     functions[i] = platform::FindSymbol(library, kNames[i]);
     if (functions[i] != nullptr) continue;
     return Status::Unavailable("the driver of CUDA, " + path + ", is too old: it has no function " +
-                               kNames[i] + ". Install one for CUDA 11.4 or newer");
+                               kNames[i] + ". Fix: install one for CUDA 11.4 or newer");
   }
-  return Check(*driver, driver->Init(0), "begin");
+  return Check(*driver, driver->Init(0), "start");
 }
 
 }  // namespace
@@ -78,8 +78,8 @@ Status Check(const Driver& driver, int result, std::string_view what) {
                         std::to_string(result) + ")";
   if (result == kNotInitialized) {
     message +=
-        ". In a process that was forked after CUDA began it cannot be used: start it anew, "
-        "in Python with multiprocessing's \"spawn\"";
+        ". CUDA cannot be used in a process that was forked after CUDA had started. Fix: start a "
+        "new process, in Python with multiprocessing's \"spawn\"";
   }
   return Status::Unavailable(message);
 }

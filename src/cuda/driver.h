@@ -1,6 +1,6 @@
 // CUDA's driver, loaded when it is first needed: the functions of libcuda that the provider calls.
 //
-// No part of CUDA's toolkit is needed to build this, nor to run it: the driver comes with the GPU.
+// CUDA's toolkit is needed neither to build nor to run this: the driver comes with the GPU.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct PoolProperties {
   std::byte rest[112] = {};
 };
 
-/// In the order of their declarations here. All return 0 or an error's number.
+/// The functions, in the order of kNames in driver.cc. All return 0 or the number of an error.
 struct Driver {
   int (*Init)(unsigned flags);
   int (*GetErrorName)(int error, const char** name);
@@ -63,10 +63,10 @@ struct Driver {
   int (*PointerGetAttribute)(void* value, int attribute, Address memory);
 };
 
-/// The driver, or why there is none. Loaded once; an error is for good too.
+/// Returns the driver, or why there is none. It is loaded once; an error is permanent, too.
 const Status& LoadDriver(const Driver** driver);
 
-/// OK for 0, else "CUDA cannot `what`: ...", with what CUDA says and what to do.
+/// Returns OK for 0, else "CUDA cannot `what`: ...", with CUDA's own text and what to do.
 Status Check(const Driver& driver, int result, std::string_view what);
 
 }  // namespace opgraft::cuda

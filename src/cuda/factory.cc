@@ -1,26 +1,27 @@
-// libopgraft_cuda.so: what ONNX Runtime asks an execution provider's library for.
+// The functions of libopgraft_cuda.so that ONNX Runtime calls in the library of an execution
+// provider.
 #include <charconv>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "adapter/calls.h"
+#include "adapter/runtime.h"
 #include "cuda/copies.h"
 #include "cuda/gpu.h"
 #include "cuda/provider.h"
 #include "cuda/run.h"
 #include "cuda/tables.h"
-#include "ort/calls.h"
-#include "ort/runtime.h"
 
 namespace opgraft::cuda {
 namespace {
 
 constexpr char kDeviceKey[] = "cuda_device_id";
-/// Tensors of others say none, and would be copied where ours said another.
+/// Tensors of other origin declare no alignment, and would be copied if ours declared one.
 constexpr std::size_t kNoAlignment = 0;
 
-/// Of one GPU, for one of the two kinds of memory.
+/// The allocator of one GPU, for device memory or for pinned host memory.
 struct Allocator : AllocatorTable {
   Allocator(Gpu& of, const OrtMemoryInfo* described, bool pinned)
       : gpu(of), info(described), is_pinned(pinned) {
@@ -46,14 +47,14 @@ struct Allocator : AllocatorTable {
   const bool is_pinned;
 };
 
-/// A GPU as the runtime sees it.
+/// A GPU that is offered to the runtime.
 struct Offer {
   Gpu* gpu = nullptr;
   OrtMemoryInfo* memory = nullptr;
   OrtMemoryInfo* pinned_memory = nullptr;
 };
 
-/// Kept for good: sessions and values hold on to it.
+/// Never freed, because sessions and values refer to it.
 struct Factory : FactoryTable {
   explicit Factory(const ort::Runtime& of);
   static Factory& Self(FactoryTable* self) { return static_cast<Factory&>(*self); }
@@ -105,7 +106,7 @@ Factory::Factory(const ort::Runtime& of) : runtime(of) {
   };
 }
 
-/// Finds the GPUs. Where there are none, the library has no device to offer.
+/// Finds the GPUs. If there are none, the library offers no device.
 Status Factory::Prepare() {
   const std::vector<Gpu*>* gpus = nullptr;
   if (!Gpu::FindAll(&gpus).ok()) return Status();
@@ -132,7 +133,7 @@ Status Factory::Describe(const OrtHardwareDevice* const* hardware, std::size_t h
   *count = 0;
   const OrtApi* const api = runtime.api;
   const OrtEpApi* const provider_api = ort::GetEpApi(api);
-  // The CPU wheel need not see a GPU as hardware: all are offered as belonging to the CPU.
+  // The runtime's CPU wheel may not see a GPU as hardware: all are offered as devices of the CPU.
   const OrtHardwareDevice* cpu = nullptr;
   for (std::size_t i = 0; i < hardware_count && cpu == nullptr; ++i) {
     if (HardwareDevice_Type(api, hardware[i]) == kCpuHardware) cpu = hardware[i];
@@ -165,13 +166,13 @@ Status Factory::Describe(const OrtHardwareDevice* const* hardware, std::size_t h
 Status Factory::Create(const OrtKeyValuePairs* const* metadata, std::size_t devices, OrtEp** made) {
   if (devices != 1) {
     return Status::Error("OpgraftCUDA runs on one GPU, not on " + std::to_string(devices) +
-                         ": give it one device");
+                         ". Fix: give it one device");
   }
   const char* const text = ort::GetKeyValue(runtime.api, metadata[0], kDeviceKey);
   std::size_t index = 0;
   if (text != nullptr) std::from_chars(text, text + std::strlen(text), index);
   if (text == nullptr || index >= offers.size()) {
-    return Status::Error("OpgraftCUDA is given a device that is none of its own");
+    return Status::Error("OpgraftCUDA is given a device that it has not offered");
   }
   Gpu& gpu = *offers[index].gpu;
   if (Status status = gpu.Open(); !status.ok()) return status;
@@ -216,7 +217,7 @@ extern "C" OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base, con
     opgraft::Status prepared = factory->Prepare();
     if (!prepared.ok()) return prepared;
     factories[0] = reinterpret_cast<OrtEpFactory*>(
-        static_cast<opgraft::cuda::FactoryTable*>(factory.release()));  // for good
+        static_cast<opgraft::cuda::FactoryTable*>(factory.release()));  // never freed
     *count = 1;
     return prepared;
   });
@@ -224,8 +225,9 @@ extern "C" OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base, con
 
 extern "C" OrtStatus* ReleaseEpFactory(OrtEpFactory*) { return nullptr; }
 
-/// All that this thread does on a GPU until it leaves is on a stream, called as in the run option
-/// `opgraft.cuda.stream`: what the runtime does when inputs are bound, too. 0 where all went well.
+/// Puts all work of this thread on a GPU on a stream until it leaves, including the copies that the
+/// runtime makes when inputs are bound. `entry` names the stream as in the run option
+/// `opgraft.cuda.stream`. Returns 0 on success.
 extern "C" int opgraft_cuda_enter(std::size_t gpu, const char* entry) {
   try {
     opgraft::cuda::Gpu* found = nullptr;
@@ -236,18 +238,18 @@ extern "C" int opgraft_cuda_enter(std::size_t gpu, const char* entry) {
     return 1;
   }
 }
-/// To be called once for each opgraft_cuda_enter that went well, by the same thread.
+/// Must be called once for each successful opgraft_cuda_enter, by the same thread.
 extern "C" void opgraft_cuda_leave(std::size_t gpu) {
   try {
     opgraft::cuda::Gpu* found = nullptr;
     bool is_named = false;
     if (!opgraft::cuda::Gpu::Find(gpu, &found).ok()) return;
     static_cast<void>(opgraft::cuda::EndRun(*found, /*must_wait=*/false, &is_named));
-  } catch (...) {  // a stream that is not given back is lost
+  } catch (...) {  // a stream that is not returned is leaked
   }
 }
 
-/// Why there is no GPU to be used, for a message; "" where there is one. The text is for good.
+/// Returns why no GPU can be used, for a message; "" if there is one. The text is never freed.
 extern "C" const char* opgraft_cuda_problem() {
   const std::vector<opgraft::cuda::Gpu*>* gpus = nullptr;
   return opgraft::cuda::Gpu::FindAll(&gpus).message().c_str();

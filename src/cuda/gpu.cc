@@ -1,4 +1,4 @@
-// Memory comes from a pool of our own, which CUDA keeps in the order of the streams' work.
+// Memory comes from a pool of our own, which CUDA manages in the order of work on streams.
 #include "cuda/gpu.h"
 
 #include <array>
@@ -87,16 +87,17 @@ Status Gpu::Open() {
   PoolProperties properties;
   properties.location = index_;
   Pool pool = nullptr;
-  status = Check(driver_, driver_.MemPoolCreate(&pool, &properties), "make a pool of memory");
+  status = Check(driver_, driver_.MemPoolCreate(&pool, &properties), "create a memory pool");
   if (!status.ok()) return status;
-  // An eighth of all is kept when it is not used: CUDA would give it back to the system whenever a
-  // stream is waited for, and fetch it again at great cost. The rest is for others.
+  // The pool keeps up to an eighth of all memory when it is not used: otherwise CUDA would return
+  // it to the system at each synchronization, and reacquire it at great cost. The rest is for
+  // others.
   std::size_t total = 0;
-  status = Check(driver_, driver_.DeviceTotalMem(&total, device), "tell how much memory it has");
+  status = Check(driver_, driver_.DeviceTotalMem(&total, device), "read the size of its memory");
   if (!status.ok()) return status;
   std::uint64_t threshold = total / 8;
   status = Check(driver_, driver_.MemPoolSetAttribute(pool, kReleaseThreshold, &threshold),
-                 "set up a pool of memory");
+                 "configure a memory pool");
   if (!status.ok()) return status;
   pool_ = pool;
   context_ = context;
@@ -119,13 +120,13 @@ template <class Try>
 int Gpu::Demand(Try try_once) {
   int result = try_once();
   if (result != kOutOfMemory) return result;
-  // What was given back by streams that are not done yet is free when they are.
+  // Memory freed on streams with pending work becomes available when that work is done.
   static_cast<void>(driver_.CtxSynchronize());
   static_cast<void>(driver_.MemPoolTrimTo(pool_, 0));
   return try_once();
 }
 
-// Memory of the host may end, too: then there is none of the device either.
+// Host memory may run out, too: then the allocation of device memory fails as well.
 void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) noexcept try {
   if (bytes == 0) return nullptr;
   if (Status status = Open(); !status.ok()) {
@@ -142,7 +143,7 @@ void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) noexcept try {
   };
   const int result = is_recorded ? try_once() : Demand(try_once);
   if (result != kSuccess) {
-    last_problem = Check(driver_, result, "allot " + std::to_string(bytes) + " bytes");
+    last_problem = Check(driver_, result, "allocate " + std::to_string(bytes) + " bytes");
     return nullptr;
   }
   auto* const pointer = reinterpret_cast<void*>(memory);  // NOLINT(performance-no-int-to-ptr)
@@ -150,7 +151,7 @@ void* Gpu::Allocate(std::size_t bytes, const KnownStream& known) noexcept try {
   owners_[pointer] = {stream, is_recorded, !known.is_kept};
   return pointer;
 } catch (...) {
-  last_problem = Status::Error("no host memory");  // so short that it needs none
+  last_problem = Status::Error("no host memory");  // short enough to need no allocation
   return nullptr;
 }
 
@@ -200,21 +201,22 @@ void Gpu::Free(void* memory, const KnownStream* current) noexcept try {
     }
   }
   if (TryToFree(memory, owner)) return;
-  if (was_shared) owner = {kDefaultStream.stream, owner.is_recorded, true};  // it may go any time
+  if (was_shared) owner = {kDefaultStream.stream, owner.is_recorded, true};  // may be gone by then
   const std::lock_guard lock(mutex_);
   deferred_.emplace_back(memory, owner);
-} catch (...) {  // then it is lost
+} catch (...) {  // then the memory is leaked
 }
 
 bool Gpu::TryToFree(void* memory, const Owner& owner) const {
   const Mode mode = ModeOf(owner.stream);
-  // Recorded, it would be given back whenever the graph runs, and the recording would fail.
+  // If it were recorded, the memory would be freed whenever the graph runs, and the recording would
+  // fail.
   if (mode == Mode::kWaits || (mode == Mode::kRecords && !owner.is_recorded)) return false;
   if (owner.is_shared) static_cast<void>(driver_.CtxSynchronize());
-  // Else a graph that this thread records, or another one, would be lost.
+  // Otherwise a graph that this or another thread is recording would be lost.
   int capture_mode = kRelaxed;
   static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&capture_mode));
-  // An error is of no use: memory of a graph that was never run is the graph's.
+  // An error is ignored: memory of a graph that was never run belongs to the graph.
   static_cast<void>(driver_.MemFreeAsync(ToAddress(memory), owner.stream));
   static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&capture_mode));
   return true;
@@ -263,7 +265,7 @@ Status Gpu::TakeStream(Stream* stream) {
     }
   }
   const InGpu entered(*this);
-  return Check(driver_, driver_.StreamCreate(stream, kBlocking), "make a stream");
+  return Check(driver_, driver_.StreamCreate(stream, kBlocking), "create a stream");
 }
 
 void Gpu::GiveStream(Stream stream) {

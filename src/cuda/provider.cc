@@ -1,13 +1,13 @@
-// It takes every node that has a kernel for it: those of packs, of Python and of torch register
-// theirs as custom operators of the session.
+// The provider takes every node that has a kernel for it. Packs, Python operators and ATen nodes
+// register their kernels as custom operators of the session.
 #include "cuda/provider.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "adapter/calls.h"
 #include "cuda/run.h"
-#include "ort/calls.h"
 
 namespace opgraft::cuda {
 namespace {
@@ -21,7 +21,7 @@ void* Erased(Function* function) {
 
 Provider::Provider(const ort::Runtime& runtime, Gpu& gpu, const OrtKernelRegistry* registry)
     : runtime_(runtime), gpu_(gpu), registry_(registry) {
-  // Sync came with version 25; the rest of the table is as of kProviderVersion.
+  // Sync was added in version 25; the rest of the table is that of kProviderVersion.
   constexpr std::uint32_t kVersionWithSync = 25;
   ort_version = std::min(static_cast<std::uint32_t>(runtime.version.minor), kVersionWithSync);
   slots[kGetName] = Erased(+[](const OrtEp*) { return ort::kCudaProvider; });
@@ -76,8 +76,7 @@ Provider::Provider(const ort::Runtime& runtime, Gpu& gpu, const OrtKernelRegistr
 KnownStream Provider::CurrentStream() const {
   if (const KnownStream* const run = FindRun(gpu_)) return *run;
   has_side_work_.store(true, std::memory_order_relaxed);
-  static_cast<void>(
-      gpu_.Enter());  // a thread of the runtime's, which has no other GPU to go back to
+  static_cast<void>(gpu_.Enter());  // never left: a thread of the runtime uses no other GPU
   return {};
 }
 
@@ -88,8 +87,8 @@ Status Provider::EndRun(bool must_wait) {
   Status waited = gpu_.Synchronize(nullptr);
   if (is_named) {
     return Status::Error(
-        "OpgraftCUDA: ONNX Runtime has run nodes side by side, in threads that know nothing of the "
-        "stream that this run names. Fix: ORT_SEQUENTIAL, or name no stream");
+        "OpgraftCUDA: ONNX Runtime has run nodes in parallel, in threads that do not know the "
+        "stream that this run names. Fix: use ORT_SEQUENTIAL, or name no stream");
   }
   return status.ok() ? waited : status;
 }

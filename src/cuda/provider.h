@@ -1,18 +1,18 @@
-// The execution provider of one session: which nodes it takes, and what its kernels ask it for.
+// The execution provider of one session: which nodes it takes, and the services for its kernels.
 #pragma once
 
 #include <atomic>
 
+#include "adapter/cuda_services.h"
+#include "adapter/runtime.h"
 #include "cuda/gpu.h"
 #include "cuda/tables.h"
-#include "ort/cuda_services.h"
-#include "ort/runtime.h"
 
 namespace opgraft::cuda {
 
 class Provider : public ort::CudaProvider {
  public:
-  /// `registry` has the kernels that copy; both must outlive the provider.
+  /// `registry` has the kernels that copy. It and the GPU must outlive the provider.
   Provider(const ort::Runtime& runtime, Gpu& gpu, const OrtKernelRegistry* registry);
   Provider(const Provider&) = delete;
   Provider& operator=(const Provider&) = delete;
@@ -29,8 +29,8 @@ class Provider : public ort::CudaProvider {
   }
   Status TakeNodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support) const;
   Status EndRun(bool must_wait);
-  /// Of the run that this thread is in; the default stream where the runtime runs nodes side by
-  /// side, in threads of its own.
+  /// Returns the stream of the run that this thread is in; the default stream if the runtime runs
+  /// nodes in parallel, in threads of its own.
   KnownStream CurrentStream() const;
 
   const ort::Runtime runtime_;

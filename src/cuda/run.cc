@@ -1,4 +1,4 @@
-// The runtime calls all of a run in one thread, unless it is told to run nodes side by side.
+// The runtime calls all kernels of a run in one thread, unless it is told to run nodes in parallel.
 #include "cuda/run.h"
 
 #include <charconv>
@@ -13,13 +13,13 @@ namespace {
 struct Run {
   Gpu* gpu = nullptr;
   KnownStream known;
-  bool is_own = false;    ///< the stream is this run's
-  bool is_named = false;  ///< the stream is the caller's
+  bool is_own = false;    ///< the stream belongs to this run
+  bool is_named = false;  ///< the caller has named the stream
   Context before = nullptr;
 };
 
-/// Those of this thread; nullptr before its first. Never destroyed: values may be given back after
-/// a thread's own objects are gone.
+/// The runs of this thread; nullptr before the first. Never destroyed, because values may be freed
+/// after the thread-local objects are gone.
 thread_local std::vector<Run>* runs = nullptr;
 
 Status ParseStream(std::string_view entry, KnownStream* known) {
@@ -37,11 +37,11 @@ Status ParseStream(std::string_view entry, KnownStream* known) {
                          "', expected the address of a CUDA stream as a decimal number");
   }
   known->stream = reinterpret_cast<Stream>(address);  // NOLINT(performance-no-int-to-ptr)
-  known->is_kept |= address == 0;                     // the default stream is always there
+  known->is_kept |= address == 0;                     // the default stream always exists
   return Status();
 }
 
-/// The innermost.
+/// Returns the innermost run.
 const Run* Find(const Gpu& gpu) {
   if (runs == nullptr) return nullptr;
   for (auto run = runs->rbegin(); run != runs->rend(); ++run) {

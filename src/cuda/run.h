@@ -1,4 +1,4 @@
-// The runs that this thread is in: which stream its work goes to.
+// The runs that this thread is in, and the streams that their work goes to.
 #pragma once
 
 #include <cstddef>
@@ -8,26 +8,26 @@
 
 namespace opgraft::cuda {
 
-/// Of OrtRunOptions: the address of the stream that a run is to use, as a decimal number; 0 is the
-/// default stream. " kept" behind it promises that the stream outlives what the run gives: memory
-/// then goes back without waiting. Without the entry a run has a stream of its own, and is over
-/// when its work is done.
+/// The entry of OrtRunOptions with the address of the stream that a run must use, as a decimal
+/// number; 0 is the default stream. A suffix " kept" promises that the stream outlives the run's
+/// results: memory is then freed without waiting. Without the entry a run has a stream of its own,
+/// and returns when its work is done.
 inline constexpr char kStreamEntry[] = "opgraft.cuda.stream";
 
-/// A run begins in this thread. `entry` is what the options say; nullptr or empty: nothing. Then it
-/// is on the stream of the run that it is inside of, where a kernel runs a session, or on the one
-/// that the thread has entered: a thread may begin and end one itself, for what belongs to a run
-/// but comes before or after it.
+/// Begins a run in this thread. `entry` is the entry in the options; nullptr or empty if there is
+/// none. Then the run is on the stream of the run around it, if a kernel runs a session, or on the
+/// stream that the thread has entered: a thread may begin and end a run itself, for work that
+/// belongs to a run but comes before or after it.
 Status BeginRun(Gpu& gpu, const char* entry);
-/// The innermost run ends. Waits for its work if nobody named its stream and `must_wait`.
-/// `is_named` tells whether somebody did.
+/// Ends the innermost run. Waits for its work if `must_wait` and the caller has not named its
+/// stream. `is_named` is set to whether the caller has named it.
 Status EndRun(Gpu& gpu, bool must_wait, bool* is_named);
 
-/// The stream of this thread's run on this GPU, or that it has entered; nullptr where it is in
-/// none.
+/// Returns the stream of this thread's run on this GPU, or the one that it has entered; nullptr if
+/// it is in no run.
 const KnownStream* FindRun(const Gpu& gpu) noexcept;
 
-/// Gives back memory, in a run or not.
+/// Frees memory, in a run or outside.
 inline void Free(Gpu& gpu, void* memory) noexcept { gpu.Free(memory, FindRun(gpu)); }
 
 }  // namespace opgraft::cuda

@@ -1,12 +1,12 @@
-// ONNX Runtime's interface for execution providers: the tables that we fill in, in the order of
-// their members, and the functions that we call, by their slots. All were there in 1.24.
+// ONNX Runtime's interface for execution providers: the tables that we fill in, with their members
+// in order, and the functions that we call, by their slots. All of them exist since 1.24.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "adapter/cuda_services.h"
 #include "opgraft/onnxruntime.h"
-#include "ort/cuda_services.h"
 
 struct OrtEpDevice;
 struct OrtEpFactory;
@@ -24,7 +24,7 @@ struct OrtSyncStream;
 
 namespace opgraft::cuda {
 
-/// The version of the interface that the tables below are of.
+/// The version of the interface that the tables below have.
 inline constexpr std::uint32_t kProviderVersion = 24;
 
 struct AllocatorTable {  // OrtAllocator
@@ -147,7 +147,7 @@ inline constexpr EpCall<40, int, const OrtDataType**> GetTensorDataType{};
 inline constexpr EpCall<41, OrtEpGraphSupportInfo*, const OrtNode*, const OrtKernelDef**>
     EpGraphSupportInfo_LookUpKernel{};
 
-// Numbers of its enumerations.
+// Values of its enumerations.
 inline constexpr int kCpuHardware = 0;      // OrtHardwareDeviceType_CPU
 inline constexpr int kGpuMemory = 1;        // OrtMemoryInfoDeviceType_GPU
 inline constexpr int kCpuMemory = 0;        // OrtMemoryInfoDeviceType_CPU

@@ -1,9 +1,9 @@
-// Only what the graph needs is read here; the kernel reads the rest, and checks it.
+// Reads only what the graph needs; the kernel reads and checks the rest.
 #include "model/aten_node.h"
 
 #include <utility>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
 

@@ -1,4 +1,4 @@
-// Initializers, and the nodes Constant and SequenceConstruct.
+// Reads initializers, and the nodes Constant and SequenceConstruct.
 #include "model/constants.h"
 
 #include <cstring>
@@ -10,19 +10,20 @@
 namespace opgraft::model {
 namespace {
 
-/// Lists that are arguments are short; weights are not looked into.
+/// Lists that serve as arguments are short. Longer ones are weights, which are not read.
 constexpr std::size_t kMostNumbers = 64;
 
 template <class T, class To>
 void ReadRaw(std::string_view raw, std::vector<To>* numbers) {
-  for (std::size_t at = 0; at + sizeof(T) <= raw.size(); at += sizeof(T)) {
+  for (std::size_t i = 0; i + sizeof(T) <= raw.size(); i += sizeof(T)) {
     T number;
-    std::memcpy(&number, raw.data() + at, sizeof(T));
+    std::memcpy(&number, raw.data() + i, sizeof(T));
     numbers->push_back(static_cast<To>(number));
   }
 }
 
-/// False for a tensor that is no argument: of many numbers, of another type, or kept elsewhere.
+/// Returns false for a tensor that cannot be an argument: it has too many numbers, another element
+/// type, or external data.
 bool ReadTensor(std::string_view tensor, Constant* constant, std::string_view* name) {
   std::int64_t type = 0;
   std::string_view raw;
@@ -69,7 +70,7 @@ bool ReadTensor(std::string_view tensor, Constant* constant, std::string_view* n
          (is_real ? constant->reals.size() : constant->integers.size()) == expected;
 }
 
-/// The value of a Constant, in whichever of its attributes it stands.
+/// Reads the value of a Constant node from any attribute that can hold it.
 bool ReadConstant(std::string_view attribute, Constant* constant) {
   const AttributeHead head = ReadAttributeHead(attribute);
   for (FieldReader reader(attribute); reader.Next();) {
@@ -78,7 +79,7 @@ bool ReadConstant(std::string_view attribute, Constant* constant) {
     if (head.name == "value" && field.tag() == tag::kAttributeTensor) {
       return ReadTensor(field.Bytes(), constant, &name);
     }
-    // The exporter writes a text by this name, though ONNX calls it value_string.
+    // torch's exporter writes a text as `value`, although ONNX calls that attribute value_string.
     const bool is_text = head.name == "value" || head.name == "value_string";
     if (is_text && field.tag() == tag::kAttributeString) {
       constant->kind = Constant::Kind::kText;
@@ -125,7 +126,7 @@ void Constants::ReadNode(std::string_view node) {
 void Constants::Read() {
   if (is_read_) return;
   is_read_ = true;
-  std::vector<std::string_view> inputs;  // an initializer that is one can be given another value
+  std::vector<std::string_view> inputs;  // a caller can override an initializer that is an input
   for (FieldReader reader(graph_); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() == tag::kGraphInput) inputs.push_back(ReadText(field.Bytes(), tag::kValueName));

@@ -1,4 +1,4 @@
-// Values of a graph that are known before it runs, as far as arguments of operators need them.
+// Values of a graph that are known before it runs, as far as the arguments of operators need them.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,27 @@
 
 namespace opgraft::model {
 
-/// A constant of few numbers, or a text.
+/// A constant: a few numbers, or a text.
 struct Constant {
   enum class Kind : std::uint8_t { kIntegers, kBools, kReals, kText };
 
   Kind kind = Kind::kIntegers;
   std::size_t rank = 0;
-  std::vector<std::int64_t> integers;  ///< of kIntegers and kBools
+  std::vector<std::int64_t> integers;  ///< for kIntegers and kBools
   std::vector<double> reals;
-  std::string_view text;  ///< of the model's bytes
+  std::string_view text;  ///< a view of the model's bytes
 };
 
-/// The constants and the sequences that nodes of one graph make. Views of its bytes.
+/// The constants of one graph, and the sequences that its nodes construct. Views of its bytes.
 class Constants {
  public:
-  /// `graph` must outlive this; it is only read where something is asked for.
+  /// `graph` must outlive this object; it is read when something is first looked up.
   explicit Constants(std::string_view graph = {}) : graph_(graph) {}
 
-  /// nullptr for what is no constant, or one of many numbers.
+  /// Returns nullptr for a value that is not a constant, or that has many numbers.
   const Constant* Find(std::string_view name);
 
-  /// The members of what a SequenceConstruct makes; nullptr for anything else.
+  /// Returns the members of a sequence made by SequenceConstruct; nullptr for any other value.
   const std::vector<std::string_view>* FindSequence(std::string_view name);
 
  private:

@@ -1,12 +1,12 @@
-// Matching of a node against the schema of its operator.
+// Matches a node against the schema of its operator.
 #include "model/declared_node.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "core/element_type.h"
-#include "core/packed_texts.h"
+#include "base/element_type.h"
+#include "base/packed_texts.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-/// Whole numbers may stand where others are expected.
+/// Whether an attribute of integers may be given where floats are expected.
 bool IsWider(std::int64_t expected, std::int64_t given) {
   return (expected == tag::kFloat && given == tag::kInt) ||
          (expected == tag::kFloats && given == tag::kInts);
@@ -40,7 +40,7 @@ class Matcher {
   }
 
  private:
-  /// An output's type: a fixed one, or that of an input.
+  /// The type of an output: a fixed type, or the type of input `source`.
   struct OutputType {
     std::int64_t fixed = 0;
     std::size_t source = 0;
@@ -60,7 +60,7 @@ class Matcher {
       return Status::Model(who_ + ": input " + std::to_string(i) + ", " + Quoted(parameter.name) +
                            ", is absent, but it is not optional");
     }
-    // A Python operator gives all its outputs, wanted or not.
+    // A Python operator returns all its outputs, whether or not they are used.
     if (!schema_.native && outputs().size() < schema_.outputs.size()) {
       const bool is_variadic = schema_.outputs.back().occurrence == Occurrence::kVariadic;
       outputs().resize(schema_.outputs.size() - (is_variadic ? 1 : 0));
@@ -80,11 +80,12 @@ class Matcher {
         given.push_back(packed->name);
         continue;
       }
-      const auto known = std::find_if(schema_.attributes.begin(), schema_.attributes.end(),
-                                      [name = name](const auto& one) { return one.name == name; });
+      const auto known =
+          std::find_if(schema_.attributes.begin(), schema_.attributes.end(),
+                       [name = name](const auto& known) { return known.name == name; });
       if (known == schema_.attributes.end()) {
-        return Status::Model(who_ + ": it has no attribute " + Quoted(name) + "; it has " +
-                             AttributeNames());
+        return Status::Model(who_ + ": the operator has no attribute " + Quoted(name) +
+                             "; its attributes are: " + AttributeNames());
       }
       if (known->type != type && !IsWider(known->type, type)) {
         return Status::Model(who_ + ": attribute " + Quoted(name) + " is of ONNX's kind " +
@@ -103,11 +104,12 @@ class Matcher {
     return Status();
   }
 
-  /// The list of texts for which a text stands in the node of a pack that was prepared before.
+  /// Finds the STRINGS attribute that a STRING attribute replaces in a pack's node that was already
+  /// prepared.
   const AttributeParameter* FindPacked(std::string_view name, std::int64_t type) const {
     if (!schema_.native || type != tag::kString) return nullptr;
-    for (const AttributeParameter& one : schema_.attributes) {
-      if (one.type == tag::kStrings && PackedName(one.name) == name) return &one;
+    for (const AttributeParameter& known : schema_.attributes) {
+      if (known.type == tag::kStrings && PackedName(known.name) == name) return &known;
     }
     return nullptr;
   }
@@ -142,7 +144,7 @@ class Matcher {
       }
       type.source = *origin.input;
       if (!leading) leading = origin.input;
-      // Only one input can give types while the runtime loads the model.
+      // Only one input can determine types while the runtime loads the model.
       if (*leading != type.source) {
         if (Status status = Fix(i); !status.ok()) return status;
       }
@@ -150,8 +152,8 @@ class Matcher {
     return LimitLeading();
   }
 
-  /// Where too few outputs follow the first input for PyOpLike and too many for PyOpLike2, the rest
-  /// must be declared.
+  /// PyOpLike needs all outputs to follow the first input, and PyOpLike2 allows two. If more follow
+  /// it while others do not, the model must declare the types of the rest.
   Status LimitLeading() {
     const auto follows = [](const OutputType& type) { return type.fixed == 0; };
     if (std::all_of(output_types_.begin(), output_types_.end(), follows)) return Status();
@@ -163,20 +165,21 @@ class Matcher {
     return Status();
   }
 
-  /// Takes the type of an output from what the model declares.
+  /// Fixes the type of an output to the type that the model declares.
   Status Fix(std::size_t index) {
     OutputType& type = output_types_[index];
     const std::string_view source = inputs()[type.source];
     type.fixed = declared_.TypeOf(source);
     if (type.fixed == 0) type.fixed = declared_.TypeOf(outputs()[index]);
     if (type.fixed != 0) return Status();
-    return Status::Model(who_ + ": output " + std::to_string(index) + " has the type of " +
-                         Quoted(source) +
-                         ", which the model does not declare. Let onnx do so first: model = "
-                         "onnx.shape_inference.infer_shapes(model)");
+    return Status::Model(
+        who_ + ": output " + std::to_string(index) + " has the type of " + Quoted(source) +
+        ", which the model does not declare. Fix: let onnx infer it first: model = "
+        "onnx.shape_inference.infer_shapes(model)");
   }
 
-  /// Puts the input that gives the type first, and the outputs that take it before the others.
+  /// Moves the input that determines the type to the front, and the outputs that follow it before
+  /// the other outputs.
   void Arrange() {
     pyop::Spec& spec = node_->spec;
     std::vector<std::size_t> input_order;
@@ -206,8 +209,7 @@ class Matcher {
     spec.output_places = Reorder(output_order, &outputs());
   }
 
-  /// Brings `values` into `order` and returns where each one is now; empty where all stand as
-  /// before.
+  /// Reorders `values` and returns the new position of each; empty if nothing moved.
   static std::vector<std::int64_t> Reorder(const std::vector<std::size_t>& order,
                                            std::vector<std::string_view>* values) {
     std::vector<std::int64_t> places(values->size(), pyop::kUnknown);

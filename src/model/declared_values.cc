@@ -1,4 +1,4 @@
-// Reading and writing of ValueInfoProto.
+// Reads and writes ValueInfoProto.
 #include "model/declared_values.h"
 
 #include <protozero/pbf_writer.hpp>
@@ -65,8 +65,8 @@ void DeclaredValues::Read(std::string_view graph) {
 }
 
 std::string WriteValueInfo(std::string_view name, const DeclaredValue& value) {
-  // From the inside out: a nested writer would leave out a message without fields, such as the
-  // shape of a scalar.
+  // Written from the inside out, because a nested writer would omit a message without fields, such
+  // as the shape of a scalar.
   std::string tensor;
   protozero::pbf_writer tensor_writer(tensor);
   tensor_writer.add_int32(tag::kElementType, static_cast<std::int32_t>(value.element_type));

@@ -1,4 +1,4 @@
-// What a graph declares about its values: in value_info, or as its inputs and outputs.
+// What a graph declares about its values, in value_info or as its inputs and outputs.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,22 @@
 #include <string_view>
 #include <utility>
 
-#include "pyop/spec.h"
+#include "model/python_spec.h"
 
 namespace opgraft::model {
 
 struct DeclaredValue {
-  std::int64_t element_type = 0;  ///< 0 where it is left open
+  std::int64_t element_type = 0;  ///< 0 if it is not declared
   pyop::DeclaredShape shape;
 };
 
-/// What the graphs declare that a node stands in: its own, and those around it.
+/// The declarations that a node can see: those of its own graph and of the enclosing graphs.
 class DeclaredValues {
  public:
-  /// `outer` is of the graph around this one, and must outlive this; nullptr where there is none.
+  /// `outer` belongs to the enclosing graph, if any, and must outlive this object.
   explicit DeclaredValues(const DeclaredValues* outer = nullptr) : outer_(outer) {}
 
-  /// False where the value is declared in this graph already.
+  /// Returns false if the value is already declared in this graph.
   bool Add(std::pair<std::string_view, DeclaredValue> value) {
     return values_.insert(std::move(value)).second;
   }
@@ -30,7 +30,7 @@ class DeclaredValues {
   /// Adds what `graph` declares in its value_info, inputs, outputs and initializers.
   void Read(std::string_view graph);
 
-  /// nullptr where nobody declares it.
+  /// Returns nullptr if the value is not declared.
   const DeclaredValue* Find(std::string_view name) const {
     for (const DeclaredValues* graph = this; graph != nullptr; graph = graph->outer_) {
       const auto found = graph->values_.find(name);
@@ -39,7 +39,7 @@ class DeclaredValues {
     return nullptr;
   }
 
-  /// 0 where it is left open.
+  /// Returns 0 if the type is not declared.
   std::int64_t TypeOf(std::string_view name) const {
     const DeclaredValue* const value = Find(name);
     return value != nullptr ? value->element_type : 0;
@@ -55,14 +55,14 @@ class DeclaredValues {
   std::map<std::string_view, DeclaredValue> values_;
 };
 
-/// The name and the meaning of a ValueInfoProto.
+/// Returns the name and the contents of a ValueInfoProto.
 std::pair<std::string_view, DeclaredValue> ReadValueInfo(std::string_view value_info);
 
-/// The name and the type of a TensorProto.
+/// Returns the name and the element type of a TensorProto.
 std::pair<std::string_view, DeclaredValue> ReadTensorHead(std::string_view tensor);
 
-/// A ValueInfoProto. Without a shape it gives the type alone, for a rank would be taken for the
-/// truth; the sizes that are open have no symbols.
+/// Writes a ValueInfoProto. Without a shape it declares only the type, because a declared rank
+/// is taken as certain. Unknown sizes have no symbols.
 std::string WriteValueInfo(std::string_view name, const DeclaredValue& value);
 
 }  // namespace opgraft::model

@@ -1,4 +1,4 @@
-// The runtime's text says what to look for; what is found in the model is told.
+// Takes from the runtime's text what to search for, and reports what the model contains.
 #include "model/explain.h"
 
 #include <charconv>
@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "model/fields.h"
 #include "model/graphs.h"
 #include "model/onnx_tags.h"
@@ -19,7 +19,7 @@ namespace {
 
 using Visit = std::function<void(std::string_view)>;
 
-/// Calls `visit` with each tensor: weights, and those in attributes.
+/// Calls `visit` with each tensor: the weights and the tensors in attributes.
 void VisitTensors(std::string_view model, const Visit& visit) {
   for (FieldReader reader(model); reader.Next();) {
     if (reader.field().tag() != tag::kGraph) continue;
@@ -39,7 +39,7 @@ void VisitTensors(std::string_view model, const Visit& visit) {
   });
 }
 
-/// "node 'add', operator Add", as errors of ours call it.
+/// Returns "node 'add', operator Add", the form that Opgraft's errors use.
 std::string Who(std::string_view node) {
   const NodeHead head = ReadHead(node);
   PyOpNode read;
@@ -48,19 +48,20 @@ std::string Who(std::string_view node) {
          (head.domain.empty() ? "" : std::string(head.domain) + "::") + std::string(head.op_type);
 }
 
-/// Its place among the node's values of a kind.
-std::optional<std::size_t> PlaceOf(std::string_view name, std::string_view node, tag::Node kind) {
-  std::size_t place = 0;
+/// Returns the position of a value among the node's inputs or outputs.
+std::optional<std::size_t> PositionOf(std::string_view name, std::string_view node,
+                                      tag::Node kind) {
+  std::size_t position = 0;
   for (FieldReader reader(node); reader.Next();) {
     if (reader.field().tag() != kind) continue;
-    if (reader.field().Bytes() == name) return place;
-    ++place;
+    if (reader.field().Bytes() == name) return position;
+    ++position;
   }
   return std::nullopt;
 }
 
-/// The name in "Node input 'NAME' is not a graph input, ...", which is what the runtime says, or in
-/// "... however input 'NAME' of node: ...", which onnx says in it of graphs inside others.
+/// Returns the name in "Node input 'NAME' is not a graph input, ...", which the runtime says, or in
+/// "... however input 'NAME' of node: ...", which onnx says about nested graphs.
 std::string_view MissingInput(std::string_view text) {
   constexpr std::string_view kMarks[][2] = {{"Node input '", "' is not a graph input"},
                                             {"however input '", "' of node"}};
@@ -78,38 +79,39 @@ std::string ExplainInput(std::string_view model, std::string_view text) {
   const std::string_view name = MissingInput(text);
   if (name.empty()) return "";
   std::string reader;
-  std::string giver;
+  std::string producer;
   VisitNodes(model, [&](std::string_view node) {
-    const std::optional<std::size_t> input = PlaceOf(name, node, tag::kNodeInput);
+    const std::optional<std::size_t> input = PositionOf(name, node, tag::kNodeInput);
     if (reader.empty() && input) reader = Who(node) + ": input " + std::to_string(*input);
-    if (giver.empty() && PlaceOf(name, node, tag::kNodeOutput)) giver = Who(node);
+    if (producer.empty() && PositionOf(name, node, tag::kNodeOutput)) producer = Who(node);
   });
   if (reader.empty()) return "";
   const std::string quoted = "'" + std::string(name) + "'";
-  if (!giver.empty()) {
-    return reader + " is " + quoted + ", which " + giver +
-           " gives, but after it or in another graph. Fix: put the nodes into the order in which "
-           "they run, or read a value that is there";
+  if (!producer.empty()) {
+    return reader + " is " + quoted + ", which " + producer +
+           " computes, but later or in another graph. Fix: put the nodes into the order in which "
+           "they run, or use a value that is available there";
   }
   return reader + " is " + quoted +
-         ", which nothing gives: neither a node, nor a weight, nor an input of the graph. Fix: "
-         "name a value that is there, or make it an input of the graph or a weight";
+         ", which nothing defines: no node, weight or input of the graph has this name. Fix: use "
+         "the "
+         "name of an existing value, or add an input of the graph or a weight of this name";
 }
 
-/// Where a tensor lies, as its fields of external data say.
-struct Place {
+/// Where the data of a tensor are stored, according to its external data fields.
+struct Location {
   std::string name;
   std::string file;
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 };
 
-std::optional<Place> PlaceOf(std::string_view tensor) {
-  Place place;
+std::optional<Location> LocationOf(std::string_view tensor) {
+  Location location;
   bool is_external = false;
   for (FieldReader reader(tensor); reader.Next();) {
     const Field& field = reader.field();
-    if (field.tag() == tag::kTensorName) place.name = field.Bytes();
+    if (field.tag() == tag::kTensorName) location.name = field.Bytes();
     if (field.tag() == tag::kTensorDataLocation) is_external = field.Integer() == tag::kExternal;
     if (field.tag() != tag::kTensorExternalData) continue;
     const std::string_view key = ReadText(field.Bytes(), tag::kEntryKey);
@@ -117,14 +119,14 @@ std::optional<Place> PlaceOf(std::string_view tensor) {
     const auto read = [&](std::uint64_t* number) {
       std::from_chars(value.data(), value.data() + value.size(), *number);
     };
-    if (key == "location") place.file = value;
-    if (key == "offset") read(&place.offset);
-    if (key == "length") read(&place.length);
+    if (key == "location") location.file = value;
+    if (key == "offset") read(&location.offset);
+    if (key == "length") read(&location.length);
   }
-  return is_external && !place.file.empty() ? std::optional(place) : std::nullopt;
+  return is_external && !location.file.empty() ? std::optional(location) : std::nullopt;
 }
 
-/// Whether a link on the way leads out of the folder.
+/// Whether a symbolic link on the path leads out of the folder.
 bool LeadsOutside(const std::filesystem::path& folder, const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::path within =
@@ -137,42 +139,43 @@ std::string ExplainFile(std::string_view model, std::string_view origin, const s
                         std::string_view text) {
   std::string found;
   VisitTensors(model, [&](std::string_view tensor) {
-    const std::optional<Place> place = found.empty() ? PlaceOf(tensor) : std::nullopt;
-    // A program may have given the runtime the file's contents: then it does not speak of it.
+    const std::optional<Location> data = found.empty() ? LocationOf(tensor) : std::nullopt;
+    // If a program has given the runtime the file's contents, the text does not mention the file.
     const auto is_in_text = [&](std::string_view part) { return text.find(part) != text.npos; };
-    if (!place || !(is_in_text("xternal") ||
-                    is_in_text(std::filesystem::path(place->file).filename().string()))) {
+    if (!data || !(is_in_text("xternal") ||
+                   is_in_text(std::filesystem::path(data->file).filename().string()))) {
       return;
     }
     std::error_code error;
     const std::filesystem::path base =
         folder.empty() ? std::filesystem::current_path(error) : std::filesystem::path(folder);
-    const std::filesystem::path location = std::filesystem::path(place->file).lexically_normal();
+    const std::filesystem::path location = std::filesystem::path(data->file).lexically_normal();
     const std::filesystem::path path = base / location;
-    const std::string weight = std::string(origin) + ": its weight '" + place->name + "' lies in '";
+    const std::string weight =
+        std::string(origin) + ": its weight '" + data->name + "' is stored in '";
     if (location.is_absolute() || *location.begin() == ".." ||
         (is_in_text("escapes") && LeadsOutside(base, path))) {
-      // Of a file out there, nothing is told, not even whether it exists.
+      // Nothing is revealed about a file outside, not even whether it exists.
       if (!is_in_text("xternal data path")) return;
-      found = weight + place->file + "', outside of the model's folder " + base.string() +
-              ", where ONNX Runtime reads no weights. Fix: copy the file into that folder and save "
-              "the model with its name alone (onnx.save(model, ..., save_as_external_data=True, "
-              "location=\"weights.bin\")), or with its weights inside";
+      found = weight + data->file + "', outside of the model's folder " + base.string() +
+              ", and ONNX Runtime does not read weights from there. Fix: copy the file into that "
+              "folder and save the model with only the file's name (onnx.save(model, ..., "
+              "save_as_external_data=True, location=\"weights.bin\")), or with its weights inside";
       return;
     }
     if (!std::filesystem::exists(path, error)) {
-      found = weight + place->file + "', and there is no such file in the folder " + base.string() +
-              ". Fix: put '" + place->file +
-              "' there, as it was beside the model when that was saved; or save the model again, "
-              "with its weights inside";
+      found = weight + data->file + "', but there is no such file in the folder " + base.string() +
+              ". Fix: copy '" + data->file +
+              "' there from where the model was saved, or save the model again with its weights "
+              "inside";
       return;
     }
     const std::uintmax_t size = std::filesystem::file_size(path, error);
-    if (error || (place->offset <= size && place->length <= size - place->offset)) return;
-    found = weight + place->file + "', at bytes " + std::to_string(place->offset) + " to " +
-            std::to_string(place->offset + place->length) + ", but that file, in the folder " +
-            base.string() + ", has " + std::to_string(size) +
-            " bytes. Fix: copy it again, from where the model was saved";
+    if (error || (data->offset <= size && data->length <= size - data->offset)) return;
+    found = weight + data->file + "', at bytes " + std::to_string(data->offset) + " to " +
+            std::to_string(data->offset + data->length) + ", but that file in the folder " +
+            base.string() + " has only " + std::to_string(size) +
+            " bytes. Fix: copy it again from where the model was saved";
   });
   return found;
 }
@@ -185,7 +188,7 @@ std::string Explain(std::string_view model, std::string_view origin, const std::
     std::string found = ExplainInput(model, text);
     if (found.empty()) found = ExplainFile(model, origin, folder, text);
     return Readable(found);
-  } catch (const std::exception&) {  // of bytes that are no model, and of paths
+  } catch (const std::exception&) {  // from bytes that are not a model, or from paths
     return "";
   }
 }

@@ -1,5 +1,4 @@
-// Why ONNX Runtime cannot load a model, looked up in the model: its own words name no node and no
-// remedy.
+// Explains why ONNX Runtime cannot load a model. Its own messages name no node and suggest no fix.
 #pragma once
 
 #include <string>
@@ -7,10 +6,10 @@
 
 namespace opgraft::model {
 
-/// What is wrong with `model`, of which ONNX Runtime said `text`: an input that nothing gives, with
-/// the node that reads it, or a file of weights that is not there, or too short. "" where it is
-/// about something else, or the bytes are no model. Messages name the model as `origin`; `folder`
-/// is where the files of its weights are looked for, "" being the current one.
+/// Returns what is wrong with `model`, given the message `text` of ONNX Runtime: a node reads an
+/// input that nothing defines, or a file of weights is missing or too short. Returns "" if the
+/// message is about something else, or if the bytes are not a model. Messages name the model as
+/// `origin`. `folder` is where the files of weights are searched; "" is the current folder.
 std::string Explain(std::string_view model, std::string_view origin, const std::string& folder,
                     std::string_view text);
 

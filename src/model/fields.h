@@ -1,4 +1,4 @@
-// Reading a protobuf message field by field, each with the slice of bytes that it takes up.
+// Reads a protobuf message field by field, each with the slice of bytes that it occupies.
 #pragma once
 
 #include <bit>
@@ -10,16 +10,16 @@
 
 namespace opgraft::model {
 
-/// A field whose wire type is not the one that ONNX gives it.
+/// Thrown if a field does not have the wire type that ONNX gives it.
 struct WireTypeError : protozero::exception {
   const char* what() const noexcept override { return "a field has the wrong wire type"; }
 };
 
-/// One field of a message. The typed readers throw a WireTypeError where the type is another.
+/// One field of a message. The typed readers throw a WireTypeError if the wire type differs.
 class Field {
  public:
   std::uint32_t tag() const { return tag_; }
-  /// All of it, tag and length included.
+  /// The whole field, including its tag and length.
   std::string_view slice() const { return slice_; }
 
   /// A string or a message.
@@ -40,13 +40,13 @@ class Field {
     return std::bit_cast<float>(static_cast<std::uint32_t>(number_));
   }
 
-  /// A repeated integer or float stands packed, or one element to a field: both are appended.
+  /// Appends a repeated integer or float, which may be packed or one element per field.
   void AppendTo(std::vector<std::int64_t>* integers) const {
     if (type_ != protozero::pbf_wire_type::length_delimited) return integers->push_back(Integer());
-    const char* at = bytes_.data();
-    const char* const end = at + bytes_.size();
-    while (at != end) {
-      integers->push_back(static_cast<std::int64_t>(protozero::decode_varint(&at, end)));
+    const char* next = bytes_.data();
+    const char* const end = next + bytes_.size();
+    while (next != end) {
+      integers->push_back(static_cast<std::int64_t>(protozero::decode_varint(&next, end)));
     }
   }
 
@@ -83,7 +83,7 @@ class Field {
 };
 
 /// `for (FieldReader reader(message); reader.Next();) use(reader.field());`
-/// Throws protozero::exception where the bytes are no protobuf.
+/// Throws protozero::exception if the bytes are not protobuf.
 class FieldReader {
  public:
   explicit FieldReader(std::string_view message) : reader_(message.data(), message.size()) {}
@@ -116,7 +116,7 @@ class FieldReader {
   Field field_;
 };
 
-/// The string or message under `tag`, the last where there are several; empty where there is none.
+/// Returns the last string or message under `tag`, or an empty one if there is none.
 inline std::string_view ReadText(std::string_view message, std::uint32_t tag) {
   std::string_view text;
   for (FieldReader reader(message); reader.Next();) {

@@ -9,7 +9,7 @@
 namespace opgraft::model {
 namespace {
 
-/// The bytes of a message that `write` fills.
+/// Returns the bytes of a message that `write` fills.
 std::string Message(const auto& write) {
   std::string bytes;
   protozero::pbf_writer writer(bytes);
@@ -17,7 +17,7 @@ std::string Message(const auto& write) {
   return bytes;
 }
 
-/// The only field of `message`, which must outlive it.
+/// Returns the only field of `message`, which must outlive the field.
 Field OnlyField(std::string_view message) {
   FieldReader reader(message);
   EXPECT_TRUE(reader.Next());
@@ -74,7 +74,7 @@ TEST(FieldReaderTest, TheSlicesTogetherAreTheMessage) {
   for (const std::string& field : fields) {
     ASSERT_TRUE(reader.Next());
     EXPECT_EQ(reader.field().slice(), field);
-    EXPECT_EQ(reader.field().slice().data(), message.data() + position);  // a view, no copy
+    EXPECT_EQ(reader.field().slice().data(), message.data() + position);  // a view, not a copy
     position += field.size();
   }
   EXPECT_FALSE(reader.Next());
@@ -96,11 +96,12 @@ TEST(FieldReaderTest, BytesCutShortThrow) {
 }
 
 TEST(FieldReaderTest, BytesThatAreNoProtobufThrow) {
-  EXPECT_THROW(ReadAll("\x0b"), protozero::exception);                            // a group
-  EXPECT_THROW(ReadAll("\x0f"), protozero::exception);                            // no wire type
-  EXPECT_THROW(ReadAll({"\x00\x00", 2}), protozero::exception);                   // tag 0
-  EXPECT_THROW(ReadAll("\x08" + std::string(11, '\xff')), protozero::exception);  // varint too long
-  EXPECT_THROW(ReadAll("\x0a\xff\xff\xff\xff\x0f"), protozero::exception);        // length of 4 GiB
+  EXPECT_THROW(ReadAll("\x0b"), protozero::exception);           // a group
+  EXPECT_THROW(ReadAll("\x0f"), protozero::exception);           // an invalid wire type
+  EXPECT_THROW(ReadAll({"\x00\x00", 2}), protozero::exception);  // tag 0
+  EXPECT_THROW(ReadAll("\x08" + std::string(11, '\xff')),
+               protozero::exception);  // a varint that is too long
+  EXPECT_THROW(ReadAll("\x0a\xff\xff\xff\xff\x0f"), protozero::exception);  // a length of 4 GiB
 }
 
 TEST(FieldTest, TheWrongWireTypeThrows) {
@@ -124,7 +125,7 @@ TEST(FieldTest, RepeatedIntegersArePackedOrNot) {
   const std::string message = Message([&](protozero::pbf_writer& writer) {
     writer.add_packed_int64(8, values.begin(), values.end());
     writer.add_int64(8, 5);
-    writer.add_bytes(8, "");  // packed, of no elements
+    writer.add_bytes(8, "");  // packed, without elements
     writer.add_int64(8, -6);
   });
   std::vector<std::int64_t> integers = {9};

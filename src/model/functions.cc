@@ -1,4 +1,4 @@
-// Reading a model's functions and looking through their nodes; nothing is written here.
+// Reads a model's functions and examines their nodes. Nothing is written here.
 #include "model/functions.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ const OpsetImport* FindImport(const std::vector<OpsetImport>& imports, std::stri
   return found != imports.end() ? &*found : nullptr;
 }
 
-/// Calls `visit` with the nodes of every graph in the node's attributes, not with those below them.
+/// Calls `visit` with the nodes of the graphs in the node's attributes, but not deeper.
 template <class Visit>
 void VisitInnerNodes(std::string_view node, const Visit& visit) {
   VisitGraphsOf(node, [&](std::string_view graph, std::string_view) {
@@ -83,7 +83,7 @@ Status Functions::Read(std::string_view model, std::string_view origin, const Is
   for (Index i = 0; i < functions_.size(); ++i) {
     for (const std::string_view node : functions_[i].nodes) Look(node, is_ours, &contents_[i]);
   }
-  Contents of_the_graph;  // a graph that a call hands to a function may hold our nodes too
+  Contents of_the_graph;  // a call may pass a graph to a function, and that may hold our nodes too
   for (const std::string_view graph : graphs) {
     for (FieldReader reader(graph); reader.Next();) {
       if (reader.field().tag() == tag::kGraphNode) {
@@ -107,11 +107,11 @@ const Function* Functions::FindInlined(const NodeHead& head) const {
   return index != nullptr && inlined_.count(*index) != 0 ? &functions_[*index] : nullptr;
 }
 
-/// Not by recursion, since how deep graphs are nested is only checked where they are written.
+/// Not recursive, because the depth of nesting is checked only when graphs are written.
 void Functions::Look(std::string_view node, const IsOurs& is_ours, Contents* contents) {
   struct Pending {
     std::string_view node;
-    Index handed_to;  // the function that a call hands it to, in a graph, or kNone
+    Index handed_to;  // the function that a call passes this node to, in a graph, or kNone
   };
   std::vector<Pending> pending = {{node, kNone}};
   while (!pending.empty()) {
@@ -158,20 +158,19 @@ Status Functions::CheckForCycles(std::string_view origin) const {
         states[called] = State::kOpen;
         path.push_back({called, contents_[called].calls.begin()});
       } else if (states[called] == State::kOpen) {
-        std::string circle;
-        auto at = std::find_if(path.begin(), path.end(),
-                               [&](const Step& open) { return open.function == called; });
-        for (; at != path.end(); ++at) circle += functions_[at->function].FullName() + " -> ";
-        return Status::Model(std::string(origin) +
-                             ": its functions call one another in a circle: " + circle +
-                             functions_[called].FullName());
+        std::string cycle;
+        auto open = std::find_if(path.begin(), path.end(),
+                                 [&](const Step& entry) { return entry.function == called; });
+        for (; open != path.end(); ++open) cycle += functions_[open->function].FullName() + " -> ";
+        return Status::Model(std::string(origin) + ": its functions call one another in a cycle: " +
+                             cycle + functions_[called].FullName());
       }
     }
   }
   return Status();
 }
 
-/// A function must be inlined where it calls one that must be.
+/// A function that calls one that must be inlined must be inlined too.
 void Functions::SpreadInlining() {
   std::vector<std::vector<Index>> callers(functions_.size());
   std::vector<Index> pending;
@@ -192,10 +191,11 @@ Status Functions::CheckImports(std::string_view origin, const std::vector<OpsetI
                                const IsAnother& is_another) {
   for (const Index index : inlined_) {
     const Function& function = functions_[index];
-    const std::string who = std::string(origin) + ", function '" + function.FullName() +
-                            "', which holds operators that Opgraft runs and so has to be inlined: ";
+    const std::string who =
+        std::string(origin) + ", function '" + function.FullName() +
+        "', which must be inlined because it contains operators that Opgraft runs: ";
     if (doubled_.count(index) != 0) {
-      return Status::Model(who + "the model has two functions of that name");
+      return Status::Model(who + "the model has two functions with that name");
     }
     for (const auto& [domain, op_type] : contents_[index].ours) {
       const OpsetImport* const own = FindImport(function.imports, domain);
@@ -203,17 +203,17 @@ Status Functions::CheckImports(std::string_view origin, const std::vector<OpsetI
       head.domain = domain;
       head.op_type = op_type;
       if (own == nullptr || !is_another(head, own->version)) continue;
-      return Status::Model(who + "it uses " + std::string(op_type) + " of version " +
-                           std::to_string(own->version) + " of '" + std::string(domain) +
-                           "', which is another operator than that of the version that the model "
-                           "or another function imports. Let all import one version");
+      return Status::Model(who + "it uses version " + std::to_string(own->version) + " of '" +
+                           std::string(domain) + "', in which " + std::string(op_type) +
+                           " is not the same operator as in the version that the model or another "
+                           "function imports. Fix: import the same version everywhere");
     }
     for (const auto& [domain, op_type, node] : contents_[index].others) {
       const OpsetImport* const own = FindImport(function.imports, domain);
       if (own == nullptr) continue;
       const OpsetImport* const models = FindImport(imports, domain);
       if (models == nullptr) {
-        // The next function may need another version of it: they must agree then too.
+        // Another function may need another version of the domain: these must agree as well.
         const OpsetImport* const added = FindImport(missing_imports_, domain);
         if (added == nullptr) missing_imports_.push_back(*own);
         if (added == nullptr || added->version == own->version) continue;
@@ -227,10 +227,10 @@ Status Functions::CheckImports(std::string_view origin, const std::vector<OpsetI
       return Status::Model(
           who + "it uses " + std::string(op_type) + " of opset " + std::to_string(own->version) +
           (IsDefaultDomain(domain) ? "" : " of '" + std::string(domain) + "'") +
-          ", the model imports opset " + std::to_string(version) +
-          ", and the operator is not known to be the same in both. Export model and functions "
-          "for one opset, or inline first: onnx.inliner.inline_local_functions(model, "
-          "convert_version=True)");
+          ", but the model imports opset " + std::to_string(version) +
+          ", and the operator is not known to be the same in both. Fix: export the model and its "
+          "functions for one opset, or inline them first: "
+          "onnx.inliner.inline_local_functions(model, convert_version=True)");
     }
   }
   return Status();

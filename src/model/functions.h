@@ -1,4 +1,4 @@
-// The functions of a model, and which of them must be inlined because our nodes stand in them.
+// The functions of a model, and which of them must be inlined because they contain our nodes.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@
 
 namespace opgraft::model {
 
-/// Whether a node is one that Opgraft runs.
+/// Whether Opgraft runs a node.
 using IsOurs = std::function<bool(const NodeHead&)>;
-/// Whether one that Opgraft runs is another operator at this version of its domain than at the
-/// version that counts for the model.
+/// Whether an operator that Opgraft runs is a different one in this version of its domain than in
+/// the version that applies to the model.
 using IsAnother = std::function<bool(const NodeHead&, std::int64_t version)>;
 
-/// A FunctionProto. Views into the model's bytes.
+/// A FunctionProto, as views of the model's bytes.
 struct Function {
   std::string_view bytes;
   std::string_view domain;
@@ -36,38 +36,38 @@ struct Function {
   std::map<std::string_view, std::string_view> defaults;  ///< AttributeProtos by name
   std::vector<OpsetImport> imports;
 
-  /// "domain.Name", or "domain.Name:overload", for messages.
+  /// Returns "domain.Name" or "domain.Name:overload", for messages.
   std::string FullName() const;
 };
 
 class Functions {
  public:
-  /// Reads the functions of `model`, whose bytes must outlive this. A ModelError, which names the
-  /// model as `origin`, where they call one another in a circle, or where one that must be inlined
-  /// is there twice or means another operator than the model would.
+  /// Reads the functions of `model`, whose bytes must outlive this object. Returns a ModelError,
+  /// which names the model as `origin`, if functions call one another in a cycle, or if a function
+  /// that must be inlined is defined twice or would mean another operator in the model.
   Status Read(std::string_view model, std::string_view origin, const IsOurs& is_ours,
               const IsAnother& is_another);
 
-  /// The function that the node calls, if it is one that must be inlined; else nullptr.
+  /// Returns the function that the node calls if it must be inlined, else nullptr.
   const Function* FindInlined(const NodeHead& head) const;
   /// Whether the function with these bytes is inlined.
   bool IsInlined(std::string_view bytes) const { return inlined_bytes_.count(bytes.data()) != 0; }
   bool AnyInlined() const { return !inlined_.empty(); }
 
-  /// What the inlined functions import and the model does not.
+  /// The imports of inlined functions that the model lacks.
   const std::vector<OpsetImport>& missing_imports() const { return missing_imports_; }
 
  private:
   using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
   using Index = std::size_t;
 
-  /// What the nodes of a function, and of the graphs inside them, are.
+  /// The nodes of a function, including those in nested graphs.
   struct Contents {
     bool has_ours = false;
-    /// The domain and the operator of each of these.
+    /// The domain and operator of each node that Opgraft runs.
     std::set<std::pair<std::string_view, std::string_view>> ours;
     std::set<Index> calls;
-    /// The domain, the operator and the bytes of each other node.
+    /// The domain, operator and bytes of each other node.
     std::set<std::tuple<std::string_view, std::string_view, std::string_view>> others;
   };
 
@@ -79,11 +79,11 @@ class Functions {
                       const IsAnother& is_another);
 
   std::vector<Function> functions_;
-  std::vector<Contents> contents_;  // of each function
+  std::vector<Contents> contents_;  // for each function
   std::map<Key, Index> by_key_;
   std::set<Index> inlined_;
-  std::set<const char*> inlined_bytes_;  // where each of these begins
-  std::set<Index> doubled_;              // of several with the same key
+  std::set<const char*> inlined_bytes_;  // the start of each inlined function
+  std::set<Index> doubled_;              // functions that share their key with another
   std::vector<OpsetImport> missing_imports_;
 };
 

@@ -1,4 +1,4 @@
-// The graphs inside a node, and inside one another.
+// Visits the graphs inside a node and inside other graphs.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace opgraft::model {
 
-/// Calls `visit` with each graph in the node's attributes, and with the attribute's bytes; not with
-/// graphs inside those.
+/// Calls `visit` with each graph in the node's attributes and with the attribute's bytes, but not
+/// with graphs nested in those.
 template <class Visit>
 void VisitGraphsOf(std::string_view node, const Visit& visit) {
   for (FieldReader reader(node); reader.Next();) {
@@ -25,8 +25,8 @@ void VisitGraphsOf(std::string_view node, const Visit& visit) {
   }
 }
 
-/// Calls `visit` with a graph, and with all that are inside it. Not by recursion, since how deep
-/// graphs are nested is only checked where they are written.
+/// Calls `visit` with a graph and with all graphs nested in it. Not recursive, because the depth of
+/// nesting is checked only when graphs are written.
 template <class Visit>
 void VisitGraphs(std::string_view graph, const Visit& visit) {
   std::vector<std::string_view> graphs = {graph};
@@ -42,7 +42,7 @@ void VisitGraphs(std::string_view graph, const Visit& visit) {
   }
 }
 
-/// Calls `visit` with each node of a model: in the graph, the graphs inside it, and functions.
+/// Calls `visit` with each node of a model: in its graph, in nested graphs and in functions.
 template <class Visit>
 void VisitNodes(std::string_view model, const Visit& visit) {
   const auto visit_graph = [&](std::string_view graph) {

@@ -1,4 +1,4 @@
-// Renaming, and putting attributes in the place of references to them.
+// Renames values and nodes, and replaces references to attributes with the attributes.
 #include "model/inline_functions.h"
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 namespace opgraft::model {
 namespace {
 
-/// Functions that call one another twice at each level make a small model a huge one.
+/// Functions that call one another twice at each level turn a small model into a huge one.
 constexpr std::size_t kMostNodes = 1'000'000;
-/// So do large attributes, names and shapes in a function that is called often. A large model may
-/// have a few copies of itself beyond that, for its functions may be nested.
+/// Large attributes, names and shapes in a function that is called often do the same. A large model
+/// may exceed this by a few copies of itself, because its functions may be nested.
 constexpr std::size_t kMostCopied = std::size_t{256} << 20U;
 constexpr std::size_t kMostCopies = 4;
-/// And each node may have as much as small ones need, which are limited by their number.
+/// Each node adds what small nodes need; their number is limited separately.
 constexpr std::size_t kNodeAllowance = 512;
-/// What it costs to keep a field of a few bytes.
+/// The cost of storing a field of a few bytes.
 constexpr std::size_t kFieldCost = 32;
 
 std::string TextField(std::uint32_t tag, std::string_view text) {
@@ -31,12 +31,12 @@ std::string TextField(std::uint32_t tag, std::string_view text) {
   return field;
 }
 
-/// The name of a sparse tensor is that of its values.
+/// Returns the name of a sparse tensor, which is the name of its values.
 std::string_view ReadSparseName(std::string_view tensor) {
   return ReadText(ReadText(tensor, tag::kSparseValues), tag::kTensorName);
 }
 
-/// The message with another text in the field `tag`.
+/// Returns the message with another text in the field `tag`.
 Rope WithText(std::string_view message, std::uint32_t tag, std::string_view text) {
   Rope out;
   for (FieldReader reader(message); reader.Next();) {
@@ -46,7 +46,7 @@ Rope WithText(std::string_view message, std::uint32_t tag, std::string_view text
   return out;
 }
 
-/// Calls `define` with each name that a graph defines, but for those of graphs inside it.
+/// Calls `define` with each name that a graph defines, except in nested graphs.
 template <class Define>
 void VisitDefinitions(std::string_view graph, const Define& define) {
   for (FieldReader reader(graph); reader.Next();) {
@@ -89,12 +89,13 @@ std::size_t Inliner::MostCopied() const { return most_copied_ + nodes_ * kNodeAl
 Status Inliner::Charge(std::size_t bytes) {
   copied_ += bytes;
   if (!IsOverdrawn()) return Status();
-  return Status::Model(std::string(origin_) +
-                       ": with its functions inlined, as they must be where they hold "
-                       "operators that Opgraft runs, more than " +
-                       std::to_string(MostCopied()) +
-                       " bytes would have to be copied. Hand large values to the functions as "
-                       "inputs, not as attributes");
+  return Status::Model(
+      std::string(origin_) +
+      ": inlining its functions, which is necessary because they contain operators "
+      "that Opgraft runs, would copy more than " +
+      std::to_string(MostCopied()) +
+      " bytes. Fix: pass large values to the functions as inputs, not as "
+      "attributes");
 }
 
 void Inliner::NoteNames(std::string_view graph) {
@@ -104,7 +105,7 @@ void Inliner::NoteNames(std::string_view graph) {
       if (reader.field().tag() != tag::kGraphNode) continue;
       for (FieldReader node(reader.field().Bytes()); node.Next();) {
         const Field& field = node.field();
-        // What a node reads may be defined nowhere, which is for the runtime to say.
+        // A node may read a value that is not defined. Reporting that is left to the runtime.
         if (field.tag() == tag::kNodeName || field.tag() == tag::kNodeInput) {
           names_.insert(field.Bytes());
         }
@@ -149,7 +150,7 @@ Status Inliner::Expand(const Function& function, std::string_view node, Expansio
     if (!status.ok()) return status;
     nodes.push_back({std::move(rope), is_plain ? body_node : std::string_view()});
   }
-  // BindValues has put there what must come after the values that are computed.
+  // BindValues has already added the nodes that must come after the computed values.
   expansion->nodes.insert(expansion->nodes.begin(), std::make_move_iterator(nodes.begin()),
                           std::make_move_iterator(nodes.end()));
   for (const std::string_view value_info : function.value_infos) {
@@ -165,8 +166,8 @@ Status Inliner::Expand(const Function& function, std::string_view node, Expansio
   return Status();
 }
 
-/// What each name of the body is called outside. An output that the body does not compute itself,
-/// being an input, or an output that is listed twice, is copied by an Identity.
+/// Binds each name of the body to its name outside. An output that the body does not compute
+/// itself, because it is an input or is listed twice, is copied by an Identity.
 Status Inliner::BindValues(const Call& call, const std::vector<std::string_view>& inputs,
                            const std::vector<std::string_view>& outputs, Scope* scope,
                            Expansion* expansion) {
@@ -186,7 +187,7 @@ Status Inliner::BindValues(const Call& call, const std::vector<std::string_view>
       const Field& field = reader.field();
       if (field.tag() != tag::kNodeOutput || field.Bytes().empty()) continue;
       if (scope->values.count(field.Bytes()) != 0) {
-        return Refuse(call, "a node in it computes '" + std::string(field.Bytes()) +
+        return Refuse(call, "one of its nodes computes '" + std::string(field.Bytes()) +
                                 "', which is an input of the function");
       }
       computed.insert(field.Bytes());
@@ -198,14 +199,15 @@ Status Inliner::BindValues(const Call& call, const std::vector<std::string_view>
     const auto bound = scope->values.find(inside);
     if (bound == scope->values.end()) {
       if (computed.count(inside) == 0) {
-        return Refuse(call, "its output '" + std::string(inside) + "' is not computed in it");
+        return Refuse(
+            call, "its output '" + std::string(inside) + "' is not computed by any of its nodes");
       }
       scope->values[inside] = outside.empty() ? NewName(call, inside) : outside;
       if (Status status = Charge(0); !status.ok()) return status;
     } else if (!outside.empty()) {
       if (bound->second.empty()) {
         return Refuse(call, "its output '" + std::string(inside) +
-                                "' is an input, which is absent at the call");
+                                "' is an input that is absent in the call");
       }
       Status status = Charge(bound->second.size() + outside.size());
       if (!status.ok()) return status;
@@ -223,7 +225,7 @@ Status Inliner::WriteNode(const Call& call, std::string_view node, const Scope& 
                           Rope* out, bool* is_plain) {
   if (++nodes_ > kMostNodes) {
     return Status::Model(std::string(origin_) +
-                         ": with its functions inlined, as they must be where they hold "
+                         ": with its functions inlined, which is necessary because they contain "
                          "operators that Opgraft runs, it has more than " +
                          std::to_string(kMostNodes) + " nodes");
   }
@@ -235,9 +237,9 @@ Status Inliner::WriteNode(const Call& call, std::string_view node, const Scope& 
       case tag::kNodeOutput: {
         const std::string_view* const bound = scope.Find(field.Bytes());
         if (bound == nullptr && !field.Bytes().empty()) {
-          return Refuse(call, "a node in it uses '" + std::string(field.Bytes()) +
-                                  "', which is neither an input of the function nor computed "
-                                  "in it");
+          return Refuse(call, "one of its nodes uses '" + std::string(field.Bytes()) +
+                                  "', which is neither an input of the function nor computed by "
+                                  "any of its nodes");
         }
         const std::string_view outside = bound != nullptr ? *bound : "";
         if (Status status = Charge(outside.size()); !status.ok()) return status;
@@ -270,12 +272,12 @@ Status Inliner::WriteAttribute(const Call& call, std::string_view attribute, con
     *is_plain = false;
     const auto given = call.attributes.find(reference);
     if (given != call.attributes.end()) {
-      // The names in its graphs, if it has any, are the caller's.
+      // The names in the attribute's graphs, if it has any, belong to the caller.
       out->AddMessage(tag::kNodeAttribute, WithText(given->second, tag::kAttributeName, name));
       return Status();
     }
     const auto preset = call.function->defaults.find(reference);
-    if (preset == call.function->defaults.end()) return Status();  // absent, then, here too
+    if (preset == call.function->defaults.end()) return Status();  // absent here as well
     source = preset->second;
   }
   Rope written;
@@ -325,11 +327,11 @@ Status Inliner::WriteGraph(const Call& call, std::string_view graph, const Scope
       case tag::kGraphValueInfo: {
         const std::string_view name = ReadText(field.Bytes(), tag::kValueName);
         const std::string_view* const bound = scope.Find(name);
-        // What is said about no value at all could be about one of the caller's.
+        // A declaration of an unknown value could accidentally apply to a value of the caller.
         if (bound == nullptr && field.tag() == tag::kGraphValueInfo) break;
         if (bound == nullptr) {
-          return Refuse(call, "a graph in it has the output '" + std::string(name) +
-                                  "', which is computed nowhere");
+          return Refuse(call, "one of its graphs has the output '" + std::string(name) +
+                                  "', which no node computes");
         }
         if (Status status = Charge(bound->size()); !status.ok()) return status;
         out->AddMessage(field.tag(), WithText(field.Bytes(), tag::kValueName, *bound));
@@ -359,7 +361,7 @@ Status Inliner::WriteGraph(const Call& call, std::string_view graph, const Scope
         out->AddMessage(field.tag(), std::move(tensor));
         break;
       }
-      case tag::kGraphQuantizationAnnotation: break;  // for tools alone, and full of names
+      case tag::kGraphQuantizationAnnotation: break;  // only for tools, and full of names
       default: out->Borrow(field.slice());
     }
   }

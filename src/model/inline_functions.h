@@ -1,4 +1,4 @@
-// Calls of a model's functions, written out as the nodes of the function's body.
+// Replaces calls of a model's functions with the nodes of the function's body.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@
 
 namespace opgraft::model {
 
-/// The nodes that stand for one call, with names that nothing else in the model has.
+/// The nodes that replace one call, with names that are unique in the model.
 struct Expansion {
   struct Node {
     Rope bytes;
-    /// The node in the function's body where it differs from that in names alone, and has no graphs
-    /// inside it; else empty. It may be as large as its constants are, and should stay a rope.
+    /// The node in the function's body if it differs only in names and contains no graphs; else
+    /// empty. The node may be as large as its constants, and should stay a rope.
     std::string_view plain;
   };
   std::vector<Node> nodes;
@@ -32,21 +32,22 @@ struct Expansion {
 
 class Inliner {
  public:
-  /// The names of `graph` will not be used again. Messages name the model as `origin`; the more
-  /// bytes it has, the more may be copied.
+  /// The names in `graph` will not be used again. Messages name the model as `origin`. The larger
+  /// the model, the more bytes may be copied.
   Inliner(std::string_view graph, std::string_view origin, std::size_t model_size);
 
-  /// Writes out `call`, a NodeProto that calls `function`; both must outlive the expansion, and the
-  /// expansion must not outlive the inliner. Calls inside the function become calls. A ModelError
-  /// where the two do not fit together, or the calls of a model come to too many nodes or bytes.
+  /// Expands `call`, a NodeProto that calls `function`. Both must outlive the expansion, and the
+  /// expansion must not outlive the inliner. Calls inside the function stay calls. Returns a
+  /// ModelError if the call does not fit the function, or if the calls of the model add up to too
+  /// many nodes or bytes.
   Status Expand(const Function& function, std::string_view call, Expansion* expansion);
 
-  /// Counts bytes that are going to be copied, which those of ropes are not: a ModelError where the
-  /// calls of the model come to too many.
+  /// Counts bytes that are about to be copied; the bytes of ropes are not. Returns a ModelError if
+  /// the calls of the model add up to too many.
   Status Charge(std::size_t bytes);
 
  private:
-  /// What the names in a function's body, or in a graph inside it, have become.
+  /// The new names of the values in a function's body, or in a graph inside it.
   struct Scope {
     const Scope* outer = nullptr;
     std::map<std::string_view, std::string_view> values;
@@ -54,10 +55,10 @@ class Inliner {
     const std::string_view* Find(std::string_view name) const;
   };
 
-  /// The call that is being written out.
+  /// The call that is being expanded.
   struct Call {
     const Function* function;
-    std::string prefix;                                       // of all new names
+    std::string prefix;                                       // prefix of all new names
     std::map<std::string_view, std::string_view> attributes;  // AttributeProtos by name
   };
 
@@ -71,7 +72,7 @@ class Inliner {
   Status WriteGraph(const Call& call, std::string_view graph, const Scope& outer, int depth,
                     Rope* out);
   void NoteNames(std::string_view graph);
-  /// Charges what it makes; who has many made checks IsOverdrawn.
+  /// Counts the bytes of the new name. A caller that makes many names checks IsOverdrawn.
   std::string_view NewName(const Call& call, std::string_view name);
   std::size_t MostCopied() const;
   bool IsOverdrawn() const { return copied_ > MostCopied(); }
@@ -79,11 +80,11 @@ class Inliner {
 
   const std::string_view origin_;
   std::unordered_set<std::string_view> names_;  // of values and of nodes
-  std::deque<std::string> new_names_;           // what the set's views look at
+  std::deque<std::string> new_names_;           // the storage of the set's views
   std::size_t calls_ = 0;
   std::size_t nodes_ = 0;
   std::size_t copied_ = 0;         // bytes
-  const std::size_t most_copied_;  // beyond what each node may have
+  const std::size_t most_copied_;  // in addition to the allowance of each node
 };
 
 }  // namespace opgraft::model

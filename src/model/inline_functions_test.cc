@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing;  // NOLINT(google-build-using-namespace)
 
-/// A FunctionProto of the domain "local", as a field of its model.
+/// Returns a FunctionProto of the domain "local", as a field of the model.
 std::string Local(const std::string& name, const Texts& inputs, const Texts& outputs,
                   const Texts& nodes, const std::string& more = "") {
   std::string function = Text(tag::kFunctionName, name) + Text(tag::kFunctionDomain, "local");
@@ -30,7 +30,7 @@ Status PrepareModel(const std::string& model, PreparedModel* prepared) {
   return Prepare(model, "'m.onnx'", "1.19.2", no_operators, prepared);
 }
 
-/// The nodes of the prepared model's graph.
+/// Returns the nodes of the prepared model's graph.
 Texts Nodes(const std::string& model) {
   PreparedModel prepared;
   const Status status = PrepareModel(model, &prepared);
@@ -45,7 +45,7 @@ void ExpectRefused(const std::string& model, const std::string& words) {
   EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
 }
 
-/// Two levels, with a graph in one, attributes by reference, and what is declared.
+/// Two levels of calls, with a nested graph, attributes by reference and declared values.
 std::string TwoLevels() {
   const std::string reference = Text(tag::kNodeAttribute, Text(tag::kAttributeName, "scale") +
                                                               Text(tag::kAttributeReference, "by") +
@@ -108,7 +108,7 @@ TEST(InlineFunctionsTest, OursGoesBeforeAFunctionOfTheSameName) {
 }
 
 TEST(InlineFunctionsTest, AnInnerNameMayHideAnOuterOne) {
-  // Both inputs are the same value outside, but inside one of them is hidden by the graph's own.
+  // Both inputs are the same value outside, but a name in the nested graph hides one of them.
   const std::string branch = Graph({Node("Abs", "", {"x2"}, {"x1"}), PyOp({"x1", "x2"}, {"z"})}) +
                              Text(tag::kGraphOutput, Value("z", 1, std::nullopt));
   const std::string body = Node("If", "", {"x1"}, {"y"},
@@ -162,24 +162,24 @@ TEST(InlineFunctionsTest, CopiesComeToALimit) {
   const std::string in_attribute =
       Local("f", {"x"}, {"y"}, {PyOp() + TextAttribute("free", large)});
   EXPECT_EQ(Nodes(called(10, "f", in_attribute)).size(), 10U);
-  ExpectRefused(called(100, "f", in_attribute), "bytes would have to be copied");
+  ExpectRefused(called(100, "f", in_attribute), "would copy more than");
   const std::string in_names = Local(large, {"x"}, {"y"}, {PyOp({"x"}, {"z"}), PyOp({"z"})});
-  ExpectRefused(called(100, large, in_names), "bytes would have to be copied");
+  ExpectRefused(called(100, large, in_names), "would copy more than");
   const std::string in_shape =
       Local("f", {"x"}, {"y"}, {PyOp({"x"}, {"z"}), PyOp({"z"})},
             Text(tag::kFunctionValueInfo, Value("z", 1, Integers(1 << 20, 3))));
-  ExpectRefused(called(100, "f", in_shape), "bytes would have to be copied");
+  ExpectRefused(called(100, "f", in_shape), "would copy more than");
 }
 
 TEST(InlineFunctionsTest, NoChangedByteDoesWorse) {
   const std::string model = TwoLevels();
-  for (std::size_t at = 0; at < model.size(); ++at) {
+  for (std::size_t position = 0; position < model.size(); ++position) {
     for (int byte = 0; byte < 256; byte += 3) {
       std::string changed = model;
-      changed[at] = static_cast<char>(byte);
+      changed[position] = static_cast<char>(byte);
       PreparedModel prepared;
       const Status status = PrepareModel(changed, &prepared);
-      ASSERT_TRUE(status.ok() || status.kind() == ErrorKind::kModel) << at << ": " << byte;
+      ASSERT_TRUE(status.ok() || status.kind() == ErrorKind::kModel) << position << ": " << byte;
     }
   }
 }

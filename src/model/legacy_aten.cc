@@ -1,4 +1,4 @@
-// Each overload is tried; the one whose arguments need the least goodwill is taken.
+// Tries each overload, and takes the one with the lowest penalty.
 #include "model/legacy_aten.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 #include "aten/dtype.h"
 #include "aten/operators.h"
-#include "core/element_type.h"
-#include "core/text.h"
+#include "base/element_type.h"
+#include "base/text.h"
 #include "model/aten_node.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
@@ -24,7 +24,7 @@ namespace {
 using aten::Parameter;
 using aten::Type;
 
-/// A node taken apart. Views of its bytes.
+/// The parts of a node, as views of its bytes.
 struct LegacyNode {
   std::string who;
   std::string_view name;
@@ -77,14 +77,14 @@ std::string RealText(double real) {
   return text.find_first_of(".e") == text.npos ? text + ".0" : text;
 }
 
-/// What torch's legacy exporter writes for a dtype, a layout or a memory format: c10's numbers.
+/// Returns the name of a dtype, layout or memory format, given as a number of c10.
 std::optional<std::string> NameText(aten::Kind kind, std::int64_t number) {
   constexpr std::string_view kLayouts[] = {"strided", "sparse_coo"};
   constexpr std::string_view kFormats[] = {"contiguous_format", "preserve_format", "channels_last",
                                            "channels_last_3d"};
   const auto find = [&](const auto& names) -> std::optional<std::string> {
-    const bool is_one = number >= 0 && number < static_cast<std::int64_t>(std::size(names));
-    if (!is_one || names[number].empty()) return std::nullopt;
+    const bool is_known = number >= 0 && number < static_cast<std::int64_t>(std::size(names));
+    if (!is_known || names[number].empty()) return std::nullopt;
     return "torch." + std::string(names[number]);
   };
   switch (kind) {
@@ -99,7 +99,7 @@ std::optional<std::string> NameText(aten::Kind kind, std::int64_t number) {
   }
 }
 
-/// Number `index` of a constant as an argument of this kind; nullopt where it can be none.
+/// Returns number `index` of a constant as an argument of this kind; nullopt if it cannot be one.
 std::optional<std::string> NumberText(const Constant& constant, std::size_t index,
                                       aten::Kind kind) {
   const bool is_real = constant.kind == Constant::Kind::kReals;
@@ -122,7 +122,7 @@ std::optional<std::string> NumberText(const Constant& constant, std::size_t inde
   }
 }
 
-/// A constant as an argument of this type.
+/// Returns a constant as an argument of this type; nullopt if it cannot be one.
 std::optional<std::string> ConstantText(const Constant& constant, const Type& type) {
   if (constant.kind == Constant::Kind::kText) {
     if (type.kind == aten::Kind::kText && !type.is_list) return TextLiteral(constant.text);
@@ -141,18 +141,18 @@ std::optional<std::string> ConstantText(const Constant& constant, const Type& ty
   return "[" + list + "]";
 }
 
-/// One try: the arguments by the schema of an overload.
+/// An attempt to match the node's arguments to the schema of an overload.
 class Attempt {
  public:
   Attempt(const LegacyNode& node, const aten::Operator& op, Constants& constants)
       : node_(node), op_(op), constants_(constants) {}
 
-  /// How much goodwill it takes; nullopt where it cannot be.
+  /// Returns the penalty of the match, or nullopt if the arguments do not fit.
   std::optional<int> Fit() {
     const std::vector<Parameter>& parameters = op_.schema.parameters;
     if (node_.inputs.size() > parameters.size()) return std::nullopt;
     for (const auto& [name, attribute] : node_.attributes) {
-      const auto is_called = [name = name](const Parameter& one) { return one.name == name; };
+      const auto is_called = [name = name](const Parameter& known) { return known.name == name; };
       if (std::none_of(parameters.begin(), parameters.end(), is_called)) return std::nullopt;
     }
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -160,11 +160,11 @@ class Attempt {
       const bool is_input = i < node_.inputs.size() && !node_.inputs[i].empty();
       text = is_input ? FromInput(node_.inputs[i], parameters[i].type) : FromElse(parameters[i]);
       if (!text) return std::nullopt;
-      if (text->empty()) continue;  // the default, which is not written
+      if (text->empty()) continue;  // the default is not written
       arguments_ +=
           (arguments_.empty() ? "" : ", ") + std::string(parameters[i].name) + "=" + *text;
     }
-    return goodwill_;
+    return penalty_;
   }
 
   const aten::Operator& op() const { return op_; }
@@ -191,13 +191,13 @@ class Attempt {
     if (sequence != nullptr || type.kind == aten::Kind::kGenerator) return std::nullopt;
     if (type.kind == aten::Kind::kTensor) {
       if (constant != nullptr && constant->kind == Constant::Kind::kText) return std::nullopt;
-      if (constant != nullptr && constant->rank == 0) goodwill_ += 2;  // rather a number
+      if (constant != nullptr && constant->rank == 0) penalty_ += 2;  // more likely a number
       return Place(input);
     }
     if (type.kind == aten::Kind::kScalar)
-      ++goodwill_;  // which libtorch's C interface does not take
+      ++penalty_;  // libtorch's C interface does not take scalars
     if (constant != nullptr) return ConstantText(*constant, type);
-    ++goodwill_;
+    ++penalty_;
     const std::string_view kind = type.kind == aten::Kind::kInt     ? "int"
                                   : type.kind == aten::Kind::kFloat ? "float"
                                   : type.kind == aten::Kind::kBool  ? "bool"
@@ -206,7 +206,7 @@ class Attempt {
     return std::string(kind) + (type.is_list ? "s(" : "(") + Place(input) + ")";
   }
 
-  /// An argument that is no input: an attribute, or left out.
+  /// Returns an argument that is not an input: an attribute, or the default.
   std::optional<std::string> FromElse(const Parameter& parameter) const {
     for (const auto& [name, attribute] : node_.attributes) {
       if (name != parameter.name) continue;
@@ -218,7 +218,7 @@ class Attempt {
 
   static std::optional<std::string> FromAttribute(std::string_view attribute, const Type& type) {
     Constant constant;
-    bool is_there = false;
+    bool is_found = false;
     for (FieldReader reader(attribute); reader.Next();) {
       const Field& field = reader.field();
       std::vector<float> floats;
@@ -233,12 +233,12 @@ class Attempt {
           break;
         default: continue;
       }
-      is_there = true;
+      is_found = true;
       if (floats.empty()) continue;
       constant.kind = Constant::Kind::kReals;
       constant.reals.insert(constant.reals.end(), floats.begin(), floats.end());
     }
-    if (!is_there && !type.is_list) return std::nullopt;  // an empty list leaves no trace
+    if (!is_found && !type.is_list) return std::nullopt;  // an empty list has no fields
     return ConstantText(constant, type);
   }
 
@@ -247,10 +247,10 @@ class Attempt {
   Constants& constants_;
   std::string arguments_;
   std::vector<std::string_view> inputs_;
-  int goodwill_ = 0;
+  int penalty_ = 0;
 };
 
-/// The type of a result that the graph does not declare: mostly that of the first tensor.
+/// Guesses the type of a result that the graph does not declare: usually that of the first tensor.
 std::string_view GuessType(const aten::Schema& schema, std::string_view result, int first) {
   static const std::set<std::string_view> kIndices = {
       "argmax",        "argmin",  "argsort",   "argwhere", "bincount",
@@ -275,25 +275,25 @@ std::string ResultsText(const LegacyNode& node, const Attempt& attempt,
   const aten::Schema& schema = attempt.op().schema;
   std::size_t output = 0;
   const auto tensor = [&](std::string_view name) {
-    const bool is_there = output < node.outputs.size() && !node.outputs[output].empty();
-    const auto type = is_there ? static_cast<int>(declared.TypeOf(node.outputs[output])) : 0;
+    const bool is_present = output < node.outputs.size() && !node.outputs[output].empty();
+    const auto type = is_present ? static_cast<int>(declared.TypeOf(node.outputs[output])) : 0;
     const aten::Dtype* const dtype = aten::FindDtype(type, false);
     ++output;
     return std::string(dtype != nullptr ? dtype->name : GuessType(schema, name, first)) + "[...]";
   };
   std::string text;
   for (const aten::Result& result : schema.results) {
-    std::string one;
+    std::string written;
     if (result.type.is_list) {
-      while (output < node.outputs.size()) one += (one.empty() ? "[" : ", ") + tensor("");
-      one += one.empty() ? "[]" : "]";
+      while (output < node.outputs.size()) written += (written.empty() ? "[" : ", ") + tensor("");
+      written += written.empty() ? "[]" : "]";
     } else if (result.type.kind != aten::Kind::kTensor) {
-      one = aten::NameOf(result.type.kind);
+      written = aten::NameOf(result.type.kind);
       ++output;
     } else {
-      one = tensor(result.name);
+      written = tensor(result.name);
     }
-    text += (text.empty() ? "" : ", ") + one;
+    text += (text.empty() ? "" : ", ") + written;
   }
   return text;
 }
@@ -345,24 +345,24 @@ Status ConvertLegacyAten(std::string_view node, const NodeHead& head,
   const std::string_view name = aten::WithoutNamespace(legacy.operator_name);
   const std::vector<aten::Operator> overloads = aten::FindOperators(name);
   std::optional<Attempt> best;
-  int least = 0;
+  int lowest = 0;
   std::string tried;
   for (const aten::Operator& op : overloads) {
     if (!legacy.overload.empty() && op.schema.overload != legacy.overload) continue;
     Attempt attempt(legacy, op, constants);
-    const std::optional<int> goodwill = attempt.Fit();
+    const std::optional<int> penalty = attempt.Fit();
     tried += (tried.empty() ? "" : ", ") + op.schema.FullName();
-    if (!goodwill || (best && *goodwill >= least)) continue;
-    least = *goodwill;
+    if (!penalty || (best && *penalty >= lowest)) continue;
+    lowest = *penalty;
     best.emplace(std::move(attempt));
   }
   if (!best) {
     return Status::Model(legacy.who +
                          (tried.empty()
-                              ? ": there is no such operator, or it writes to its "
-                                "arguments or needs what a node cannot say"
+                              ? ": there is no such operator, or it writes to its arguments or "
+                                "needs arguments that a node cannot hold"
                               : ": the node's inputs and attributes fit none of " + tried) +
-                         "; export the model by opgraft.torch.export");
+                         ". Fix: export the model with opgraft.torch.export");
   }
   *written = Write(legacy, *best, ResultsText(legacy, *best, declared));
   return Status();

@@ -1,4 +1,4 @@
-// ATen nodes as torch's legacy exporter writes them (ONNX_ATEN_FALLBACK), put into our encoding.
+// Converts ATen nodes of torch's legacy exporter (ONNX_ATEN_FALLBACK) to our encoding.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace opgraft::model {
 
-/// The bytes of the node in the encoding of docs/aten.md. Its arguments stand among its inputs, in
-/// the order of the operator's schema, or are attributes; which overload is meant must often be
-/// told from them. A ModelError where no overload fits.
+/// Writes the node in the encoding of docs/aten.md. Its arguments are among its inputs, in the
+/// order of the operator's schema, or are attributes; the overload must often be inferred from
+/// them. Returns a ModelError if no overload fits.
 Status ConvertLegacyAten(std::string_view node, const NodeHead& head,
                          const DeclaredValues& declared, Constants& constants,
                          std::string* written);

@@ -1,4 +1,4 @@
-// Tests of ATen nodes while a model is prepared; tests/torch runs what torch itself writes.
+// Tests of ATen nodes in preparation; tests/torch runs the models that torch itself writes.
 #include "model/legacy_aten.h"
 
 #include <gtest/gtest.h>
@@ -30,15 +30,15 @@ std::string WithInput(const Texts& nodes) {
   return Graph(nodes) + Text(tag::kGraphInput, Value("x", 1, Integers{2, 2}));
 }
 
-/// The text attribute of the last node of what is prepared.
+/// Returns a text attribute of the last node of the prepared graph.
 std::string Prepared(const std::string& graph, const std::string& attribute) {
   PreparedModel prepared;
   const Status status = Prepare(Model(graph), "'m.onnx'", "1.31.1", no_operators, &prepared);
   EXPECT_TRUE(status.ok()) << status.message();
   const std::string node = All(All(prepared.bytes, tag::kGraph).at(0), tag::kGraphNode).back();
-  for (const std::string& one : All(node, tag::kNodeAttribute)) {
-    if (All(one, tag::kAttributeName).at(0) == attribute) {
-      return All(one, tag::kAttributeString).at(0);
+  for (const std::string& candidate : All(node, tag::kNodeAttribute)) {
+    if (All(candidate, tag::kAttributeName).at(0) == attribute) {
+      return All(candidate, tag::kAttributeString).at(0);
     }
   }
   return "";

@@ -1,4 +1,4 @@
-// Versions are compared here, nodes in opset_changes.cc.
+// Compares versions; opset_changes.cc compares nodes.
 #include "model/lowering.h"
 
 #include <algorithm>
@@ -21,11 +21,11 @@ std::string DifferenceIn(const RuntimeLimits& limits, std::string_view node, con
 }
 
 Status IrIsUnknown(std::string_view origin, std::int64_t ir_version) {
-  return Status::Model(std::string(origin) + " is of ONNX's IR version " +
-                       std::to_string(ir_version) + ", and the newest that this Opgraft knows is " +
+  return Status::Model(std::string(origin) + " has ONNX's IR version " +
+                       std::to_string(ir_version) + ", but the newest that this Opgraft knows is " +
                        std::to_string(kNewestKnownIr) +
-                       ": nobody here knows what such a model means. Fix: export the model for an "
-                       "older version of onnx, or install a newer Opgraft");
+                       ". Fix: export the model for an older version of onnx, or install a newer "
+                       "Opgraft");
 }
 
 void Lowering::Read(std::string_view model) {
@@ -68,13 +68,13 @@ Status Lowering::Check(std::string_view origin, std::string_view runtime_version
   std::string names;
   for (const std::string& name : operators) names += (names.empty() ? "" : ", ") + name;
   const std::string opset = std::to_string(OpsetLimit(limits_, domain).value_or(0));
-  return Status::Model(std::string(origin) + " is of " +
+  return Status::Model(std::string(origin) + " has " +
                        (domain.empty() ? "ONNX" : std::string(domain)) + " opset " +
-                       std::to_string(lowered_.at(domain)) + ", ONNX Runtime " +
-                       std::string(runtime_version) + " takes at most " + opset +
-                       (is_known ? ", and between the two these operators have changed: "
-                                 : ", and nobody here knows whether these operators mean the same "
-                                   "in both: ") +
+                       std::to_string(lowered_.at(domain)) + ", but ONNX Runtime " +
+                       std::string(runtime_version) + " supports at most " + opset +
+                       (is_known ? ", and these operators have changed in between: "
+                                 : ", and this Opgraft does not know whether these operators are "
+                                   "the same in both: ") +
                        names + ". Fix: export the model for opset " + opset +
                        (is_known ? "" : ", or install a newer Opgraft"));
 }

@@ -1,4 +1,4 @@
-// All fields stay but the name of the operator, its domain, and lists that the runtime withholds.
+// Changes the operator's name and domain, and lists that the runtime does not pass on.
 #include "model/native_node.h"
 
 #include <protozero/pbf_writer.hpp>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/packed_texts.h"
+#include "base/packed_texts.h"
 #include "model/declared_node.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
@@ -14,7 +14,7 @@
 namespace opgraft::model {
 namespace {
 
-/// A list of texts as one text, in an attribute of another name.
+/// Writes a list of texts as one text, in an attribute of another name.
 std::string WritePacked(std::string_view attribute, std::string_view name) {
   std::vector<std::string_view> texts;
   for (FieldReader reader(attribute); reader.Next();) {
@@ -28,7 +28,7 @@ std::string WritePacked(std::string_view attribute, std::string_view name) {
   return written;
 }
 
-/// Whether a text of a list has a zero, at which it ends where the runtime hands it over.
+/// Whether a text of a list contains a zero byte, at which the runtime would cut it off.
 bool HasZero(std::string_view attribute) {
   for (FieldReader reader(attribute); reader.Next();) {
     const Field& field = reader.field();

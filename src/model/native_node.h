@@ -1,4 +1,4 @@
-// The node of an operator of a pack, checked and called as the runtime knows it.
+// Checks the node of a pack's operator, and writes it with the names that the runtime knows.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,8 @@
 
 namespace opgraft::model {
 
-/// Checks a node against the schema of its operator and adds to `out` what becomes of it; sets
-/// `changed` where that differs. A ModelError where node or graph do not fit the schema.
+/// Checks a node against the schema of its operator and adds the resulting node to `out`; sets
+/// `changed` if it differs. Returns a ModelError if the node or graph does not fit the schema.
 Status WriteNative(std::string_view node, const NodeHead& head, const Schema& schema,
                    const DeclaredValues& declared, const RuntimeLimits& limits, Rope* out,
                    bool* changed);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/packed_texts.h"
+#include "base/packed_texts.h"
 #include "core/test_packs.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"

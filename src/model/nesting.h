@@ -1,4 +1,4 @@
-// How deep the graphs of a model may be nested.
+// The limit for the nesting of a model's graphs.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace opgraft::model {
 
-/// Deeper than anything protobuf would parse, shallow enough for any thread's stack. The calls of
-/// functions that are inlined count as well.
+/// Deeper than what protobuf parses, and shallow enough for any thread's stack. Calls of inlined
+/// functions count as well.
 inline constexpr int kMaximumDepth = 64;
 
 inline Status NestedTooDeep(std::string_view origin) {
   return Status::Model(std::string(origin) +
-                       ": its graphs, or calls of its functions, are nested " + "more than " +
+                       ": its graphs, or calls of its functions, are nested more than " +
                        std::to_string(kMaximumDepth) + " deep");
 }
 

@@ -1,4 +1,4 @@
-// Names are numbered from 2 on.
+// Numbers names from 2 on.
 #include "model/node_names.h"
 
 #include "model/fields.h"

@@ -1,4 +1,4 @@
-// Names for nodes that have none: ONNX Runtime refuses two nodes of one name.
+// Makes unique names for nodes that have none: ONNX Runtime refuses two nodes with the same name.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@ namespace opgraft::model {
 
 class NodeNames {
  public:
-  /// The names of `graph`, which must outlive this, and of the graphs inside it are not given. It
-  /// is only read where a name is asked for.
+  /// Names in `graph`, which must outlive this object, and in nested graphs are not used again. The
+  /// graph is read when the first name is requested.
   explicit NodeNames(std::string_view graph = {}) : graph_(graph) {}
 
-  /// `wish`, with a number behind it where a node has that name already.
+  /// Returns `wish`, with a number appended if the name is already taken.
   std::string Give(const std::string& wish);
 
  private:
@@ -24,7 +24,7 @@ class NodeNames {
   std::string_view graph_;
   bool is_read_ = false;
   std::unordered_set<std::string_view> found_;
-  std::map<std::string, std::size_t> given_;  // and how many of those with a number behind it
+  std::map<std::string, std::size_t> given_;  // and the highest number appended to each
 };
 
 }  // namespace opgraft::model

@@ -8,12 +8,12 @@
 
 namespace opgraft::model {
 
-/// ONNX's own operators have a domain with two names.
+/// The domain of ONNX's own operators has two names.
 inline bool IsDefaultDomain(std::string_view domain) {
   return domain.empty() || domain == "ai.onnx";
 }
 
-/// The domain by one name: "" for ONNX's own.
+/// Returns the canonical name of a domain: "" for ONNX's own.
 inline std::string_view Normalized(std::string_view domain) {
   return IsDefaultDomain(domain) ? std::string_view() : domain;
 }
@@ -103,7 +103,7 @@ enum AttributeType : std::int32_t {
   kTypeProtos = 14,
 };
 
-/// "TENSOR" for 4, as ONNX calls its kinds of attributes.
+/// Returns ONNX's name for a kind of attribute, such as "TENSOR" for 4.
 inline std::string AttributeTypeName(std::int64_t type) {
   constexpr std::string_view kNames[] = {
       "UNDEFINED",      "FLOAT",      "INT",        "STRING",  "TENSOR", "GRAPH",

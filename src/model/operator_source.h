@@ -1,4 +1,4 @@
-// Where preparing learns which operators are declared, and what they take and give.
+// The source of operator schemas for preparing a model.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace opgraft::model {
 struct OperatorQuery {
   std::string_view who;        ///< begins the messages
   std::string_view full_name;  ///< "domain::Name"
-  /// Of its domain, as the model imports it; 0 where it does not.
+  /// The version of its domain that the model imports; 0 if it does not import the domain.
   std::int64_t version = 0;
-  /// The Python module that declares it by the model's own word, "" where the model says nothing:
-  /// it is imported where the host allows that, else it is a PolicyError.
+  /// The Python module that declares the operator according to the model; "" if the model does not
+  /// say. It is imported if the host allows that; otherwise the result is a PolicyError.
   std::string_view module = {};
 };
 
@@ -24,11 +24,11 @@ class OperatorSource {
  public:
   virtual ~OperatorSource() = default;
 
-  /// The schema of an operator; left alone where nobody has declared it.
+  /// Finds the schema of an operator; leaves `schema` unchanged if the operator is not declared.
   virtual Status Find(const OperatorQuery& query, std::shared_ptr<const Schema>* schema) = 0;
 };
 
-/// None at all.
+/// A source without operators.
 class NoOperators final : public OperatorSource {
  public:
   Status Find(const OperatorQuery&, std::shared_ptr<const Schema>*) override { return Status(); }

@@ -1,4 +1,4 @@
-// Two tables: what onnx.defs tells by itself, and what was found by reading where it does not.
+// Two tables: changes that follow from onnx.defs, and changes that were judged by reading it.
 #include "model/opset_changes.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace opgraft::model {
 namespace {
 
 enum class Kind {
-  kBrought,  ///< was not there before
-  kWidened,  ///< takes more types, and no word on it, no input, output or attribute has changed
-  kRevised,  ///< something else; kReviews says whether and when the older one will do
+  kBrought,  ///< is new
+  kWidened,  ///< takes more types; its text, inputs, outputs and attributes are unchanged
+  kRevised,  ///< otherwise changed; kReviews says when the older version is equivalent
 };
 
 struct Change {
@@ -32,70 +32,75 @@ constexpr std::int64_t kLast = std::end(kChanges)[-1].opset;
 
 constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
 
-/// A revised operator, and when a node of it means exactly the same in the version before. A node
-/// whose types the version before does not take is none of our business: the runtime refuses it.
+/// A revised operator, and the condition under which a node means exactly the same in the previous
+/// version. Types that the previous version does not take need no check: the runtime refuses them.
 struct Review {
   std::int64_t opset;
   std::string_view op_type;
-  std::string_view absent = "";  ///< attributes that the node must not have, each between spaces
+  std::string_view absent = "";  ///< attributes that must be absent, each between spaces
   std::string_view zero = "";    ///< an attribute that must be absent or the integer 0
-  std::size_t inputs = kAny;     ///< at most so many
+  std::size_t inputs = kAny;     ///< the largest number
   std::size_t outputs = kAny;
 };
 
-// Each was judged by the documentation of both versions, in onnx 1.23. Those without a row here are
-// not the same, whatever the node. BitShift 28 defines shifts by the width of the type and more,
-// which up to then were whatever the machine does: uint32 255 >> 32 is 255 in ONNX Runtime 1.23,
-// and would have to be 0.
+// Each was judged by the documentation of both versions in onnx 1.23. A revised operator without a
+// row is never equivalent. BitShift 28 is an example: it defines shifts by the width of the type or
+// more, which until then depended on the machine. uint32 255 >> 32 is 255 in ONNX Runtime 1.23, but
+// must be 0.
 constexpr Review kReviews[] = {
-    // "Windows that would start in the right padded region are ignored": only ceil_mode makes such.
+    // "Windows that would start in the right padded region are ignored": only ceil_mode makes such
+    // windows.
     {.opset = 22, .op_type = "AveragePool", .zero = "ceil_mode"},
     {.opset = 22, .op_type = "MaxPool", .zero = "ceil_mode"},
-    // A contradiction in the text was removed: ratio is 0.5 where it is absent, as it was.
+    // A contradiction in the text was removed: ratio is 0.5 if it is absent, as before.
     {.opset = 22, .op_type = "Dropout"},
-    // A clause was removed that spoke of an absent input, which there cannot be.
+    // A clause about an absent input was removed; the input cannot be absent.
     {.opset = 22, .op_type = "EyeLike"},
-    // A typing error.
+    // A typing error was corrected.
     {.opset = 22, .op_type = "LSTM"},
-    // output_dtype, new, makes y another type than x_scale.
+    // output_dtype is new, and lets y have another type than x_scale.
     {.opset = 23, .op_type = "DequantizeLinear", .absent = " output_dtype "},
-    // precision is new; x and y_scale may be of different types, which the older version's T1,
-    // common to both, refuses; of one type, the division is of that type in both versions.
+    // precision is new. x and y_scale may now have different types, which the older version refuses
+    // because both are T1. If they have one type, both versions divide in that type.
     {.opset = 23, .op_type = "QuantizeLinear", .absent = " precision "},
     // "List of integers" became "1D tensor of integers"; it was a tensor before.
     {.opset = 23, .op_type = "Squeeze"},
     {.opset = 23, .op_type = "Unsqueeze"},
-    // A mask that is too short is padded from 24 on; nonpad_kv_seqlen is new; what a causal mask
-    // does beside past_key, and what qk_matmul_output holds, was put in other words several times.
+    // From 24 on, a mask that is too short is padded; nonpad_kv_seqlen is new. The effect of a
+    // causal
+    // mask together with past_key, and the contents of qk_matmul_output, were reworded several
+    // times.
     // So only Q, K, V and Y are certain.
     {.opset = 24, .op_type = "Attention", .inputs = 3, .outputs = 1},
-    // round_mode is for float8e8m0 alone, which is new. The table of infinities was corrected for
-    // the fnuz kinds of float8, to what every ONNX Runtime from 1.19 on computes.
+    // round_mode is only for float8e8m0, which is new. The table of infinities was corrected for
+    // the
+    // fnuz kinds of float8, to what every ONNX Runtime from 1.19 on computes.
     {.opset = 24, .op_type = "Cast", .absent = " round_mode "},
     {.opset = 24, .op_type = "CastLike", .absent = " round_mode "},
-    // A blank.
+    // Only white space changed.
     {.opset = 24, .op_type = "QuantizeLinear"},
-    // The windows are new, no bound by default. Some more words on past_key and softmax_precision.
+    // The windows are new, unlimited by default. The text about past_key and softmax_precision was
+    // extended.
     {.opset = 25,
      .op_type = "Attention",
      .absent = " left_window_size right_window_size softmax_precision ",
      .inputs = 3,
      .outputs = 1},
-    // The ranges of the types that are new.
+    // The ranges of the new types were added.
     {.opset = 25, .op_type = "QuantizeLinear"},
-    // The range of perm's values is stated.
+    // The range of perm's values is now stated.
     {.opset = 25, .op_type = "Transpose"},
-    // stash_type concerns float16 and bfloat16 alone, which are new.
+    // stash_type is only for float16 and bfloat16, which are new.
     {.opset = 27, .op_type = "Range", .absent = " stash_type "},
     // fmod = 0 now takes floats too, which the older version's kernels refuse. fmod = 1 now takes
-    // integers too, which they take, but compute in double: wrong beyond 2^53.
+    // integers too, which the older kernels take but compute in double: wrong beyond 2^53.
     {.opset = 28, .op_type = "Mod", .zero = "fmod"},
-    // saturate has no meaning for the types that are new.
+    // saturate has no meaning for the new types.
     {.opset = 28, .op_type = "QuantizeLinear"},
-    // They no longer take integers: the older ones take all that they do, and mean the same.
+    // They no longer take integers. The older versions take all other types, with the same meaning.
     {.opset = 28, .op_type = "ReduceLogSum"},
     {.opset = 28, .op_type = "ReduceLogSumExp"},
-    // Up to then there was one order, that of the mode DCR, which is the default.
+    // The older version has only one order, that of the mode DCR, which is the default.
     {.opset = 28, .op_type = "SpaceToDepth", .absent = " mode "},
 };
 
@@ -104,7 +109,7 @@ bool Holds(std::string_view list, std::string_view name) {
   return list.find(word) != list.npos;
 }
 
-/// An attribute's integer; not 0 where it is something else, such as a reference in a function.
+/// Returns an attribute's integer, or -1 for a reference to an attribute of a function.
 std::int64_t IntegerOf(std::string_view attribute) {
   std::int64_t value = 0;
   for (FieldReader reader(attribute); reader.Next();) {
@@ -114,7 +119,7 @@ std::int64_t IntegerOf(std::string_view attribute) {
   return value;
 }
 
-/// What `review` does not cover about the node, "" where there is nothing.
+/// Returns what prevents `review` from applying to the node; "" if nothing does.
 std::string Obstacle(std::string_view node, const Review& review) {
   std::size_t inputs = 0;
   std::size_t outputs = 0;

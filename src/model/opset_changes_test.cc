@@ -10,7 +10,7 @@
 namespace opgraft::model {
 namespace {
 
-/// Whether a node of that operator, of which nothing is set, means the same in both.
+/// Whether a node of that operator, without attributes or values, means the same in both opsets.
 bool IsSame(std::string_view op_type, std::int64_t older, std::int64_t newer) {
   return Difference("", op_type, older, newer).empty();
 }
@@ -19,7 +19,7 @@ std::string Integer(const std::string& name, std::int64_t value) {
   std::string node;
   protozero::pbf_writer writer(node);
   protozero::pbf_writer attribute(writer, tag::kNodeAttribute);
-  attribute.add_int64(tag::kAttributeInt, value);  // before its name: any order will do
+  attribute.add_int64(tag::kAttributeInt, value);  // before the name: the order does not matter
   attribute.add_string(tag::kAttributeName, name);
   return node;
 }
@@ -43,8 +43,8 @@ TEST(DifferenceTest, AnOperatorThatNoOpsetTouchedIsTheSame) {
 
 TEST(DifferenceTest, MoreTypesAreNoDifference) {
   EXPECT_TRUE(IsSame("Sin", 21, 22));
-  EXPECT_TRUE(IsSame("Acos", 21, 28));             // the first in a list
-  EXPECT_TRUE(IsSame("ThresholdedRelu", 21, 28));  // the last
+  EXPECT_TRUE(IsSame("Acos", 21, 28));             // the first in its list
+  EXPECT_TRUE(IsSame("ThresholdedRelu", 21, 28));  // the last in its list
   EXPECT_TRUE(IsSame("Reshape", 21, 28));
   EXPECT_TRUE(IsSame("Einsum", 26, 28));
 }

@@ -1,4 +1,4 @@
-// Reading and writing of OperatorSetIdProto.
+// Reads and writes OperatorSetIdProto.
 #include "model/opset_import.h"
 
 #include <protozero/pbf_writer.hpp>

@@ -1,8 +1,8 @@
-// Declared operators by their schemas, PyOps by what they say themselves.
+// Declared operators are read by their schemas, PyOps by their attributes.
 #include "model/our_nodes.h"
 
-#include "core/element_type.h"
-#include "core/text.h"
+#include "base/element_type.h"
+#include "base/text.h"
 #include "model/declared_node.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
@@ -24,7 +24,7 @@ Modules ReadModules(std::string_view model) {
 
 void OurNodes::Read(std::string_view model) {
   modules_ = ReadModules(model);
-  // What the model itself imports counts; where it does not, what its functions do.
+  // The imports of the model apply; for domains that it does not import, those of its functions.
   const auto note = [this](std::string_view bytes, bool is_own) {
     const OpsetImport import = ReadOpsetImport(bytes);
     const auto [found, is_new] = versions_.try_emplace(Normalized(import.domain), import.version);
@@ -48,7 +48,7 @@ const OurNodes::Lookup& OurNodes::Find(const NodeHead& head) {
   const auto [found, is_new] = lookups_.try_emplace({domain, head.op_type});
   Lookup& lookup = found->second;
   const bool is_unknown = lookup.schema == nullptr && lookup.status.ok();
-  // One of several nodes may say where the operator is to be found.
+  // Any of several nodes may name the module that declares the operator.
   if (!is_new && (!is_unknown || head.module.empty())) return lookup;
   const std::string name = std::string(domain) + "::" + std::string(head.op_type);
   const auto module = modules_.find(name);
@@ -93,7 +93,8 @@ Status OurNodes::CheckCarried(const pyop::Spec& spec) const {
       return Status::Model(spec.Who() + ": it has tensors of " + ElementTypeName(type) +
                            ", which custom operators of ONNX Runtime " +
                            std::string(runtime_version_) +
-                           " cannot have; int4 and uint4 need 1.21, float4_e2m1fn needs 1.24");
+                           " cannot have. Fix: use a newer ONNX Runtime (int4 and uint4 need 1.21, "
+                           "float4_e2m1fn needs 1.24)");
     }
   }
   return Status();

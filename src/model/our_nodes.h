@@ -1,4 +1,4 @@
-// Which nodes of a model Opgraft runs, and what they are.
+// Decides which nodes of a model Opgraft runs, and reads them.
 #pragma once
 
 #include <functional>
@@ -18,57 +18,60 @@
 
 namespace opgraft::model {
 
-/// A key among a model's metadata begins so, then comes "domain::Name"; its value is the Python
-/// module that declares the operator. It goes before what a node says (kNodeModuleKey).
+/// The prefix of a key in a model's metadata, followed by "domain::Name". The value is the Python
+/// module that declares the operator. It takes precedence over a node's own entry (kNodeModuleKey).
 inline constexpr std::string_view kModuleKey = "opgraft.module.";
 
-/// Where an export writes what data the model is right for, a condition in each line.
+/// The metadata key under which an export records the data that the model is valid for, one
+/// condition per line.
 inline constexpr std::string_view kHoldsWhereKey = "opgraft.holds_where";
 
-/// Where an export writes what the model gives otherwise than its source does, a line for each.
+/// The metadata key under which an export records where the model differs from its source, one
+/// difference per line.
 inline constexpr std::string_view kDiffersKey = "opgraft.differs";
 
-/// By "domain::Name": the Python modules that declare operators. Views into the model's bytes.
+/// The Python modules that declare operators, by "domain::Name". Views of the model's bytes.
 using Modules = std::map<std::string, std::string_view, std::less<>>;
 
-/// What the model's metadata says of them.
+/// Reads the modules from the model's metadata.
 Modules ReadModules(std::string_view model);
 
 class OurNodes {
  public:
-  /// What is given must outlive this.
+  /// The arguments must outlive this object.
   OurNodes(OperatorSource& source, const RuntimeLimits& limits, std::string_view runtime_version)
       : source_(source), limits_(limits), runtime_version_(runtime_version) {}
 
-  /// Reads what `model` says of its operators; before any node.
+  /// Reads what `model` records about its operators. Call it before anything else.
   void Read(std::string_view model);
 
-  /// The one place that tells which nodes Opgraft runs. The bytes behind `head` must outlive this.
+  /// Decides whether Opgraft runs a node; nothing else does. The bytes behind `head` must outlive
+  /// this object.
   bool Has(const NodeHead& head) {
     if (head.IsPyOp() || IsAten(head)) return true;
     const Lookup& lookup = Find(head);
     return lookup.schema != nullptr || !lookup.status.ok();
   }
 
-  /// The schema of a node that a pack's operator runs, for good; nullptr where it is none such.
+  /// Returns the schema of a pack's operator, which stays valid; nullptr for any other node.
   const Schema* FindNative(const NodeHead& head) {
     if (head.IsPyOp() || IsAten(head)) return nullptr;
     const Schema* const schema = Find(head).schema.get();
     return schema != nullptr && schema->native ? schema : nullptr;
   }
 
-  /// Whether a node of ours would be another operator at this version of its domain.
+  /// Whether a node that Opgraft runs would be a different operator in this version of its domain.
   bool IsAnother(const NodeHead& head, std::int64_t version);
 
-  /// Reads one of our nodes that is not canonical yet, and no pack's, and checks that the runtime
-  /// lets a custom operator have its types.
+  /// Reads a node that Opgraft runs, that is not canonical yet and not a pack's. Checks that the
+  /// runtime allows its types in custom operators.
   Status Read(std::string_view node, const NodeHead& head, const DeclaredValues& declared,
               PyOpNode* read);
 
  private:
-  /// What is known of a node's operator: whether it is declared, and by what schema.
+  /// What is known about a node's operator: whether it is declared, and its schema.
   struct Lookup {
-    Status status;  // an error where it is declared, but cannot be had
+    Status status;  // an error if it is declared but not available
     std::shared_ptr<const Schema> schema;
   };
 
@@ -79,7 +82,7 @@ class OurNodes {
   const RuntimeLimits& limits_;
   const std::string_view runtime_version_;
   Modules modules_;
-  std::map<std::string_view, std::int64_t> versions_;  // of the domains that the model imports
+  std::map<std::string_view, std::int64_t> versions_;  // the imported version of each domain
   std::map<std::pair<std::string_view, std::string_view>, Lookup> lookups_;  // by domain and name
 };
 

@@ -1,4 +1,4 @@
-// Who is asked first, and who is refused.
+// Decides the order in which sources are asked, and what is refused.
 #include "model/pack_operators.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace opgraft::model {
 
 namespace {
 
-/// An entry by the name that operators have in models, where ONNX's own domain is "".
+/// Returns an entry with the domain that operators have in models, where ONNX's own is "".
 std::string ToName(std::string_view entry) {
   const std::size_t colons = entry.find("::");
   if (colons == std::string_view::npos) return std::string(Normalized(entry));
@@ -34,9 +34,9 @@ Status Preference::Parse(std::string_view list, const Packs& packs, Preference* 
       is_known |= schema->FullName() == name || schema->domain == name;
     }
     if (!is_known) {
-      return Status::Error("prefer: no pack is loaded that has '" + std::string(entry) +
-                           "'; expected \"domain::Name\", or a domain for all that packs have of "
-                           "it. opgraft.load(path) loads a pack");
+      return Status::Error("prefer: no loaded pack has '" + std::string(entry) +
+                           "'; expected \"domain::Name\", or a domain for all operators that packs "
+                           "have in it. Fix: load the pack with opgraft.load(path)");
     }
     preference->entries_.push_back(std::move(name));
   }
@@ -53,7 +53,7 @@ Status PackOperators::FindElsewhere(const OperatorQuery& query,
                                     std::shared_ptr<const Schema>* schema) {
   Status status = others_.Find(query, schema);
   if (!status.ok() || *schema != nullptr) return status;
-  // What has the name of one of the runtime's is the runtime's, unless a session prefers ours.
+  // An operator in one of the runtime's domains is the runtime's, unless a session prefers ours.
   const std::string_view domain = query.full_name.substr(0, query.full_name.find("::"));
   if (IsRuntimeDomain(domain)) return Status();
   return ShippedPacks().Find(query.who, query.full_name, query.version, schema);
@@ -64,20 +64,20 @@ Status PackOperators::Find(const OperatorQuery& query, std::shared_ptr<const Sch
   Status status = packs_.Find(query.who, query.full_name, 0, &found);
   if (!status.ok()) return status;
   if (found == nullptr) return FindElsewhere(query, schema);
-  // A node that was prepared before is called as only a pack's can be.
+  // A node that was already prepared has a name that only an operator of a pack can have.
   const bool may_be_runtimes = found->FullName() == query.full_name &&
                                IsRuntimeDomain(found->domain) &&
                                RuntimeMayHave(found->domain, found->name);
   if (may_be_runtimes && !preference_.Prefers(found->domain, query.full_name)) {
     return others_.Find(query, schema);
   }
-  // Only now: a version that no pack has is of no interest where the runtime runs it.
+  // Checked only now: a version that no pack has does not matter if the runtime runs the operator.
   found = nullptr;
   status = packs_.Find(query.who, query.full_name, query.version, &found);
   if (!status.ok()) return status;
   std::shared_ptr<const Schema> other;
   OperatorQuery of_this_process = query;
-  of_this_process.module = {};  // what the model says of it is of no use then
+  of_this_process.module = {};  // the module that the model names must not be imported
   status = others_.Find(of_this_process, &other);
   if (!status.ok()) return status;
   if (other != nullptr) {

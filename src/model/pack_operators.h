@@ -1,5 +1,5 @@
-// The operators of packs, before those that others have declared and those of packs that
-// come with Opgraft and are not loaded, as a source for preparing.
+// A source of operators for preparing: loaded packs first, then operators declared elsewhere, then
+// the shipped packs that are not loaded.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@
 
 namespace opgraft::model {
 
-/// The operators of ONNX Runtime's own domains for which a session wants a pack's kernels.
+/// The operators of ONNX Runtime's own domains for which a session prefers a pack's kernels.
 class Preference {
  public:
-  /// Reads a list of entries separated by commas: "domain::Name", or a domain for all of it. An
-  /// Error for one that no pack has loaded operators of.
+  /// Parses a list of entries separated by commas: "domain::Name", or a domain for all operators in
+  /// it. Returns an Error for an entry that no loaded pack has.
   static Status Parse(std::string_view list, const Packs& packs, Preference* preference);
 
   bool Prefers(std::string_view domain, std::string_view full_name) const;
@@ -27,7 +27,7 @@ class Preference {
   std::vector<std::string> entries_;
 };
 
-/// What is given must outlive it.
+/// The arguments of the constructor must outlive this object.
 class PackOperators final : public OperatorSource {
  public:
   PackOperators(const Packs& packs, const Preference& preference, OperatorSource& others)
@@ -36,8 +36,7 @@ class PackOperators final : public OperatorSource {
   Status Find(const OperatorQuery& query, std::shared_ptr<const Schema>* schema) override;
 
  private:
-  /// What no pack has that is loaded: what others have, else what packs have that come with
-  /// Opgraft.
+  /// Finds an operator that no loaded pack has: in the other source, else in the shipped packs.
   Status FindElsewhere(const OperatorQuery& query, std::shared_ptr<const Schema>* schema);
 
   const Packs& packs_;

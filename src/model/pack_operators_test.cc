@@ -30,7 +30,7 @@ class PackOperatorsTest : public ::testing::Test {
     if (!status.ok()) return status;
     return PackOperators(packs_, preference, others_).Find(query, schema);
   }
-  /// Whether the pack's operator runs it.
+  /// Whether an operator of the pack runs the node.
   bool IsOurs(std::string_view prefer, std::string_view full_name, std::int64_t version = 0) {
     std::shared_ptr<const Schema> schema;
     const Status status = Find(prefer, {"who", full_name, version}, &schema);
@@ -84,7 +84,7 @@ TEST_F(PackOperatorsTest, AnOperatorThatPythonHasDeclaredToo) {
   class Declared final : public OperatorSource {
    public:
     Status Find(const OperatorQuery& query, std::shared_ptr<const Schema>* schema) override {
-      EXPECT_EQ(query.module, "");  // what the model says must not have a module imported
+      EXPECT_EQ(query.module, "");  // the module that the model names must not be imported
       auto made = std::make_shared<Schema>();
       made->module = "m";
       *schema = made;

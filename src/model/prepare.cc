@@ -1,5 +1,5 @@
-// One pass over the model's bytes. Fields that stay as they are, weights among them, are not copied
-// until the whole is gathered.
+// Prepares a model in one pass over its bytes. Unchanged fields, such as weights, are not copied
+// until the result is assembled.
 #include "model/prepare.h"
 
 #include <algorithm>
@@ -34,9 +34,9 @@
 namespace opgraft::model {
 namespace {
 
-/// What protobuf, and with it the runtime, parses.
+/// The largest message that protobuf, and therefore the runtime, parses.
 constexpr std::size_t kLargestMessage = 0x7fffffff;
-/// What a graph declares about its values, and what is to be declared in it beyond that.
+/// What a graph declares about its values, and the declarations that are added to it.
 struct Declarations {
   explicit Declarations(const DeclaredValues* outer, std::string_view graph = {})
       : values(outer), constants(graph) {}
@@ -68,22 +68,22 @@ class Preparer {
   Status Run();
 
  private:
-  /// Each Rewrite* adds to `out` what becomes of the message, and sets `changed` where it differs.
-  /// `outer` is what the graphs around it declare, nullptr for none.
+  /// Each Rewrite* function adds the rewritten message to `out`, and sets `changed` if it differs.
+  /// `outer` has the declarations of the enclosing graphs; nullptr if there are none.
   Status RewriteGraph(std::string_view graph, const DeclaredValues* outer, int depth, Rope* out,
                       bool* changed);
-  /// Adds what becomes of a node to its graph; `slice` is the node as a field of the original
-  /// graph, empty for one that an inlined call has made.
+  /// Adds the rewritten node to its graph. `slice` is the node as a field of the original graph;
+  /// empty for a node of an inlined call.
   Status AddNode(std::string_view node, std::string_view slice, int depth, Declarations* declared,
                  Rope* graph, bool* changed);
   Status AddCall(const Function& function, std::string_view call, int depth, Declarations* declared,
                  Rope* graph);
   Status RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
                      bool* changed);
-  /// Apart from RewriteNode, whose frames stand on the stack once for each nested graph.
+  /// Separate from RewriteNode, whose stack frames exist once for each nested graph.
   [[gnu::noinline]] Status RewriteOurs(std::string_view node, const NodeHead& head,
                                        Declarations* declared, Rope* out, bool* changed);
-  /// Likewise for an operator of a pack.
+  /// The same for an operator of a pack.
   [[gnu::noinline]] Status RewriteNative(std::string_view node, const NodeHead& head,
                                          const Schema& schema, const DeclaredValues& declared,
                                          Rope* out, bool* changed);
@@ -108,7 +108,7 @@ class Preparer {
   NodeNames names_;
   std::unique_ptr<Inliner> inliner_;
   std::map<std::string_view, std::int64_t> needed_;  // domains of packs, with their versions
-  std::deque<std::string> made_nodes_;  // what the ropes and views of inlined nodes look at
+  std::deque<std::string> made_nodes_;  // the storage of ropes and views of inlined nodes
 };
 
 Status Preparer::Run() {
@@ -174,7 +174,8 @@ Status Preparer::Run() {
     }
   }
   if (!has_graph || !has_opset) {
-    return Status::Model(std::string(origin_) + " is no ONNX model, or is cut short: it has no " +
+    return Status::Model(std::string(origin_) +
+                         " is not an ONNX model, or is truncated: it has no " +
                          (has_graph ? "opset import" : "graph"));
   }
   std::vector<OpsetImport> imports = functions_.missing_imports();
@@ -196,7 +197,7 @@ Status Preparer::Run() {
   if (size > kLargestMessage) {
     return Status::Model(std::string(origin_) + " has " + std::to_string(size) + " bytes" +
                          (changed ? " when prepared" : "") +
-                         ", where ONNX Runtime takes at most 2 GB. Save it with external data: "
+                         ", but ONNX Runtime takes at most 2 GB. Fix: save it with external data: "
                          "onnx.save(model, path, save_as_external_data=True)");
   }
   if (!changed) return Status();
@@ -248,7 +249,7 @@ Status Preparer::AddNode(std::string_view node, std::string_view slice, int dept
   Status status = RewriteNode(node, depth, declared, &rewritten, &node_changed);
   if (!status.ok()) return status;
   *changed |= node_changed;
-  node_changed |= references_.count() != references;  // in graphs inside it
+  node_changed |= references_.count() != references;  // in nested graphs
   if (!node_changed && !slice.empty()) {
     graph->Borrow(slice);
     return Status();
@@ -273,8 +274,8 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
     const NodeHead head = node.plain.empty() ? NodeHead() : ReadHead(node.plain);
     bool changed = false;
     if (!node.plain.empty() && !ours_.Has(head) && functions_.FindInlined(head) == nullptr) {
-      Rope as_it_was;  // which differs in names alone from what is written
-      Status status = RewriteNode(node.plain, depth, declared, &as_it_was, &changed);
+      Rope unused;  // the node that is written differs from this one only in names
+      Status status = RewriteNode(node.plain, depth, declared, &unused, &changed);
       if (!status.ok()) return status;
       graph->AddMessage(tag::kGraphNode, std::move(node.bytes));
       continue;
@@ -323,8 +324,8 @@ Status Preparer::RewriteNative(std::string_view node, const NodeHead& head, cons
   return WriteNative(node, head, schema, declared, limits_, out, changed);
 }
 
-/// The node's domain is imported, and the types of its outputs are declared. One in our encoding
-/// stays as it is.
+/// Adds the import of the node's domain, and declares the types of its outputs. A node in our
+/// encoding is not changed.
 Status Preparer::RewriteAten(std::string_view node, const NodeHead& head, Declarations* declared,
                              Rope* out, bool* changed) {
   if (Status status = CheckAttributes(node, head); !status.ok()) return status;
@@ -395,7 +396,7 @@ Status Preparer::RewriteAttribute(std::string_view attribute, const DeclaredValu
 }
 
 void Preparer::Report(pyop::Spec spec) {
-  spec.arguments = std::string();  // of a node that was canonical already
+  spec.arguments = std::string();  // set if the node was already canonical
   spec.output_shapes = std::vector<pyop::DeclaredShape>();
   prepared_->python_operators.push_back(std::move(spec));
 }
@@ -407,7 +408,7 @@ void Preparer::NoteExternalData(std::string_view tensor) {
   }
 }
 
-/// One that stays: it has none of our nodes.
+/// Rewrites a function that stays in the model: it contains none of our nodes.
 Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* changed) {
   for (FieldReader reader(function); reader.Next();) {
     const Field& field = reader.field();

@@ -1,4 +1,4 @@
-// From a model as its author wrote it to one that stock ONNX Runtime accepts.
+// Turns a model as its author wrote it into one that stock ONNX Runtime accepts.
 #pragma once
 
 #include <cstdint>
@@ -9,37 +9,39 @@
 #include <vector>
 
 #include "model/operator_source.h"
+#include "model/python_spec.h"
 #include "opgraft/status.h"
-#include "pyop/spec.h"
 
 namespace opgraft::model {
 
 struct PreparedModel {
-  /// The model to hand to the runtime; empty where the original serves as it is.
+  /// The model for the runtime; empty if the original can be used as it is.
   std::string bytes;
-  /// Some of the original's weights lie in files beside it.
+  /// Some of the original's weights are in files beside it.
   bool has_external_data = false;
   /// Some weights in `bytes` are references into the original's file.
   bool refers_to_original = false;
-  /// The runtime finds those only if the prepared model is a file beside them, opened by its path.
+  /// The runtime finds the external data only if the prepared model is a file beside them, opened
+  /// by its path.
   bool needs_file = false;
-  /// The Python operators that it will run, where the policy lets it; without their arguments and
-  /// the shapes of their outputs, which may be large.
+  /// The Python operators that the model will run, if the policy allows them; without their
+  /// arguments and the shapes of their outputs, which may be large.
   std::vector<pyop::Spec> python_operators;
-  /// The operators of packs that it will run, by their full names, and the packs.
+  /// The operators of packs that the model will run: full names, and the packs.
   std::map<std::string, std::string> native_operators;
-  /// The operators of ATen that it will run, "aten::name" or "aten::name.overload".
+  /// The ATen operators that the model will run, "aten::name" or "aten::name.overload".
   std::set<std::string> aten_operators;
-  /// Where it was refused because operators have changed since: the newest opset of the default
-  /// domain that the runtime takes, for a host that can convert the model. Else 0.
+  /// If the model was refused because operators have changed: the newest opset of the default
+  /// domain that the runtime supports, for a host that can convert the model. Otherwise 0.
   std::int64_t opset_limit = 0;
 };
 
 /// Prepares `model` for ONNX Runtime `runtime_version` (such as "1.31.1"). Messages name the model
-/// as `origin`; `operators` tells which nodes run operators that were declared. Whatever the bytes
-/// are, nothing worse than a ModelError happens, or an error of `operators`; a version that is
-/// none, or too old, is a plain error, and so is a lack of memory. With the name of the file that
-/// holds `model`, large weights of a model that must be changed may be references into it.
+/// as `origin`. `operators` finds the schemas of declared operators. Whatever the bytes are, the
+/// result is at worst a ModelError or an error of `operators`. It is a plain Error if the version
+/// is invalid or too old, or if there is not enough memory. If `file_name` names the file that
+/// holds `model`, large weights of a model that must be changed may become references into that
+/// file.
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
                OperatorSource& operators, PreparedModel* prepared, std::string_view file_name = {});
 

@@ -1,5 +1,5 @@
-// The fuzzer of Prepare: whatever the bytes are, they are prepared or refused, and what was
-// prepared can be prepared again. A survey of them is taken as well.
+// A fuzzer for Prepare: any bytes are either prepared or refused, and a prepared model can be
+// prepared again. It also surveys them.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +19,7 @@ namespace {
   std::abort();
 }
 
-/// Declares my::Op, which has parameters and attributes of each kind.
+/// Declares my::Op, which has parameters and attributes of every kind.
 class OneOperator final : public OperatorSource {
  public:
   OneOperator() {
@@ -53,8 +53,8 @@ void PrepareTwice(std::string_view model, const char* runtime, std::string_view 
   if (!status.ok() || prepared.bytes.empty()) return;
   PreparedModel again;
   const Status second = Prepare(prepared.bytes, "the prepared model", runtime, operators, &again);
-  if (!second.ok()) Fail("what was prepared is refused", second);
-  if (!again.bytes.empty()) Fail("what was prepared is changed again", second);
+  if (!second.ok()) Fail("the prepared model is refused", second);
+  if (!again.bytes.empty()) Fail("the prepared model is changed again", second);
 }
 
 void TakeSurveyOf(std::string_view model) {
@@ -63,7 +63,7 @@ void TakeSurveyOf(std::string_view model) {
   if (!status.ok() && status.kind() != ErrorKind::kModel) Fail("not a ModelError", status);
 }
 
-/// The model behind 16 MB of documentation: weights of a large model become references.
+/// Prepends 16 MB of documentation, because only large models get references to weights.
 std::string_view Enlarged(std::string_view model) {
   static std::string large = [] {
     std::string documentation;
@@ -84,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view model(reinterpret_cast<const char*>(data), size);
   for (const char* runtime : {"1.19.2", "1.31.1"}) PrepareTwice(model, runtime, "");
   opgraft::model::TakeSurveyOf(model);
-  // Gathering so much takes its time: only what is large enough to hold such a weight, some times.
+  // This is slow, so it is done only for some models that are large enough to hold such a weight.
   if (size > 4096 && size % 16 == 0) {
     PrepareTwice(opgraft::model::Enlarged(model), "1.31.1", "model.onnx");
   }

@@ -14,7 +14,7 @@ using namespace testing;  // NOLINT(google-build-using-namespace)
 
 NoOperators no_operators;
 
-constexpr char kOldRuntime[] = "1.19.2";  // takes IR version 10 and opset 21 at most
+constexpr char kOldRuntime[] = "1.19.2";  // supports at most IR version 10 and opset 21
 
 std::string GraphOf(const PreparedModel& prepared) {
   return All(prepared.bytes, tag::kGraph).at(0);
@@ -24,7 +24,7 @@ std::string NodeOf(const PreparedModel& prepared) {
   return All(GraphOf(prepared), tag::kGraphNode).at(0);
 }
 
-/// The attributes of a node by name, each as a field, for comparison.
+/// Returns the attributes of a node by name, each as a field, for comparison.
 std::map<std::string, std::string> Attributes(const std::string& node) {
   std::map<std::string, std::string> attributes;
   for (const std::string& attribute : All(node, tag::kNodeAttribute)) {
@@ -40,7 +40,7 @@ PreparedModel Prepared(const std::string& model, const char* runtime = kOldRunti
   return prepared;
 }
 
-/// Expects a ModelError whose message holds each of `words`.
+/// Expects a ModelError whose message contains each of `words`.
 void ExpectRefused(const std::string& model, const Texts& words) {
   PreparedModel prepared;
   const Status status = Prepare(model, "'m.onnx'", kOldRuntime, no_operators, &prepared);
@@ -58,8 +58,9 @@ TEST(PrepareTest, AModelThatServesAsItIsStays) {
 }
 
 TEST(PrepareTest, APyOpBecomesTheCanonicalNode) {
-  const std::string free = Attribute("alpha", tag::kInt, Integer(tag::kAttributeInt, 3)) +
-                           IntegersAttribute("input_places", {7});  // no attribute of ours here
+  const std::string free =
+      Attribute("alpha", tag::kInt, Integer(tag::kAttributeInt, 3)) +
+      IntegersAttribute("input_places", {7});  // not a special attribute in this form
   const std::string module = TextAttribute("module", "my.module");
   const std::string class_name = TextAttribute("class_name", "Class");
   const std::string compute = TextAttribute("compute", "run");
@@ -96,7 +97,7 @@ TEST(PrepareTest, APyOpBecomesTheCanonicalNode) {
   EXPECT_EQ(spec.compute, "run");
   EXPECT_EQ(spec.input_types, (Integers{1, 7}));
   EXPECT_EQ(spec.output_types, Integers{11});
-  EXPECT_EQ(spec.arguments, "");  // however large they are
+  EXPECT_EQ(spec.arguments, "");  // left out, because they may be large
 }
 
 TEST(PrepareTest, WhatIsPreparedStays) {
@@ -198,10 +199,10 @@ TEST(PrepareTest, AnOperatorInTheWayOfLoweringIsNamed) {
   const std::string cast = Node("Cast", "", {"x"}, {"y"}, TextAttribute("round_mode", "up"));
   const std::string swish = Node("Swish", "ai.onnx", {"x"}, {"y"});
   const Texts words = {"'m.onnx'", "opset 25", kOldRuntime, "at most 21",
-                       "have changed: Cast with 'round_mode' (since opset 24), Swish (since"};
+                       "have changed in between: Cast with 'round_mode' (since opset 24), Swish (since"};
   ExpectRefused(Model(Graph({Node("Sin", "", {"x"}, {"x2"}), swish, If(Graph({cast}))}), 25),
                 words);
-  ExpectRefused(Model("", 21) + Function("f", cast, 24), {"have changed: Cast"});
+  ExpectRefused(Model("", 21) + Function("f", cast, 24), {"have changed in between: Cast"});
   const std::string other_domain = Node("Swish", "my.domain", {"x"}, {"y"});
   EXPECT_NE(Prepared(Model(Graph({other_domain, Node("Sin", "", {"x"}, {"y"})}), 25)).bytes, "");
 }
@@ -213,8 +214,8 @@ TEST(PrepareTest, AVersionThatNobodyKnowsIsRefused) {
   PreparedModel prepared;
   const Status status = Prepare(Model(sin, 99), "m", "1.31.1", no_operators, &prepared);
   EXPECT_EQ(status.kind(), ErrorKind::kModel);
-  EXPECT_NE(status.message().find("nobody here knows whether"), std::string::npos);
-  EXPECT_EQ(prepared.opset_limit, 0);  // no converter's word would be believed
+  EXPECT_NE(status.message().find("does not know whether"), std::string::npos);
+  EXPECT_EQ(prepared.opset_limit, 0);  // no converter could be trusted
 }
 
 TEST(PrepareTest, TellsAHostThatCanConvertWhatToConvertTo) {
@@ -262,8 +263,8 @@ TEST(PrepareTest, TellsThatAConstantLiesOutside) {
 TEST(PrepareTest, BytesThatAreNoModelAreRefused) {
   const std::string graph = Text(tag::kGraph, Graph({PyOp()}));
   const std::string import = Text(tag::kOpsetImport, Opset("", 21));
-  ExpectRefused("", {"'m.onnx' is no ONNX model", "no graph"});
-  ExpectRefused("not a model", {"'m.onnx' is no ONNX model"});
+  ExpectRefused("", {"'m.onnx' is not an ONNX model", "no graph"});
+  ExpectRefused("not a model", {"'m.onnx' is not an ONNX model"});
   ExpectRefused(import, {"no graph"});
   ExpectRefused(graph, {"no opset import"});
   ExpectRefused(graph + graph + import, {"'m.onnx' has two graphs"});
@@ -280,13 +281,13 @@ TEST(PrepareTest, EveryTruncationIsRefused) {
 TEST(PrepareTest, NoChangedByteDoesWorse) {
   const std::string value = Text(tag::kGraphOutput, Value("y", 1, Integers{2, -1}));
   const std::string model = Model(Graph({PyOp({"a", ""}), If(Graph({PyOp()}))}) + value);
-  for (std::size_t at = 0; at < model.size(); ++at) {
+  for (std::size_t position = 0; position < model.size(); ++position) {
     for (int byte = 0; byte < 256; ++byte) {
       std::string changed = model;
-      changed[at] = static_cast<char>(byte);
+      changed[position] = static_cast<char>(byte);
       PreparedModel prepared;
       const Status status = Prepare(changed, "'m.onnx'", kOldRuntime, no_operators, &prepared);
-      ASSERT_TRUE(status.ok() || status.kind() == ErrorKind::kModel) << at << ": " << byte;
+      ASSERT_TRUE(status.ok() || status.kind() == ErrorKind::kModel) << position << ": " << byte;
     }
   }
 }

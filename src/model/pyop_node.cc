@@ -1,12 +1,12 @@
-// Reading and writing of PyOp nodes; docs/format.md describes what is written.
+// Reads and writes PyOp nodes; docs/format.md describes the written form.
 #include "model/pyop_node.h"
 
 #include <algorithm>
 #include <protozero/pbf_writer.hpp>
 #include <utility>
 
-#include "core/element_type.h"
-#include "core/text.h"
+#include "base/element_type.h"
+#include "base/text.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
 
@@ -38,7 +38,7 @@ AttributeValue ReadAttribute(std::string_view attribute) {
   return value;
 }
 
-/// Puts an attribute that PyOp itself knows where it belongs; `is_known` is false for any other.
+/// Stores an attribute that PyOp itself defines; `is_known` is false for any other attribute.
 Status TakeAttribute(const AttributeValue& value, bool is_canonical, PyOpNode* node,
                      bool* is_known) {
   pyop::Spec& spec = node->spec;
@@ -78,11 +78,11 @@ Status TakeAttribute(const AttributeValue& value, bool is_canonical, PyOpNode* n
     }
     return Status();
   }
-  *is_known = is_canonical;  // such a node has no free attributes, and "format" is read elsewhere
+  *is_known = is_canonical;  // it has no free attributes; "format" is read elsewhere
   return Status();
 }
 
-/// What the node says of its inputs or outputs against what the graph around it declares.
+/// Checks the node's types of inputs or outputs against those that the graph declares.
 Status CheckDeclaredTypes(const pyop::Spec& spec, const DeclaredValues& declared,
                           const std::string& attribute, const std::vector<std::string_view>& values,
                           const std::vector<std::int64_t>& types) {
@@ -90,8 +90,8 @@ Status CheckDeclaredTypes(const pyop::Spec& spec, const DeclaredValues& declared
     const std::int64_t type = declared.TypeOf(values[i]);
     if (type == 0 || type == types[i]) continue;
     return Status::Model(spec.Who() + ": '" + std::string(values[i]) + "' is " +
-                         ElementTypeName(types[i]) + " in '" + attribute + "', but " +
-                         ElementTypeName(type) + " where the graph declares it");
+                         ElementTypeName(types[i]) + " in '" + attribute +
+                         "', but the graph declares it as " + ElementTypeName(type));
   }
   return Status();
 }
@@ -117,7 +117,7 @@ std::string IntegersAttribute(std::string_view name, const std::vector<std::int6
   });
 }
 
-/// Bytes as TextAttribute would write them, without a copy of what may be large.
+/// Writes the same bytes as TextAttribute, without copying a text that may be large.
 Rope ArgumentsAttribute(std::string arguments) {
   std::string head;
   protozero::pbf_writer(head).add_string(tag::kAttributeName, name::kArguments);
@@ -182,8 +182,9 @@ Status CheckAttributes(std::string_view node, const NodeHead& head) {
     };
     if (attribute.is_reference) {
       return refuse(
-          "refers to an attribute of a function (ref_attr_name), but the node is in none: it has "
-          "no value. Fix: give the attribute its value");
+          "refers to an attribute of a function (ref_attr_name), but the node is not in a "
+          "function, "
+          "so that it has no value. Fix: give the attribute its value");
     }
     if (std::find(names.begin(), names.end(), attribute.name) != names.end()) {
       return refuse("is given twice");

@@ -1,4 +1,4 @@
-// The rope's few operations.
+// Implements the rope.
 #include "model/rope.h"
 
 #include <iterator>

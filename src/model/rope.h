@@ -1,4 +1,4 @@
-// Bytes to be written, as slices of the original model with small strings of our own between them.
+// Bytes to be written: slices of the original model, with small strings of our own in between.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace opgraft::model {
 
-/// Gathered only once, at the end, so that weights are never copied on the way.
-/// Borrowed slices must outlive the rope.
+/// The bytes are assembled only once, at the end, so that weights are not copied before. Borrowed
+/// slices must outlive the rope.
 class Rope {
  public:
   void Borrow(std::string_view slice);
@@ -25,7 +25,8 @@ class Rope {
 
  private:
   std::vector<std::string_view> slices_;
-  std::vector<std::unique_ptr<const std::string>> owned_;  // stays put while the vector grows
+  std::vector<std::unique_ptr<const std::string>>
+      owned_;  // the strings do not move when the vector grows
   std::size_t size_ = 0;
 };
 

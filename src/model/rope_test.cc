@@ -49,7 +49,7 @@ TEST(RopeTest, OwnedTextsStayPutWhileTheRopeGrowsAndMoves) {
   Rope rope;
   std::string expected;
   for (int i = 0; i < 1000; ++i) {
-    const std::string number = std::to_string(i);  // short enough to lie in the string itself
+    const std::string number = std::to_string(i);  // short enough for the small string optimisation
     expected += number;
     if (i % 3 == 0) {
       rope.Append(Owning(number));

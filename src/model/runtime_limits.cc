@@ -1,4 +1,4 @@
-// The table of limits, measured on the wheels.
+// The table of limits, measured with the released wheels.
 #include "model/runtime_limits.h"
 
 #include "model/onnx_tags.h"
@@ -7,7 +7,7 @@ namespace opgraft::model {
 namespace {
 
 struct Runtime {
-  RuntimeVersion version;  // and those after it up to the next row
+  RuntimeVersion version;  // the first version that the row applies to
   RuntimeLimits limits;
 };
 
@@ -29,7 +29,7 @@ RuntimeLimits LimitsOf(const RuntimeVersion& version) {
 
 std::optional<std::int64_t> OpsetLimit(const RuntimeLimits& limits, std::string_view domain) {
   if (IsDefaultDomain(domain)) return limits.opset;
-  if (domain == kMachineLearningDomain) return 5;  // the same in all of them
+  if (domain == kMachineLearningDomain) return 5;  // the same in all runtimes
   if (domain == kContribDomain) return 1;
   return std::nullopt;
 }

@@ -8,7 +8,7 @@
 namespace opgraft::model {
 namespace {
 
-/// IR version and opset, in a form that a test can compare and print.
+/// Returns the IR version and opset, in a form that a test can compare and print.
 std::pair<std::int64_t, std::int64_t> Limits(std::string_view version) {
   const RuntimeLimits limits = LimitsOf(RuntimeVersion::Parse(version));
   return {limits.ir_version, limits.opset};
@@ -18,7 +18,7 @@ TEST(RuntimeLimitsTest, CustomOperatorsHaveGotMoreTypes) {
   const auto last_type = [](std::string_view version) {
     return LimitsOf(RuntimeVersion::Parse(version)).last_type;
   };
-  EXPECT_EQ(last_type("1.20.1"), 20);  // the last of float8
+  EXPECT_EQ(last_type("1.20.1"), 20);  // the last float8 type
   EXPECT_EQ(last_type("1.21.0"), 22);  // int4
   EXPECT_EQ(last_type("1.23.2"), 22);
   EXPECT_EQ(last_type("1.24.1"), 23);  // float4

@@ -1,4 +1,4 @@
-// The list of docs/ContribOperators.md of ONNX Runtime 1.28, which has all that 1.19 has.
+// The operators in docs/ContribOperators.md of ONNX Runtime 1.28, which include all those of 1.19.
 #include "model/runtime_operators.h"
 
 #include "model/runtime_limits.h"
@@ -34,12 +34,12 @@ constexpr std::string_view kContribOperators =
 
 bool RuntimeMayHave(std::string_view domain, std::string_view name) {
   if (domain != kContribDomain) return true;
-  if (name.find(' ') != std::string_view::npos) return false;  // which separates them
-  for (std::size_t at = kContribOperators.find(name); at != std::string_view::npos;
-       at = kContribOperators.find(name, at + 1)) {
-    const std::size_t end = at + name.size();
+  if (name.find(' ') != std::string_view::npos) return false;  // spaces separate the names
+  for (std::size_t start = kContribOperators.find(name); start != std::string_view::npos;
+       start = kContribOperators.find(name, start + 1)) {
+    const std::size_t end = start + name.size();
     const bool ends = end == kContribOperators.size() || kContribOperators[end] == ' ';
-    if (!name.empty() && ends && kContribOperators[at - 1] == ' ') return true;
+    if (!name.empty() && ends && kContribOperators[start - 1] == ' ') return true;
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// Mapping the file, and telling where its data lies.
+// Maps the file, and determines where its data are.
 #include "model/session_plan.h"
 
 #include <exception>
@@ -9,12 +9,12 @@
 #include "core/packs.h"
 #include "model/explain.h"
 #include "model/pack_operators.h"
-#include "ort/refusal.h"
+#include "model/refusal.h"
 
 namespace opgraft::model {
 namespace {
 
-/// ONNX Runtime is told of the folder by an entry of its options, which it limits.
+/// ONNX Runtime gets the folder through an entry of its options, whose length is limited.
 constexpr std::size_t kLongestFolder = 1000;
 
 Status PlanFile(const PlanRequest& request, OperatorSource& operators, SessionPlan* plan) {
@@ -22,7 +22,7 @@ Status PlanFile(const PlanRequest& request, OperatorSource& operators, SessionPl
   if (Status status = file.Open(plan->path); !status.ok()) return Status::Model(status.message());
   std::error_code error;
   const std::filesystem::path apparent = std::filesystem::absolute(plan->path, error);
-  // The runtime refuses data outside the model's folder, and so a link that leads there.
+  // The runtime refuses data outside the model's folder, and so also a link that leads out of it.
   const std::filesystem::path real = std::filesystem::canonical(plan->path, error);
   const std::string real_folder = real.parent_path().string();
   const bool may_refer = request.may_refer && !error &&
@@ -39,8 +39,8 @@ Status PlanFile(const PlanRequest& request, OperatorSource& operators, SessionPl
   if (!status.ok() || !plan->model.refers_to_original) return status;
   const std::filesystem::path folder = std::filesystem::canonical(apparent.parent_path(), error);
   if (folder == real.parent_path()) return Status();
-  // The data lies where the link is, and the file itself elsewhere: there is but one folder to
-  // tell.
+  // The data are beside the link, but the file itself is elsewhere, and the runtime takes only one
+  // folder.
   if (plan->model.has_external_data) return prepare({});
   plan->folder = real_folder;
   return Status();
@@ -51,24 +51,25 @@ Status PlanFile(const PlanRequest& request, OperatorSource& operators, SessionPl
 Status SessionPlan::CheckUnchanged() const {
   if (!model.refers_to_original || platform::IdentityOf(path) == identity) return Status();
   return Status::Model("'" + path +
-                       "' has been changed or replaced while it was opened, or since: its weights "
-                       "are not those of the model that was prepared. Open it again");
+                       "' was changed or replaced while it was being opened, or since: its weights "
+                       "are not those of the model that was prepared. Fix: open it again");
 }
 
-Status SessionPlan::Explain(Status said, std::string_view given) const {
-  if (said.ok() || said.kind() != ErrorKind::kError) return said;
+Status SessionPlan::Explain(Status error, std::string_view given) const {
+  if (error.ok() || error.kind() != ErrorKind::kError) return error;
   platform::MappedFile original;
   if (given.empty() && original.Open(path).ok()) given = original.contents();
-  const std::string why = model::Explain(given, origin, folder, said.message());
-  return why.empty() ? ort::ToRefusal(std::move(said)) : Status::Model(why);
+  const std::string why = model::Explain(given, origin, folder, error.message());
+  return why.empty() ? ort::ToRefusal(std::move(error)) : Status::Model(why);
 }
 
 Status SessionPlan::NeedsFile(std::string_view runtime_version) {
   return Status::Unavailable(
-      "a model with external data that has to be prepared needs ONNX Runtime 1.21.1 or newer, this "
+      "a model with external data that must be prepared needs ONNX Runtime 1.21.1 or newer, but "
+      "this "
       "one is " +
       std::string(runtime_version) +
-      ". Write it into the folder of its data first: opgraft prepare MODEL PREPARED");
+      ". Fix: write it into the folder of its data first: opgraft prepare MODEL PREPARED");
 }
 
 Status MakePlan(const PlanRequest& request, const DeclaredSource& declared, SessionPlan* plan) try {
@@ -91,7 +92,7 @@ Status MakePlan(const PlanRequest& request, const DeclaredSource& declared, Sess
   plan->tells_folder = !plan->folder.empty() && !plan->opens_file &&
                        (model.has_external_data || model.refers_to_original);
   return status;
-} catch (const std::exception& exception) {  // of paths, and of the memory for them
+} catch (const std::exception& exception) {  // from paths, and the memory for them
   *plan = SessionPlan();
   return Status::Error("'" + request.path.value_or("") +
                        "' cannot be prepared: " + exception.what());

@@ -1,5 +1,4 @@
-// What opening a session of a model takes: found out once, and carried out by the C++ host and by
-// Python's.
+// The plan for opening a session of a model, which the C++ host or Python carries out.
 #pragma once
 
 #include <functional>
@@ -16,56 +15,56 @@
 
 namespace opgraft::model {
 
-/// What a session is wanted of. Lists have their entries separated by commas.
+/// The session that is requested. Entries of lists are separated by commas.
 struct PlanRequest {
-  std::optional<std::string> path = {};   ///< of its file, which is not read whole; else `bytes`
-  std::string_view bytes = {};            ///< the model; they must outlive the call alone
+  std::optional<std::string> path = {};   ///< of the model's file, which is mapped; else `bytes`
+  std::string_view bytes = {};            ///< the model; needed only during the call
   std::string_view origin = "the model";  ///< what messages call `bytes`
-  std::string_view folder = {};  ///< where the external data of `bytes` lies, if that is known
+  std::string_view folder = {};           ///< where the external data of `bytes` are, if known
   std::string_view runtime_version = {};  ///< "1.31.1"
-  std::string_view allow = {};            ///< what the model may run, as the host says
-  std::string_view environment = {};      ///< and as the variable OPGRAFT_ALLOW says
-  std::string_view prefer = {};           ///< operators that packs shall run instead of the runtime
-  /// Large weights of a model that must be changed may be references into its file, where this
-  /// runtime can follow them; else they are copied.
+  std::string_view allow = {};            ///< what the model may run, from the host
+  std::string_view environment = {};      ///< the same, from the variable OPGRAFT_ALLOW
+  std::string_view prefer = {};           ///< operators that packs run instead of the runtime
+  /// Whether large weights of a model that must be changed may be references into its file, if this
+  /// runtime can follow them; otherwise they are copied.
   bool may_refer = false;
 };
 
 struct SessionPlan {
-  /// What the runtime is given, and what will run in it.
+  /// What the runtime is given, and what it will run.
   PreparedModel model;
-  /// What messages call the model: its path in quotes, or "the model".
+  /// The name of the model in messages: its path in quotes, or "the model".
   std::string origin;
-  /// The model's file; empty where it came as bytes.
+  /// The model's file; empty if the model was given as bytes.
   std::string path;
-  /// Where the external data of `model.bytes` lies; empty where that is not known.
+  /// Where the external data of `model.bytes` are; empty if that is not known.
   std::string folder;
-  /// The file as it was prepared: references into it are right for no other.
+  /// Identifies the file that was prepared. References into it are not valid for any other file.
   platform::FileIdentity identity;
 
-  /// The runtime opens the file at `path`; else it is given `model.bytes`, or, where these are
+  /// Whether the runtime opens the file at `path`. Otherwise it gets `model.bytes` or, if that is
   /// empty, the bytes of the request.
   bool opens_file = false;
-  /// The runtime is told of `folder` while it makes the session.
+  /// Whether the runtime is told about `folder` while it creates the session.
   bool tells_folder = false;
 
-  /// To be asked once the session is made. A ModelError where the file is another by now than the
+  /// To be called after the session is created. Returns a ModelError if the file is no longer the
   /// one that `model.bytes` refers to.
   Status CheckUnchanged() const;
-  /// What the runtime said of the model, in words of ours where the model tells more. `given` is
-  /// what the runtime was given; empty: the file.
-  Status Explain(Status said, std::string_view given) const;
+  /// Replaces the runtime's error with a better one if the model tells more about the cause.
+  /// `given` is what the runtime was given; empty: the file.
+  Status Explain(Status error, std::string_view given) const;
 
-  /// The UnavailableError of a runtime that takes no prepared model with external data in memory:
-  /// where `model.needs_file`, nothing can be opened.
+  /// Returns the UnavailableError for a runtime that does not take a prepared model with external
+  /// data in memory: if `model.needs_file`, the session cannot be created.
   static Status NeedsFile(std::string_view runtime_version);
 };
 
-/// The operators that Python code has declared, under a policy that outlives them.
+/// Returns the operators that Python code has declared, under a policy that outlives them.
 using DeclaredSource = std::function<std::unique_ptr<OperatorSource>(const Policy&)>;
 
-/// Prepares a model for a session. An error is that of a list that is none, or as `Prepare` says;
-/// `plan->model.opset_limit` is set then, where it is the reason.
+/// Prepares a model for a session. Returns an error if a list is invalid, or the error of
+/// `Prepare`. In that case `plan->model.opset_limit` is set if it is the reason.
 Status MakePlan(const PlanRequest& request, const DeclaredSource& declared, SessionPlan* plan);
 
 }  // namespace opgraft::model

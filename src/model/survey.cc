@@ -1,4 +1,4 @@
-// One pass over the model's bytes; weights are skipped, and nothing of them is touched.
+// One pass over the model's bytes, in which weights are skipped without reading them.
 #include "model/survey.h"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <optional>
 #include <tuple>
 
+#include "base/runtime_version.h"
 #include "core/our_modules.h"
-#include "core/runtime_version.h"
 #include "model/aten_node.h"
 #include "model/declared_values.h"
 #include "model/fields.h"
@@ -20,17 +20,17 @@
 #include "model/opset_import.h"
 #include "model/our_nodes.h"
 #include "model/pyop_node.h"
+#include "model/python_spec.h"
 #include "model/reading.h"
 #include "model/runtime_limits.h"
-#include "pyop/spec.h"
 
 namespace opgraft::model {
 namespace {
 
 constexpr std::size_t kMostNodes = 5;
-constexpr std::int64_t kMixed = -1;  // while nodes are added: their types differ
+constexpr std::int64_t kMixed = -1;  // during the survey: the types of nodes differ
 
-/// What the attributes of a node that torch runs say of its operator.
+/// The operator of a node that torch runs, according to the node's attributes.
 struct TorchName {
   std::string full_name;
   std::string_view defined_in;
@@ -55,10 +55,10 @@ TorchName ReadTorchName(std::string_view node, std::string_view name) {
 
 using Versions = std::map<std::string_view, std::int64_t>;  // by domain
 
-/// Where a graph stands, from the inside out.
+/// The location of a graph, from the inside out.
 struct Place {
   const Place* outer = nullptr;
-  std::string_view function;  // its name, or
+  std::string_view function;  // the name of the function, or
   std::string_view attribute;
   std::string node;
   DeclaredValues values = DeclaredValues();
@@ -100,14 +100,14 @@ class Surveyor {
   void NoteImport(const OpsetImport& import, Versions* versions);
   static void NoteValue(std::string_view name, std::int64_t type, std::size_t index,
                         std::vector<SurveyedValue>* values);
-  /// The operator that is told apart from others by these.
+  /// Returns the operator that these parts identify.
   SurveyedOperator& FindOrAdd(std::initializer_list<std::string_view> parts);
 
   const std::string_view origin_;
   const RuntimeLimits limits_;
   Survey* const survey_;
   std::set<std::tuple<std::string_view, std::string_view, std::string_view>> functions_;
-  std::map<std::string, std::size_t, std::less<>> places_;  // in the list, by what it runs
+  std::map<std::string, std::size_t, std::less<>> places_;  // positions in the list of operators
 };
 
 Status Surveyor::Run(std::string_view model) {
@@ -212,7 +212,7 @@ Status Surveyor::LookAtNode(std::string_view node, int depth, const Versions& ve
     survey_->modules.try_emplace(name, head.module);
   }
   Status status = Note(node, head, version != versions.end() ? version->second : 0, place);
-  // What a Python operator's graphs hold is its own business.
+  // The contents of a Python operator's graphs are not surveyed.
   if (!status.ok() || head.IsPyOp()) return status;
   return LookIntoNode(node, head, depth, versions, place);
 }
@@ -244,7 +244,7 @@ Status Surveyor::Note(std::string_view node, const NodeHead& head, std::int64_t 
                       const Place& place) {
   if (head.IsPyOp()) return NotePyOp(node, head, place);
   const std::string_view domain = Normalized(head.domain);
-  // The legacy exporter may write the operator as the node's own type.
+  // The legacy exporter may write the operator as the node's type.
   const TorchName torch = IsAten(head)
                               ? ReadTorchName(node, head.op_type == kAtenOpType ? "" : head.op_type)
                               : TorchName();
@@ -299,12 +299,12 @@ Status Surveyor::NotePyOp(std::string_view node, const NodeHead& head, const Pla
   noted.torch_operator = torch.full_name;
   noted.defined_in = torch.defined_in;
   NoteAttributes(spec.arguments, &noted);
-  // The places that a prepared node names may be any numbers.
+  // The positions in a prepared node may be any numbers.
   const std::size_t arguments = spec.Places(read.inputs.size());
   for (std::size_t i = 0; i < arguments; ++i) {
     const std::int64_t input = spec.InputPlace(i);
-    const bool is_there = input >= 0 && static_cast<std::size_t>(input) < read.inputs.size();
-    const std::string_view name = is_there ? read.inputs[static_cast<std::size_t>(input)] : "";
+    const bool is_present = input >= 0 && static_cast<std::size_t>(input) < read.inputs.size();
+    const std::string_view name = is_present ? read.inputs[static_cast<std::size_t>(input)] : "";
     const bool has_type = i < spec.input_types.size();
     NoteValue(name, has_type ? spec.input_types[i] : place.values.TypeOf(name), i, &noted.inputs);
   }
@@ -358,7 +358,7 @@ void Surveyor::NoteImport(const OpsetImport& import, Versions* versions) {
                             [&](const SurveyedImport& noted) { return noted.domain == domain; });
   if (known == survey_->imports.end()) {
     const std::int64_t limit = OpsetLimit(limits_, domain).value_or(0);
-    // Of other domains, no version after the runtime's is known.
+    // For other domains, no version after the runtime's is known.
     const std::int64_t known = domain.empty() ? NewestKnownOpset() : limit;
     survey_->imports.push_back(
         {std::string(domain), import.version, limit, domain == kContribDomain ? 0 : known});

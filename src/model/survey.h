@@ -1,5 +1,5 @@
-// What stands in a model: its versions, and the operators that its nodes are of, wherever they
-// stand. Nothing is changed or refused here, so that a report can name all there is.
+// Lists what a model contains: its versions, and the operators of all its nodes, nested ones
+// included. Nothing is changed or refused here, so that a report can name everything.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@
 
 namespace opgraft::model {
 
-/// An input or output of all nodes of an operator.
+/// An input or output, over all nodes of an operator.
 struct SurveyedValue {
-  std::string name;               ///< in the first node that has it
-  std::int64_t element_type = 0;  ///< that the model declares; 0 where it does not, or differently
-  std::size_t count = 0;          ///< the nodes that have it
+  std::string name;               ///< in the first node that has the value
+  std::int64_t element_type = 0;  ///< as declared; 0 if it is not declared or nodes differ
+  std::size_t count = 0;          ///< the number of nodes that have the value
 };
 
 struct SurveyedAttribute {
-  std::int64_t type = 0;  ///< a number of AttributeProto.AttributeType; 0 where nodes differ
-  std::size_t count = 0;  ///< the nodes that have it
+  std::int64_t type = 0;  ///< ONNX's AttributeProto.AttributeType; 0 if nodes differ
+  std::size_t count = 0;  ///< the number of nodes that have the attribute
 };
 
 struct SurveyedNode {
@@ -33,30 +33,30 @@ struct SurveyedNode {
 };
 
 struct SurveyedOperator {
-  std::string domain;  ///< "" for ONNX's own, whichever of its names the model uses
+  std::string domain;  ///< "" for ONNX's own, also if the model says "ai.onnx"
   std::string op_type;
   std::string overload;
-  std::int64_t version = 0;  ///< the newest that is imported where a node stands; 0: none is
+  std::int64_t version = 0;  ///< the newest version imported for any of its nodes; 0: none
 
-  // Of a PyOp, in either form. All of one operator run the same.
+  // For a PyOp in either form. All nodes of one operator run the same code.
   bool is_pyop = false;
-  bool is_referring = false;  ///< stands in a function, whose calls say what it runs
+  bool is_referring = false;  ///< it is in a function, whose calls determine what it runs
   std::string module;
   std::string class_name;
   std::string compute;
   std::string operator_name;  ///< "domain::Name" in the prepared node of a declared operator
 
-  // Of a node that torch runs, in libtorch or in Python.
-  std::string torch_operator;  ///< "aten::median.dim"; "" where it is not said, or by a call
-  std::string defined_in;      ///< the Python module that it names, or ""
+  // For a node that torch runs, in libtorch or in Python.
+  std::string torch_operator;  ///< "aten::median.dim"; "" if unknown or given by a call
+  std::string defined_in;      ///< the Python module that the node names, or ""
 
-  bool is_function = false;  ///< calls a function of the model
+  bool is_function = false;  ///< its nodes call a function of the model
   std::size_t count = 0;
-  std::vector<SurveyedNode> nodes;  ///< the first ones
+  std::vector<SurveyedNode> nodes;  ///< the first few nodes
   std::vector<SurveyedValue> inputs;
   std::vector<SurveyedValue> outputs;
-  std::map<std::string, SurveyedAttribute> attributes;  ///< of a PyOp those for __init__
-  /// What has changed since the newest opset that the runtime takes, such as "Range with
+  std::map<std::string, SurveyedAttribute> attributes;  ///< for a PyOp, those for __init__
+  /// What has changed since the newest opset that the runtime supports, such as "Range with
   /// 'stash_type' (since opset 27)".
   std::set<std::string> differences;
 };
@@ -64,25 +64,25 @@ struct SurveyedOperator {
 struct SurveyedImport {
   std::string domain;
   std::int64_t version = 0;
-  std::int64_t limit = 0;  ///< the newest that the runtime takes; 0 where it takes any
-  std::int64_t known = 0;  ///< the newest of which Opgraft knows what changed; 0 where it need not
+  std::int64_t limit = 0;  ///< the newest that the runtime supports; 0: any
+  std::int64_t known = 0;  ///< the newest whose changes Opgraft knows; 0 if it need not know
 };
 
 struct Survey {
-  bool is_ort_format = false;  ///< the runtime's own format, which is not looked into
+  bool is_ort_format = false;  ///< the runtime's own format, which is not read
   std::int64_t ir_version = 0;
   std::int64_t ir_limit = 0;
   std::int64_t ir_known = 0;                   ///< the newest that Opgraft knows
-  std::vector<SurveyedImport> imports;         ///< the newest of each domain, functions included
+  std::vector<SurveyedImport> imports;         ///< the newest of each domain, including functions
   std::map<std::string, std::string> modules;  ///< of declared operators, by "domain::Name"
-  std::string holds_where;                     ///< the data that it holds for; as it is written
-  std::string differs;                         ///< what is not as in its source; as it is written
-  std::vector<SurveyedOperator> operators;     ///< in the order in which they are met
+  std::string holds_where;                  ///< the data that the model is valid for, as recorded
+  std::string differs;                      ///< how the model differs from its source, as recorded
+  std::vector<SurveyedOperator> operators;  ///< in order of appearance
 };
 
-/// Surveys `model` for ONNX Runtime `runtime_version`. A ModelError, which names the model as
-/// `origin`, where the bytes are none or a PyOp has attributes that it cannot have; a plain error
-/// for a version that is none, or too old.
+/// Surveys `model` for ONNX Runtime `runtime_version`. Returns a ModelError, which names the model
+/// as `origin`, if the bytes are not a model or a PyOp has invalid attributes, and a plain Error if
+/// the version is invalid or too old.
 Status TakeSurvey(std::string_view model, std::string_view origin, std::string_view runtime_version,
                   Survey* survey);
 

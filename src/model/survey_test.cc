@@ -1,4 +1,4 @@
-// What a survey of a model finds, and what it makes of bytes that are none.
+// Tests of what a survey finds in a model, and of its behaviour for bytes that are not a model.
 #include "model/survey.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace opgraft::model {
 namespace {
 
-using namespace testing;  // NOLINT: the models of this folder
+using namespace testing;  // NOLINT(google-build-using-namespace)
 
 Survey Take(const std::string& model, std::string_view runtime = "1.31.1") {
   Survey survey;
@@ -113,14 +113,15 @@ TEST(Survey, OperatorsOfTorchAreTold) {
             TextAttribute("module", other) + TextAttribute("class_name", "TorchOperator") +
                 IntegersAttribute("output_types", {1}) + clip)})));
   std::vector<std::string> found;
-  for (const SurveyedOperator& one : survey.operators) {
-    found.push_back(one.torch_operator + " " + one.defined_in + " " + std::to_string(one.count));
+  for (const SurveyedOperator& entry : survey.operators) {
+    found.push_back(entry.torch_operator + " " + entry.defined_in + " " +
+                    std::to_string(entry.count));
   }
   EXPECT_EQ(found, (Texts{"aten::median.dim  1", "aten::cdist  2", "aten::sort  1", "  1",
                           "acme::clip acme.operators 1", "acme::clip  1", "  1"}));
 }
 
-/// A prepared node may name any places, which are looked up among its inputs.
+/// The positions in a prepared node may be any numbers, and are looked up among its inputs.
 TEST(Survey, PlacesThatAreNone) {
   const std::string attributes = Attribute("format", tag::kInt, Integer(tag::kAttributeInt, 1)) +
                                  TextAttribute("module", "m") + TextAttribute("class_name", "C") +

@@ -1,4 +1,4 @@
-// Models in bytes, written and taken apart again, for the tests of this folder.
+// Writes models as bytes and takes them apart again, for the tests of this folder.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 #include "model/fields.h"
 #include "model/onnx_tags.h"
-#include "pyop/spec.h"
+#include "model/python_spec.h"
 
 namespace opgraft::model::testing {
 
 using Integers = std::vector<std::int64_t>;
 using Texts = std::vector<std::string>;
 
-// A message is fields in a row, each with its tag and length.
+// A message is a sequence of fields, each with its tag and length.
 inline std::string Text(std::uint32_t tag, const std::string& text) {
   std::string field;
   protozero::pbf_writer(field).add_bytes(tag, text);
@@ -29,7 +29,7 @@ inline std::string Integer(std::uint32_t tag, std::int64_t integer) {
   return field;
 }
 
-/// An attribute as a field of its node.
+/// Returns an attribute as a field of its node.
 inline std::string Attribute(const std::string& name, std::int64_t type, const std::string& value) {
   return Text(tag::kNodeAttribute,
               Text(tag::kAttributeName, name) + value + Integer(tag::kAttributeType, type));
@@ -65,13 +65,14 @@ inline std::string Graph(const Texts& nodes) {
   return graph;
 }
 
-/// A node with a graph inside it.
+/// Returns a node with a graph inside it.
 inline std::string If(const std::string& graph) {
   return Node("If", "", {"condition"}, {"y"},
               Attribute("then_branch", 5, Text(tag::kAttributeGraph, graph)));
 }
 
-/// A ValueInfoProto; the type 0 leaves the element type open, no shape the rank.
+/// Returns a ValueInfoProto; without an element type if it is 0, without a rank if there is no
+/// shape.
 inline std::string Value(const std::string& name, std::int64_t type,
                          const pyop::DeclaredShape& shape) {
   std::string tensor = type == 0 ? "" : Integer(tag::kElementType, type);
@@ -87,7 +88,7 @@ inline std::string Opset(const std::string& domain, std::int64_t version) {
   return Text(tag::kOpsetDomain, domain) + Integer(tag::kOpsetVersion, version);
 }
 
-/// A model, whose opset import is last, so that every prefix of it lacks something.
+/// Returns a model. Its opset import comes last, so that every prefix of it lacks something.
 inline std::string Model(const std::string& graph, std::int64_t opset = 21,
                          std::int64_t ir_version = 10) {
   return Integer(tag::kIrVersion, ir_version) + Text(tag::kGraph, graph) +
@@ -101,7 +102,7 @@ inline std::string Function(const std::string& name, const std::string& node,
                                    Text(tag::kFunctionOpsetImport, Opset("", opset)));
 }
 
-/// The messages or strings that `message` holds under `tag`.
+/// Returns the messages or strings in `message` under `tag`.
 inline Texts All(std::string_view message, std::uint32_t tag) {
   Texts all;
   for (FieldReader reader(message); reader.Next();) {

@@ -1,4 +1,4 @@
-// What ONNX calls external data: a file's name, an offset and a length.
+// Writes what ONNX calls external data: the name of a file, an offset and a length.
 #include "model/weight_references.h"
 
 #include <functional>
@@ -10,11 +10,11 @@
 namespace opgraft::model {
 namespace {
 
-/// A smaller model is copied in no time, and its file may then be overwritten while sessions made
-/// from it live.
+/// A smaller model is copied quickly, and its file may then be overwritten while sessions made from
+/// it are in use.
 constexpr std::size_t kSmallestModel = std::size_t{16} << 20U;
 
-/// The runtime maps each tensor on its own, in whole pages; and it looks at small ones, such as the
+/// The runtime maps each tensor on its own, in whole pages. It also reads small ones, such as the
 /// shapes for Reshape, while it loads the model.
 constexpr std::size_t kSmallestTensor = 4096;
 

@@ -1,4 +1,4 @@
-// Large weights of a model in a file, written as references into that file instead of copies.
+// Writes large weights of a model in a file as references into that file instead of copies.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@ namespace opgraft::model {
 class WeightReferences {
  public:
   /// `file_name` is the name of the file that holds `model`, in the folder that the runtime is told
-  /// of; empty where nothing is to be referred to.
+  /// about; empty if no references are wanted.
   WeightReferences(std::string_view model, std::string_view file_name);
 
-  /// Whether `tensor`, a TensorProto, is worth it; if so adds to `out` the tensor with its data
-  /// outside, at the place that it has in the file.
+  /// If a reference to `tensor`, a TensorProto, is worthwhile, adds to `out` the tensor with its
+  /// data at their position in the file, and returns true.
   bool Write(std::string_view tensor, Rope* out);
 
-  /// How many were written.
+  /// The number of references written.
   std::size_t count() const { return count_; }
 
  private:

@@ -1,4 +1,4 @@
-// The layout of the contract: what is here must not move, or OPGRAFT_PACK_VERSION must be raised.
+// Tests of the layout of the contract: if a member moves, OPGRAFT_PACK_VERSION must be raised.
 #include "opgraft/c_api.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Of version 3, on a machine of 64 bits.
+// The layout of version 3, on a 64-bit machine.
 static_assert(OPGRAFT_PACK_VERSION == 3);
 static_assert(sizeof(void*) == 8);
 

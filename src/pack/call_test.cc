@@ -1,4 +1,4 @@
-// Operators of this file, called by the C contract alone, as a host calls them that is no runtime.
+// Tests of operators that are called only through the C contract, by a host that is not a runtime.
 #include <gtest/gtest.h>
 #include <opgraft/op.h>
 
@@ -17,7 +17,7 @@ thread_local std::size_t allocations = 0;
 }  // namespace
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Counts: a call that visits the heap is a slow one.
+// Counts allocations: a call that uses the heap is slow.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
@@ -89,7 +89,7 @@ const OpgraftOperator* Find(const char* name) {
   return nullptr;
 }
 
-/// A node 'n' with one input and one output, and no attribute.
+/// A node 'n' with one input, one output and no attributes.
 struct Node : OpgraftNode {
   Node() : OpgraftNode{&kTable} {}
   static constexpr OpgraftNodeTable kTable = {
@@ -151,7 +151,7 @@ const OpgraftCallTable Call::kTable = {
     .log = nullptr,
     .stream = nullptr};
 
-TEST(Pack, SaysWhatItStandsForInTorch) {
+TEST(Pack, NamesTheTorchOperatorsThatItReplaces) {
   const OpgraftOperator* const scale = Find("Scale");
   ASSERT_EQ(scale->torch_call_count, 2U);
   EXPECT_STREQ(scale->torch_calls[0].name, "aten::mul");
@@ -200,7 +200,7 @@ TEST(Pack, DescribesItsOperators) {
   EXPECT_EQ(Find("Fail")->infer, nullptr);
 }
 
-TEST(Pack, RunsWithoutAVisitToTheHeap) {
+TEST(Pack, RunsWithoutAllocations) {
   const OpgraftKernel* const kernel = Find("Scale")->kernels[0];
   Node node;
   void* state = nullptr;
@@ -213,7 +213,7 @@ TEST(Pack, RunsWithoutAVisitToTheHeap) {
   kernel->destroy(state);
 }
 
-TEST(Pack, AsksTheRuleOnceForTheSameShapes) {
+TEST(Pack, CallsTheRuleOnceForTheSameShapes) {
   const OpgraftKernel* const kernel = Find("Shorten")->kernels[0];
   Node node;
   void* state = nullptr;
@@ -230,7 +230,7 @@ TEST(Pack, AsksTheRuleOnceForTheSameShapes) {
   EXPECT_EQ(allocations, before);
   EXPECT_EQ(rules_asked, 1U);
   EXPECT_EQ(run(2), 1);
-  EXPECT_EQ(run(1), -1);  // what the rule refuses, it refuses again
+  EXPECT_EQ(run(1), -1);  // a refusal is not remembered: the rule refuses again
   EXPECT_EQ(run(1), -1);
   EXPECT_EQ(call.text, "too short");
   EXPECT_EQ(run(2), 1);
@@ -239,7 +239,7 @@ TEST(Pack, AsksTheRuleOnceForTheSameShapes) {
   kernel->destroy(state);
 }
 
-TEST(Pack, AsksTheRuleAgainWhereItGoesByElements) {
+TEST(Pack, CallsTheRuleAgainIfItReadsElements) {
   const OpgraftKernel* const kernel = Find("Zeros")->kernels[0];
   Node node;
   void* state = nullptr;
@@ -255,7 +255,7 @@ TEST(Pack, AsksTheRuleAgainWhereItGoesByElements) {
   kernel->destroy(state);
 }
 
-TEST(Pack, HandsErrorsToTheHost) {
+TEST(Pack, PassesErrorsToTheHost) {
   const OpgraftKernel* const kernel = Find("Fail")->kernels[0];
   Node node;
   void* state = nullptr;
@@ -269,7 +269,7 @@ TEST(Pack, HandsErrorsToTheHost) {
   EXPECT_EQ(call.text, "it threw a C++ exception: input 0 is float64, expected float32");
   call.type = 0;
   EXPECT_NE(kernel->compute(state, &call), 0);
-  EXPECT_EQ(call.text, "it threw a C++ exception: input 0 is absent, and the operator needs it");
+  EXPECT_EQ(call.text, "it threw a C++ exception: input 0 is absent, but the operator needs it");
   kernel->destroy(state);
 }
 

@@ -1,5 +1,5 @@
-// Kernels for CUDA, called by the C contract: what they get, with device memory that the CPU cannot
-// read.
+// Tests of kernels for CUDA that are called through the C contract, with device memory that the CPU
+// cannot read.
 #include <gtest/gtest.h>
 #include <opgraft/op.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 
 namespace {
 
-/// What a kernel got.
+/// What a kernel was called with.
 struct Seen {
   const void* x = nullptr;
   const void* y = nullptr;
@@ -50,7 +50,7 @@ OPGRAFT_OP("cuda_unit::Shift")
 
 namespace {
 
-/// With all that a class may have.
+/// A kernel class with everything that a class may have.
 template <class E>
 class Gather {
  public:
@@ -132,7 +132,7 @@ struct Node : OpgraftNode {
 
   std::size_t input_count;
   std::size_t output_count;
-  std::int64_t read = 0;  ///< the value of the attribute "read"; 0: it has none
+  std::int64_t read = 0;  ///< the value of the attribute "read"; 0 if it is absent
   std::string text;
 };
 
@@ -203,7 +203,7 @@ const OpgraftCallTable Call::kTable = {
           return 0;
         }};
 
-/// Runs a kernel once; what it says where it fails.
+/// Runs a kernel once. Returns its error message, "" if it succeeds.
 std::string RunKernel(const OpgraftKernel& kernel, Node node, Call* call) {
   void* state = nullptr;
   if (kernel.create(&kernel, &node, &state) != 0) return node.text;
@@ -259,7 +259,7 @@ TEST(CudaKernel, AllocatesOutputs) {
   EXPECT_EQ(seen.size, 5U);
 }
 
-TEST(CudaKernel, TakesAnyAndMany) {
+TEST(CudaKernel, TakesInputsOfAnyTypeAndVariadicOnes) {
   const OpgraftKernel& kernel = *Find("Many").kernels[0];
   Call call;
   call.inputs = {{At(3), &call.size, 1, 11}, {At(0), &call.size, 1, 1}, {At(0), &call.size, 1, 1}};
@@ -269,16 +269,17 @@ TEST(CudaKernel, TakesAnyAndMany) {
   EXPECT_EQ(seen.size, 22U);
   call.inputs[0].element_type = 8;
   EXPECT_EQ(RunKernel(kernel, Node(3, 2), &call),
-            "it threw a C++ exception: input 0 has strings, which are not on a GPU");
+            "it threw a C++ exception: input 0 has strings, which cannot be on a GPU");
 }
 
 TEST(CudaKernel, ElementsOnTheGpuAreNotRead) {
   Call call;
   call.size = 1;
   call.inputs = {{At(0), &call.size, 1, 7}};
-  EXPECT_EQ(RunKernel(*Find("Zeros").kernels[0], Node(1, 1), &call),
-            "the shape rule reads the elements of input 'shape', which are on the GPU; declare it "
-            "with opgraft::OnHost, as .Input<opgraft::OnHost<std::int64_t>>(\"shape\")");
+  EXPECT_EQ(
+      RunKernel(*Find("Zeros").kernels[0], Node(1, 1), &call),
+      "the shape rule reads the elements of input 'shape', which are on the GPU. Fix: declare "
+      "it with opgraft::OnHost, as .Input<opgraft::OnHost<std::int64_t>>(\"shape\")");
   std::int64_t elements = 6;
   call.inputs[0].data = &elements;
   EXPECT_EQ(RunKernel(*Find("ZerosOnHost").kernels[0], Node(1, 1), &call), "");
@@ -286,11 +287,11 @@ TEST(CudaKernel, ElementsOnTheGpuAreNotRead) {
   Node node(2, 1);
   node.read = 1;
   EXPECT_EQ(RunKernel(*Find("Gather").kernels[0], node, &call),
-            "the kernel reads the elements of input 'indices', which are on the GPU; declare it "
-            "with opgraft::OnHost, as .Input<opgraft::OnHost<std::int64_t>>(\"indices\")");
+            "the kernel reads the elements of input 'indices', which are on the GPU. Fix: declare "
+            "it with opgraft::OnHost, as .Input<opgraft::OnHost<std::int64_t>>(\"indices\")");
 }
 
-TEST(CudaKernel, ErrorsHaveTheirTextAsItIs) {
+TEST(CudaKernel, TheTextOfAKernelErrorIsUnchanged) {
   Call call;
   call.inputs = {{At(0), &call.size, 1, 11}};
   call.output_type = 11;

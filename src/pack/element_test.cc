@@ -1,4 +1,4 @@
-// Every float16 and bfloat16, and floats around each of them, against arithmetic that is exact.
+// Tests every float16 and bfloat16, and floats around each of them, against exact arithmetic.
 #include "opgraft/element.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace opgraft {
 namespace {
 
-/// The value of a float of 16 bits with so many of them for the fraction, by the definition.
+/// Returns the value of a 16-bit float with so many fraction bits, by the definition.
 double Value(std::uint16_t bits, int fraction_bits) {
   const int exponent_bits = 15 - fraction_bits;
   const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -26,7 +26,8 @@ double Value(std::uint16_t bits, int fraction_bits) {
   return sign * std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
 }
 
-/// What is nearest to `value`, the even one of two, by trying both neighbours of `guess`.
+/// Expects that the conversion gives the nearest number, and the even one of two equally near, by
+/// comparing with both neighbours.
 template <class Small>
 void ExpectNearest(float value, int fraction_bits) {
   const Small made(value);
@@ -36,7 +37,7 @@ void ExpectNearest(float value, int fraction_bits) {
   const auto magnitude = static_cast<std::uint16_t>(made.bits() & 0x7fffU);
   ASSERT_EQ(made.bits() & 0x8000U, std::bit_cast<std::uint32_t>(value) >> 16U & 0x8000U) << value;
   if (magnitude == infinity) {
-    // From the middle between the largest number and what would follow it.
+    // Infinity begins halfway between the largest number and the one that would follow it.
     const double largest = Value(static_cast<std::uint16_t>(infinity - 1), fraction_bits);
     const double before = Value(static_cast<std::uint16_t>(infinity - 2), fraction_bits);
     ASSERT_GE(std::abs(exact), largest + (largest - before) / 2) << value;
@@ -66,7 +67,7 @@ void TestAll(int fraction_bits) {
     ASSERT_EQ(value, expected) << bits;
     ASSERT_EQ(Small(value).bits(), half);
     if (std::isinf(value)) continue;
-    // Just beside it, in the middle to the next one, and just beside that.
+    // The number itself, the middle between it and the next, and the floats next to each.
     const auto next = static_cast<float>(Small::FromBits(static_cast<std::uint16_t>(half + 1)));
     if (std::isnan(next)) continue;
     const double end = std::isinf(next) ? 2 * expected - Value(half - 1U, fraction_bits) : next;
@@ -94,7 +95,7 @@ TEST(Float16, Extremes) {
   EXPECT_EQ(BFloat16(std::numeric_limits<float>::max()).bits(), 0x7f80);
 }
 
-TEST(Float16, IsANumberAmongNumbers) {
+TEST(Float16, CalculatesWithOtherNumbers) {
   const Float16 two = 2;
   EXPECT_EQ(two * two + 1, 5);
   EXPECT_EQ(BFloat16(3) / 2, 1.5F);

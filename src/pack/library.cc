@@ -1,4 +1,5 @@
-// A pack as an ordinary custom operator library: what ONNX Runtime calls to register it.
+// Makes a pack an ordinary custom operator library: the function that ONNX Runtime calls to
+// register it.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -7,12 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "adapter/calls.h"
+#include "adapter/pack_operator.h"
+#include "adapter/runtime.h"
 #include "opgraft/c_api.h"
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
-#include "ort/calls.h"
-#include "ort/pack_operator.h"
-#include "ort/runtime.h"
 
 namespace opgraft::pack {
 namespace {
@@ -23,8 +24,8 @@ struct Domain {
   OrtCustomOpDomain* domain = nullptr;
 };
 
-/// A runtime knows one version of a custom operator: the newest. To models that ask for an older
-/// one it says that there is none.
+/// A runtime knows only one version of a custom operator: we register the newest. For models that
+/// need an older version, the runtime reports that the operator is missing.
 bool IsNewest(const OpgraftPack& pack, const OpgraftOperator& one) {
   for (std::size_t i = 0; i < pack.operator_count; ++i) {
     const OpgraftOperator& other = *pack.operators[i];
@@ -37,7 +38,7 @@ bool IsNewest(const OpgraftPack& pack, const OpgraftOperator& one) {
 }
 
 Status MakeDomains(const ort::Runtime& runtime, std::vector<Domain>* domains) {
-  std::vector<Domain> made;  // all or none
+  std::vector<Domain> made;  // returned as a whole or not at all
   const OpgraftPack& pack = *opgraft_pack();
   if (pack.problem != nullptr) return Status::Error(pack.problem);
   std::map<std::string, Domain> by_name;
@@ -60,7 +61,8 @@ Status MakeDomains(const ort::Runtime& runtime, std::vector<Domain>* domains) {
   return Status();
 }
 
-/// The domains for one runtime, made once and kept for good: sessions hold on to them.
+/// Returns the domains for one runtime. They are created once and never freed, because sessions
+/// refer to them.
 Status FindDomains(const ort::Runtime& runtime, const std::vector<Domain>** domains) {
   static std::mutex mutex;
   static auto* const made = new std::map<ort::Runtime, std::vector<Domain>>;
@@ -93,7 +95,7 @@ Status Register(const OrtApiBase* base, OrtSessionOptions* options, ort::Runtime
 
 extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(
     OrtSessionOptions* options, const OrtApiBase* base) {
-  // Any version has the functions that an error needs.
+  // Version 1 of the API has the functions that are needed to return an error.
   const OrtApi* const api = opgraft::ort::GetApi(base, 1);
   return opgraft::ort::Guarded(api, [&] {
     opgraft::ort::Runtime runtime;

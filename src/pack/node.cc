@@ -1,10 +1,10 @@
-// What a kernel of a pack knows of its node, and the shapes of what it gives.
+// The node of a pack's kernel, and the shapes of its outputs.
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
-#include "core/element_type.h"
-#include "core/output_type.h"
+#include "base/element_type.h"
+#include "base/output_type.h"
 #include "opgraft/kernel.h"
 
 namespace opgraft::internal {
@@ -17,7 +17,7 @@ TensorValue ToValue(const OpgraftTensor& tensor) {
   if (tensor.element_type == kElementType<std::string>) {
     return {tensor.element_type, std::move(shape), {}, ToStrings(tensor, 0)};
   }
-  // Those that C++ has a type for.
+  // Only the types that C++ has a type for.
   const ElementType* const type = FindElementType(tensor.element_type);
   if (type == nullptr || !type->is_carried || type->number > kElementType<BFloat16>) {
     throw std::invalid_argument("a tensor of ONNX's type number " +
@@ -50,7 +50,7 @@ AttributeValue ToValue(const OpgraftAttribute& attribute) {
   }
 }
 
-/// nullptr where none is declared of this name.
+/// Returns nullptr if no attribute of this name is declared.
 const AttributeDefinition* FindAttribute(const OperatorDefinition& definition,
                                          std::string_view name) {
   for (const AttributeDefinition& attribute : definition.attributes) {
@@ -63,7 +63,7 @@ bool HasVariadicOutput(const OperatorDefinition& definition) {
   return !definition.outputs.empty() && definition.outputs.back().occurrence == OPGRAFT_VARIADIC;
 }
 
-/// Throws where a rule sets an output that the operator does not have: some runtimes would abort.
+/// Throws if a rule sets an output that the operator does not have: some runtimes would abort.
 void CheckOutput(const OperatorDefinition& definition, std::size_t index) {
   if (index < definition.outputs.size() || HasVariadicOutput(definition)) return;
   throw ShapeError("the shape rule sets output " + std::to_string(index) +
@@ -78,7 +78,7 @@ std::string OutputName(const NodeState& state, std::size_t index) {
   return name;
 }
 
-/// Stands for the rank of what has none.
+/// Stored in place of the rank of an absent input or an unknown shape.
 constexpr std::int64_t kNoShape = -1;
 
 /// Whether the inputs have the shapes that a ShapeMemory holds.
@@ -96,7 +96,7 @@ bool HasShapes(std::span<const OpgraftTensor> inputs, std::span<const std::int64
   return shapes.empty();
 }
 
-/// The shapes of a run, all of whose sizes are known.
+/// The shapes of a run, where all sizes are known.
 class RunShapes final : public ShapeContext {
  public:
   RunShapes(const NodeState& state, std::span<const OpgraftTensor> inputs, std::size_t outputs)
@@ -129,7 +129,7 @@ class RunShapes final : public ShapeContext {
   }
 
   const std::optional<Shape>& output(std::size_t index) const { return outputs_[index]; }
-  /// Whether the rule went by more than shapes.
+  /// Whether the rule has used more than shapes.
   bool has_read_elements() const { return has_read_elements_; }
 
   static std::optional<std::vector<std::int64_t>> ToIntegers(const OpgraftTensor& tensor);
@@ -154,7 +154,7 @@ std::optional<std::vector<std::int64_t>> RunShapes::ToIntegers(const OpgraftTens
   return std::nullopt;
 }
 
-/// The shapes of a node whose sizes need not be known.
+/// The shapes of a node during inference, where sizes need not be known.
 class InferredShapes final : public ShapeContext {
  public:
   InferredShapes(const OperatorDefinition& definition, OpgraftInference* host)
@@ -203,7 +203,8 @@ class InferredShapes final : public ShapeContext {
     if (count && index >= *count) return;
     std::vector<std::string> symbols;
     for (const Dim& dim : shape) {
-      // A sum whose text is a name of the model's own would be taken for that.
+      // An expression whose text happens to be a symbol of the model would be taken for that
+      // symbol.
       symbols.emplace_back(dim.IsComputed() && IsNameOfModel(dim.symbol()) ? "" : dim.symbol());
     }
     std::vector<OpgraftDimension> dimensions;
@@ -252,9 +253,9 @@ std::size_t CheckedCount(std::span<const std::int64_t> shape, std::size_t elemen
   std::size_t bytes = element_size;
   std::size_t count = 1;
   for (const std::int64_t size : shape) {
-    if (size < 0) throw ShapeError("an output is asked for with the shape " + text());
+    if (size < 0) throw ShapeError("an output is requested with the shape " + text());
     count *= static_cast<std::size_t>(size);
-    // Sizes behind a 0 may be as large as they like.
+    // With a size of 0, the other sizes may be arbitrarily large.
     if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) ||
         bytes > static_cast<std::size_t>(PTRDIFF_MAX)) {
       if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
@@ -264,10 +265,10 @@ std::size_t CheckedCount(std::span<const std::int64_t> shape, std::size_t elemen
   return count;
 }
 
-void RefuseType(const char* what, std::size_t index, std::int32_t came, std::int32_t expected) {
+void RefuseType(const char* what, std::size_t index, std::int32_t given, std::int32_t expected) {
   const std::string place = std::string(what) + " " + std::to_string(index);
-  if (came == 0) throw std::invalid_argument(place + " is absent, and the operator needs it");
-  throw std::invalid_argument(place + " is " + ElementTypeName(came) + ", expected " +
+  if (given == 0) throw std::invalid_argument(place + " is absent, but the operator needs it");
+  throw std::invalid_argument(place + " is " + ElementTypeName(given) + ", expected " +
                               ElementTypeName(expected));
 }
 
@@ -297,8 +298,7 @@ AttributeValue ReadAttribute(Host* host, const AttributeDefinition& definition) 
   Check(host->table->attribute(host, definition.name.c_str(), definition.kind, &given));
   if (given.kind != 0) return ToValue(given);
   if (!definition.is_required) return definition.fallback;
-  Fail(host,
-       Status::Model("attribute '" + definition.name + "' is missing, and it has no default"));
+  Fail(host, Status::Model("attribute '" + definition.name + "' is missing and has no default"));
   throw HostFailed();  // NOLINT(bugprone-std-exception-baseclass): as in Check
 }
 template AttributeValue ReadAttribute(OpgraftNode*, const AttributeDefinition&);
@@ -323,7 +323,7 @@ void NodeState::CheckOnHost(std::size_t index, const char* who) const {
   if (definition->IsOnHost(*kernel, index)) return;
   const std::string& input = OperatorDefinition::At(definition->inputs, index).name;
   throw KernelError(std::string(who) + " reads the elements of input '" + input +
-                    "', which are on the GPU; declare it with opgraft::OnHost, as "
+                    "', which are on the GPU. Fix: declare it with opgraft::OnHost, as "
                     ".Input<opgraft::OnHost<std::int64_t>>(\"" +
                     input + "\")");
 }
@@ -340,7 +340,7 @@ OutputShapes::OutputShapes(const NodeState& state, std::span<const OpgraftTensor
                            std::size_t outputs)
     : state_(state) {
   if (state.same_as < inputs.size() && inputs[state.same_as].element_type != 0) {
-    // The commonest case.
+    // The most common case.
     is_same_ = true;
     first_ = {inputs[state.same_as].shape, inputs[state.same_as].rank};
     return;
@@ -398,12 +398,12 @@ std::span<const std::int64_t> OutputShapes::Find(std::size_t index) const {
   };
   for (std::size_t i = 0; i < index; ++i) rest = rest.subspan(1 + length());
   if (rest[0] == kNoShape) {
-    throw ShapeError(OutputName(state_, index) + " is given no shape by the shape rule");
+    throw ShapeError("the shape rule gives no shape to " + OutputName(state_, index));
   }
   const std::span<const std::int64_t> sizes = rest.subspan(1, length());
   if (std::find(sizes.begin(), sizes.end(), -1) != sizes.end()) {
-    throw ShapeError(OutputName(state_, index) +
-                     " is given a shape by the shape rule whose sizes are not all known");
+    throw ShapeError("the shape rule gives " + OutputName(state_, index) +
+                     " a shape whose sizes are not all known");
   }
   return sizes;
 }
@@ -413,7 +413,7 @@ void OperatorDefinition::Infer(ShapeContext& context) const {
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const std::optional<Shape> shape = rules[i](context);
     if (!shape) continue;
-    // The rule of a variadic output is that of each.
+    // The rule of a variadic output applies to each of its tensors.
     std::size_t end = i + 1;
     if (end == rules.size() && HasVariadicOutput(*this)) {
       end = std::max(end, context.output_count().value_or(end));

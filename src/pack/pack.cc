@@ -1,4 +1,4 @@
-// The operators of one pack: checked as they come, and handed to the host as C structs.
+// The operators of one pack: checked when they are added, and passed to the host as C structs.
 #include <algorithm>
 #include <deque>
 #include <memory>
@@ -160,7 +160,7 @@ class OperatorStruct : public OpgraftOperator {
 
 std::string Quoted(const std::string& text) { return "'" + text + "'"; }
 
-/// What is wrong with the names of parameters.
+/// Checks names and occurrences of parameters.
 void CheckParameters(const char* what, const std::vector<ParameterDefinition>& parameters,
                      std::vector<std::string>* problems) {
   std::set<std::string> names;
@@ -171,10 +171,10 @@ void CheckParameters(const char* what, const std::vector<ParameterDefinition>& p
     if (one.name.empty()) {
       problems->push_back(std::string(what) + " " + std::to_string(i) + " has no name");
     } else if (!names.insert(one.name).second) {
-      problems->push_back("two are called " + called);
+      problems->push_back("two " + std::string(what) + "s are called " + Quoted(one.name));
     }
     if (one.occurrence == OPGRAFT_VARIADIC && i + 1 != parameters.size()) {
-      problems->push_back(called + " is variadic, and only the last one may be");
+      problems->push_back(called + " is variadic, but only the last one may be");
     }
     if (one.occurrence == OPGRAFT_REQUIRED && had_optional) {
       problems->push_back(called + " is required, but comes after an optional one");
@@ -183,7 +183,7 @@ void CheckParameters(const char* what, const std::vector<ParameterDefinition>& p
   }
 }
 
-/// What is wrong with what it says of torch.
+/// Checks what the operator declares with .Torch(...).
 void CheckTorchCalls(const OperatorDefinition& definition, std::vector<std::string>* problems) {
   for (const TorchCallDefinition& call : definition.torch_calls) {
     if (call.name.find("::") == std::string::npos) {
@@ -200,13 +200,13 @@ void CheckTorchCalls(const OperatorDefinition& definition, std::vector<std::stri
           OperatorDefinition::IndexOf(definition.inputs, one.name) < definition.inputs.size();
       const std::string where = "Torch(" + Quoted(call.name) + "): " + Quoted(one.name);
       if (!one.argument.empty() && !is_attribute && !is_input) {
-        problems->push_back(where + " is to be torch's " + Quoted(one.argument) +
+        problems->push_back(where + " should take torch's " + Quoted(one.argument) +
                             ", but is neither an attribute nor an input");
       } else if (one.argument.empty() && is_attribute && KindOf(one.value) != attribute->kind) {
         problems->push_back(where + " has a value of another kind than the attribute");
       } else if (one.argument.empty() && is_input) {
         problems->push_back(where +
-                            " is an input, which has no fixed value: name the argument, {\"" +
+                            " is an input, which has no fixed value. Fix: name the argument, {\"" +
                             one.name + "\", opgraft::Argument(\"...\")}");
       }
     }
@@ -216,7 +216,7 @@ void CheckTorchCalls(const OperatorDefinition& definition, std::vector<std::stri
 std::vector<std::string> Check(const OperatorDefinition& definition) {
   std::vector<std::string> problems = definition.problems;
   if (definition.domain.empty() || definition.name.empty()) {
-    problems.emplace_back("it has no domain, or no name");
+    problems.emplace_back("it has no domain or no name");
   }
   if (definition.since_version < 1) problems.emplace_back("its version is below 1");
   CheckParameters("input", definition.inputs, &problems);
@@ -230,7 +230,7 @@ std::vector<std::string> Check(const OperatorDefinition& definition) {
     if (const auto* const tensor = std::get_if<TensorValue>(&attribute.fallback)) {
       if (!tensor->IsWhole()) {
         problems.push_back("the default of attribute " + Quoted(attribute.name) +
-                           " has not as many elements as its shape says");
+                           " does not have as many elements as its shape says");
       }
     }
   }
@@ -240,12 +240,12 @@ std::vector<std::string> Check(const OperatorDefinition& definition) {
   for (const ShapeRule& rule : definition.rules) {
     for (const std::string& name : rule.names().inputs) {
       if (!has_input(name)) {
-        problems.push_back("its shape rule names " + Quoted(name) + ", which is no input");
+        problems.push_back("its shape rule names " + Quoted(name) + ", which is not an input");
       }
     }
     for (const std::string& name : rule.names().attributes) {
       if (attributes.count(name) == 0) {
-        problems.push_back("its shape rule names " + Quoted(name) + ", which is no attribute");
+        problems.push_back("its shape rule names " + Quoted(name) + ", which is not an attribute");
       }
     }
   }
@@ -256,13 +256,13 @@ std::vector<std::string> Check(const OperatorDefinition& definition) {
   std::set<std::string> in_place;
   for (const auto& [input, output] : definition.in_place) {
     if (!in_place.insert(output).second) {
-      problems.push_back("two inputs are to be the memory of output " + Quoted(output));
+      problems.push_back("InPlace names two inputs for output " + Quoted(output));
     }
     if (!has_input(input)) {
-      problems.push_back("InPlace names " + Quoted(input) + ", which is no input");
+      problems.push_back("InPlace names " + Quoted(input) + ", which is not an input");
     }
     if (OperatorDefinition::IndexOf(definition.outputs, output) >= definition.outputs.size()) {
-      problems.push_back("InPlace names " + Quoted(output) + ", which is no output");
+      problems.push_back("InPlace names " + Quoted(output) + ", which is not an output");
     }
   }
   CheckTorchCalls(definition, &problems);
@@ -290,19 +290,19 @@ class Pack : public OpgraftPack {
     operator_count = pointers_.size();
   }
 
-  /// Adds to what is wrong with it.
+  /// Adds to the problems of the pack.
   void Report(const std::string& text) {
     text_ += (text_.empty() ? "" : "; ") + text;
     problem = text_.c_str();
   }
 
   void AddLater(void (*add)()) { later_.push_back(add); }
-  /// To be called once, before the pack is given away.
+  /// Must be called once, before the pack is passed to a host.
   void Complete() noexcept {
     try {
       for (void (*const add)() : later_) add();
     } catch (...) {
-      Report("out of memory while its operators were put together");
+      Report("out of memory while its operators were joined");
     }
   }
 

@@ -6,7 +6,7 @@
 namespace opgraft {
 namespace {
 
-/// More than any tensor has; what a model claims beyond it is not worth the memory.
+/// More than the axes of any tensor: limits the memory that a model can make us allocate.
 constexpr std::int64_t kMostAxes = 64;
 
 std::string SizeText(const Dim& dim) {
@@ -21,17 +21,17 @@ std::string Text(const Shape& shape) {
   return "[" + text + "]";
 }
 
-/// What two sizes become, one of them repeated where it is 1.
+/// Returns the size that two sizes broadcast to.
 Dim BroadcastSizes(const Dim& a, const Dim& b, const Shape& left, const Shape& right) {
   if (a.IsKnown() && a.size() == 1) return b;
   if (b.IsKnown() && b.size() == 1) return a;
   const std::optional<bool> is_same = Equal(a, b);
   if (is_same == true) return a;
   if (is_same == false) {
-    throw ShapeError("the shapes " + Text(left) + " and " + Text(right) + " do not go together: " +
+    throw ShapeError("the shapes " + Text(left) + " and " + Text(right) + " cannot be broadcast: " +
                      SizeText(a) + " and " + SizeText(b) + " are different, and neither is 1");
   }
-  // A known size above 1 wins: the other must be 1 or the same.
+  // A known size other than 1 is the result: the other must be 1 or the same.
   if (a.IsKnown()) return a;
   return b.IsKnown() ? b : Dim();
 }
@@ -48,7 +48,7 @@ Shape BroadcastShapes(const Shape& a, const Shape& b) {
 }
 
 Shape MultiplyShapes(Shape a, Shape b) {
-  if (a.empty() || b.empty()) throw ShapeError("a matrix product of a scalar");
+  if (a.empty() || b.empty()) throw ShapeError("a matrix product cannot take a scalar");
   const bool is_row = a.size() == 1;
   const bool is_column = b.size() == 1;
   if (is_row) a.insert(a.begin(), Dim(1));

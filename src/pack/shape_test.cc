@@ -1,4 +1,4 @@
-// Sizes that need not be known, and each rule with what is known, named and open.
+// Tests of sizes that need not be known, and of each rule with known, named and open sizes.
 #include "opgraft/shape.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ const Dim n = Dim::Symbol("n");
 const Dim m = Dim::Symbol("m");
 const Dim open;
 
-TEST(Dim, KnownOnes) {
+TEST(Dim, KnownSizes) {
   EXPECT_EQ(Text(Dim(2) + Dim(3)), "5");
   EXPECT_EQ(Text(Dim(3) - Dim(2)), "1");
   EXPECT_EQ(Text(Dim(3) * Dim(2)), "6");
@@ -73,7 +73,7 @@ TEST(Dim, KnownOnes) {
   EXPECT_EQ(Text(Dim(0) * Dim(5)), "0");
 }
 
-TEST(Dim, NamedOnes) {
+TEST(Dim, NamedSizes) {
   EXPECT_EQ(Text(n + Dim(3)), "n + 3");
   EXPECT_EQ(Text(n - m), "-m + n");
   EXPECT_EQ(Text(n - n), "0");
@@ -97,7 +97,7 @@ TEST(Dim, NamedOnes) {
   EXPECT_EQ(Text(n + Dim(1) - n), "1");
 }
 
-TEST(Dim, OpenOnes) {
+TEST(Dim, OpenSizes) {
   EXPECT_EQ(Text(open + Dim(1)), "?");
   EXPECT_EQ(Text(n + open), "?");
   EXPECT_EQ(Text(open * Dim(0)), "0");
@@ -113,7 +113,7 @@ TEST(Dim, Impossible) {
   EXPECT_THROW(static_cast<void>(Dim(kMost) * Dim(2)), ShapeError);
 }
 
-TEST(Dim, SymbolsDoNotGrowWithoutEnd) {
+TEST(Dim, SymbolsDoNotGrowWithoutLimit) {
   Dim dim = n;
   for (int i = 0; i < 100; ++i) {
     dim = dim + dim;
@@ -130,7 +130,7 @@ TEST(Dim, SymbolsDoNotGrowWithoutEnd) {
     dim = dim / (dim / Dim(3));
     ASSERT_LE(dim.symbol().size(), 110U);
   }
-  const std::string name(200, 'n');  // a model's own does not grow
+  const std::string name(200, 'n');  // a symbol of the model itself may be long
   EXPECT_EQ(Text(Dim::Symbol(name) + Dim(0)), name);
   EXPECT_EQ(Text(Dim::Symbol(name) / Dim(2)), "?");
 }
@@ -242,7 +242,7 @@ TEST(Rule, Combinations) {
   EXPECT_THROW(Sizes({SizeFrom("k")})(given), ShapeError);
 }
 
-TEST(Rule, KnowsWhatItNames) {
+TEST(Rule, ListsTheNamesThatItUses) {
   const ShapeNames names = SameAs("a").With(0, SizeOf("b", 0) + SizeFrom("k")).names();
   EXPECT_EQ(names.inputs, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(names.attributes, std::vector<std::string>{"k"});

@@ -1,4 +1,4 @@
-// Expressions of sizes, written and read back, against plain arithmetic.
+// Tests of size expressions: written and read back, and compared with plain arithmetic.
 #include "opgraft/size_expression.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::int64_t Floor(std::int64_t a, std::int64_t b) {
   return quotient;
 }
 
-/// What EvaluateSize computes with, written without what it tests.
+/// The arithmetic for EvaluateSize, written independently of the code under test.
 struct PlainArithmetic {
   const NumbersOfNames& numbers;
 
@@ -44,7 +44,7 @@ struct PlainArithmetic {
   }
 };
 
-/// An expression, and the same as a function of the numbers that names stand for.
+/// An expression, and the same calculation as a function of the numbers that names stand for.
 struct Twins {
   SizeExpression expression;
   std::function<Result(const PlainArithmetic&)> function;
@@ -76,7 +76,7 @@ Twins MakeTwins(std::mt19937* random, int depth) {
           }};
 }
 
-TEST(SizeExpression, IsWhatIsReadBack) {
+TEST(SizeExpression, EvaluatesToTheSameAfterReadingBack) {
   std::mt19937 random(20261116);
   int compared = 0;
   for (int i = 0; i < 600; ++i) {
@@ -86,7 +86,7 @@ TEST(SizeExpression, IsWhatIsReadBack) {
       const NumbersOfNames numbers = {{"n", n}, {"m", m}};
       const PlainArithmetic plain = {numbers};
       const Result right = twins.function(plain);
-      if (!right) continue;  // a division by zero, which may have been left out
+      if (!right) continue;  // a division by zero, which simplification may have removed
       ++compared;
       EXPECT_EQ(EvaluateSize<std::int64_t>(text, plain), right) << text << " of " << n << ", " << m;
       EXPECT_EQ(twins.expression.Evaluate<std::int64_t>(plain), right) << text;
@@ -123,7 +123,7 @@ TEST(SizeExpression, ANameMayBeAnyText) {
   EXPECT_EQ((n / 2 - SizeExpression::Named("n//2")).number(), std::nullopt);
 }
 
-TEST(SizeExpression, AQuotientIsNoName) {
+TEST(SizeExpression, AQuotientIsNotAName) {
   EXPECT_TRUE(n.IsName());
   EXPECT_FALSE((n / 3).IsName());
   EXPECT_FALSE((n % 3).IsName());
@@ -144,7 +144,7 @@ TEST(SizeExpression, NumbersAreRoundedDown) {
   EXPECT_EQ(CalculateSize('/', INT64_MIN, 2), INT64_MIN / 2);
 }
 
-TEST(SizeExpression, QuotientsDoNotGrowWithoutEnd) {
+TEST(SizeExpression, QuotientsDoNotGrowWithoutLimit) {
   SizeExpression size = n;
   EXPECT_THROW(
       {

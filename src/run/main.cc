@@ -1,4 +1,4 @@
-// opgraft-run: runs a model in a program that is not Python, by whichever ONNX Runtime it is given.
+// opgraft-run: runs a model in a program without Python, with the ONNX Runtime that it is given.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "adapter/calls.h"
 #include "core/platform.h"
 #include "opgraft/host.h"
 #include "opgraft/onnxruntime.h"
-#include "ort/calls.h"
 #include "run/npy.h"
 #include "run/record.h"
 #include "run/values.h"
@@ -24,21 +24,21 @@ constexpr char kUsage[] =
     "                   [--pack FILE]... [--prefer NAME]... [--gpu NUMBER]\n"
     "                   [--input NAME=FILE.npy]... [--output NAME=FILE.npy]...\n"
     "                   [--record FILE] MODEL\n"
-    "Runs MODEL by the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
-    "module that the model may run, or 'package.*'; --import one that is imported first, for the\n"
-    "operators that it declares; --pack a pack to be loaded first, --prefer an operator of ONNX\n"
-    "Runtime's own domains, or a domain, that a pack shall run; --gpu a GPU that runs what can "
-    "run\n"
-    "there; --record a file that says at any time which operators run, should something end the\n"
-    "process. Python is the one that OPGRAFT_PYTHON names, else python3 on the PATH.\n";
+    "Runs MODEL with the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
+    "module that the model may run, or 'package.*'; --import a module to import first, for the\n"
+    "operators that it declares; --pack a pack to load first; --prefer an operator of ONNX\n"
+    "Runtime's own domains, or a domain, that a pack must run; --gpu a GPU for the nodes that can\n"
+    "run there; --record a file that always names the operators that are running, in case\n"
+    "something ends the process. Python is the one that OPGRAFT_PYTHON names, else python3 on the\n"
+    "PATH.\n";
 
 struct Options {
   std::string runtime;
   std::string model;
   Allowed allowed;
   std::vector<std::string> packs;
-  std::string gpu;     ///< its number; empty: none
-  std::string record;  ///< its file; empty: none
+  std::string gpu;     ///< the number of the GPU; empty for none
+  std::string record;  ///< the file of the record; empty for none
   std::map<std::string, std::string> inputs;
   std::map<std::string, std::string> outputs;
 };
@@ -62,7 +62,7 @@ Status ParseOptions(int count, char** arguments, Options* options) {
       options->model = argument;
       continue;
     }
-    if (i + 1 == count) return Status::Error(argument + " lacks its value\n" + kUsage);
+    if (i + 1 == count) return Status::Error(argument + " needs a value\n" + kUsage);
     const std::string value = arguments[++i];
     Status status;
     if (argument == "--onnxruntime") {
@@ -92,7 +92,7 @@ Status ParseOptions(int count, char** arguments, Options* options) {
   return Status();
 }
 
-/// A runtime that is loaded, and a session in it. Released with the object.
+/// A loaded runtime and a session in it, which are released with the object.
 class Runner {
  public:
   Runner() = default;
@@ -107,7 +107,7 @@ class Runner {
   Status Run(const std::map<std::string, Array>& inputs, std::map<std::string, Array>* outputs,
              std::map<std::string, std::string>* others);
 
-  /// Completes an array whose file does not tell its type.
+  /// Sets the type of an array whose file does not contain it.
   Status Adopt(const std::string& name, Array* array) const;
 
   const std::vector<std::string>& input_names() const { return input_names_; }
@@ -127,13 +127,13 @@ class Runner {
 };
 
 Status Runner::Open(const Options& options) {
-  constexpr int kOnlyFatal = 4;  // an error is printed by the program itself
+  constexpr int kOnlyFatal = 4;  // the program itself prints errors
   void* library = nullptr;
   Status status = platform::LoadLibrary(options.runtime, /*is_global=*/false, &library);
   if (!status.ok()) return status;
-  // Not linked: the function's version symbol would tie the program to one release.
+  // Not linked, because the version of the symbol would tie the program to one release.
   void* symbol = platform::FindSymbol(library, "OrtGetApiBase");
-  if (symbol == nullptr) return Status::Unavailable(options.runtime + " is no ONNX Runtime");
+  if (symbol == nullptr) return Status::Unavailable(options.runtime + " is not ONNX Runtime");
   const OrtApiBase* base = reinterpret_cast<const OrtApiBase* (*)()>(symbol)();
   api_ = ort::GetApi(base, ort::kApiVersion);
   if (api_ == nullptr) {
@@ -221,15 +221,15 @@ Status Runner::Run(const std::map<std::string, Array>& inputs,
   return status;
 }
 
-/// Whether each name that an option was given for is one of the model's.
+/// Checks that each name given with an option is one of the model's.
 Status CheckNames(const std::string& option, const std::map<std::string, std::string>& given,
                   const std::vector<std::string>& known) {
   for (const auto& [name, file] : given) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     std::string list;
     for (const std::string& other : known) list += (list.empty() ? "" : ", ") + other;
-    return Status::Error(option + " " + name + ": there is none such; the " + option.substr(2) +
-                         "s are " + list);
+    return Status::Error(option + " " + name + ": the model has no such " + option.substr(2) +
+                         "; its " + option.substr(2) + "s are " + list);
   }
   return Status();
 }
@@ -239,7 +239,7 @@ Status Main(int count, char** arguments) {
   Runner runner;
   std::map<std::string, Array> inputs;
   std::map<std::string, Array> outputs;
-  std::map<std::string, std::string> others;  // those that are no tensors, as texts
+  std::map<std::string, std::string> others;  // outputs that are not tensors, as texts
   Status status = ParseOptions(count, arguments, &options);
   if (status.ok()) status = OpenRecord(options.record);
   for (const auto& [name, file] : options.inputs) {
@@ -265,7 +265,8 @@ Status Main(int count, char** arguments) {
   }
   for (const auto& [name, file] : options.outputs) {
     if (!outputs.contains(name)) {
-      return Status::Error("--output " + name + ": it is no tensor, and .npy files hold no others");
+      return Status::Error("--output " + name +
+                           ": it is not a tensor, and .npy files only hold tensors");
     }
     if (status = WriteNpy(file, outputs[name]); !status.ok()) return status;
   }

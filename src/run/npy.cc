@@ -1,4 +1,4 @@
-// The .npy format: a magic word, a header that is a Python dict in text, then the elements.
+// The .npy format: a magic word, a header with the text of a Python dict, then the elements.
 #include "run/npy.h"
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 #include <iterator>
 #include <string_view>
 
-#include "core/element_type.h"
+#include "base/element_type.h"
+#include "base/text.h"
 #include "core/platform.h"
-#include "core/text.h"
 #include "run/small_float.h"
 #include "run/unicode.h"
 
@@ -21,16 +21,16 @@ namespace {
 
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr std::size_t kMagicSize = 6;
-constexpr std::size_t kLetterSize = sizeof(char32_t);
+constexpr std::size_t kCharacterSize = sizeof(char32_t);
 constexpr std::size_t kMostEmptyTexts = 100'000'000;
 
-/// As in a file, such as "<f4"; empty where NumPy has no numbers of this type.
+/// Returns the description in a file, such as "<f4"; empty if NumPy has no numbers of this type.
 std::string DescriptionOf(const ElementType& type) {
   if (!type.is_carried || type.numpy_kind == 0 || type.size == 0) return {};
   return std::string(type.size == 1 ? "|" : "<") + type.numpy_kind + std::to_string(type.size);
 }
 
-/// What stands behind `'key':` in the header, up to `end`; empty where the key is not there.
+/// Returns the text after `'key':` in the header, up to `end`; empty if the key is missing.
 std::string_view Value(std::string_view header, std::string_view key, std::string_view end) {
   const std::size_t at = header.find(key);
   if (at == header.npos) return {};
@@ -38,7 +38,7 @@ std::string_view Value(std::string_view header, std::string_view key, std::strin
   return header.substr(0, header.find(end));
 }
 
-/// The number at the end of a description such as "<U12"; 0 where it is none.
+/// Returns the number at the end of a description such as "<U12"; 0 if it is of another kind.
 std::size_t SizeIn(std::string_view description, std::string_view kinds) {
   if (description.size() < 3 || kinds.find(description[1]) == kinds.npos) return 0;
   if (description[0] != '<' && description[0] != '|') return 0;
@@ -59,7 +59,7 @@ Status ParseHeader(std::string_view header, Array* array, std::size_t* element_s
   array->untyped_size = SizeIn(description, "V");
   if (text_size > 0 || description == "<U0") {
     array->element_type = kString;
-    *element_size = text_size * kLetterSize;
+    *element_size = text_size * kCharacterSize;
   } else if (array->untyped_size > 0) {
     *element_size = array->untyped_size;
   } else if (!description.empty() && known != std::end(kElementTypes)) {
@@ -67,14 +67,15 @@ Status ParseHeader(std::string_view header, Array* array, std::size_t* element_s
     *element_size = known->size;
   } else if (description == "|O") {
     return Status::Error(
-        "it holds Python objects, which are not read: they may be programs. Fix: save an array of "
-        "numbers, or of texts by array.astype(str)");
+        "it holds pickled Python objects, which are not read because they may run code. Fix: save "
+        "an array "
+        "of numbers, or of texts by array.astype(str)");
   } else {
     return Status::Error("its elements are of type '" + std::string(description) +
                          "', expected bool, integers, floats or str, little-endian");
   }
   if (!Value(header, "'fortran_order': ", ",").starts_with("False")) {
-    return Status::Error("it is in Fortran order; save numpy.ascontiguousarray(array)");
+    return Status::Error("it is in Fortran order. Fix: save numpy.ascontiguousarray(array)");
   }
   if (header.find("'shape': (") == header.npos) return Status::Error("it has no shape");
   std::string shape(Value(header, "'shape': (", ")"));
@@ -89,18 +90,18 @@ Status ParseHeader(std::string_view header, Array* array, std::size_t* element_s
   return Status();
 }
 
-/// From NumPy's 32-bit letters, filled up with zeros, to UTF-8.
+/// Converts NumPy's 32-bit characters, padded with zeros, to UTF-8.
 Status ReadTexts(std::size_t size, Array* array) {
-  // Texts of no letters take up no bytes, so that nothing bounds their number.
+  // Empty strings take up no bytes, so that the size of the file does not bound their number.
   if (size == 0 && array->Elements() > kMostEmptyTexts) return Status::Error("it is too large");
   array->strings.resize(array->Elements());
   for (std::size_t i = 0; i < array->strings.size(); ++i) {
-    std::u32string letters(size / kLetterSize, U'\0');
-    if (size > 0) std::memcpy(letters.data(), &array->data[i * size], size);
-    letters.resize(letters.find_last_not_of(U'\0') + 1);  // one between letters is of the text
-    for (const char32_t letter : letters) {
-      if (!AppendUtf8(letter, &array->strings[i])) {
-        return Status::Error("it holds a letter that Unicode does not have");
+    std::u32string characters(size / kCharacterSize, U'\0');
+    if (size > 0) std::memcpy(characters.data(), &array->data[i * size], size);
+    characters.resize(characters.find_last_not_of(U'\0') + 1);  // a zero in the middle is text
+    for (const char32_t character : characters) {
+      if (!AppendUtf8(character, &array->strings[i])) {
+        return Status::Error("it holds a character that Unicode does not have");
       }
     }
   }
@@ -108,33 +109,34 @@ Status ReadTexts(std::size_t size, Array* array) {
   return Status();
 }
 
-/// The other way; a text that is no UTF-8, or ends in a zero, has no letters that mean it.
-Status WriteTexts(const Array& array, std::string* data, std::size_t* letters) {
+/// Converts UTF-8 to NumPy's characters. A string that is not UTF-8, or ends in a zero, cannot be
+/// represented.
+Status WriteTexts(const Array& array, std::string* data, std::size_t* characters) {
   std::vector<std::u32string> texts;
   for (const std::string& string : array.strings) {
     std::u32string text;
     if (!FromUtf8(string, &text) || text.ends_with(U'\0')) {
       return Status::Error(".npy files cannot hold the string " + FormatText(string));
     }
-    *letters = std::max(*letters, text.size());
+    *characters = std::max(*characters, text.size());
     texts.push_back(std::move(text));
   }
   for (std::u32string& text : texts) {
-    text.resize(*letters, U'\0');
-    data->append(reinterpret_cast<const char*>(text.data()), text.size() * kLetterSize);
+    text.resize(*characters, U'\0');
+    data->append(reinterpret_cast<const char*>(text.data()), text.size() * kCharacterSize);
   }
   return Status();
 }
 
 Status ParseNpy(std::string_view file, Array* array) {
   if (file.size() < kMagicSize + 6 || !file.starts_with(kMagic)) {
-    return Status::Error("it is no .npy file");
+    return Status::Error("it is not a .npy file");
   }
   const bool is_long = file[kMagicSize] >= 2;
   const std::size_t start = kMagicSize + 2 + (is_long ? 4 : 2);
   std::uint32_t length = 0;
   std::memcpy(&length, file.data() + kMagicSize + 2, is_long ? 4 : 2);
-  if (length > file.size() - start) return Status::Error("it is cut short");
+  if (length > file.size() - start) return Status::Error("it is truncated");
   std::size_t element_size = 0;
   Status status = ParseHeader(file.substr(start, length), array, &element_size);
   if (!status.ok()) return status;
@@ -213,10 +215,10 @@ Status WriteNpy(const std::string& path, const Array& array) {
   std::string description = type != nullptr ? DescriptionOf(*type) : "";
   std::string texts;
   if (array.element_type == kString) {
-    std::size_t letters = 0;
-    Status status = WriteTexts(array, &texts, &letters);
+    std::size_t characters = 0;
+    Status status = WriteTexts(array, &texts, &characters);
     if (!status.ok()) return Status::Error("'" + path + "': " + status.message());
-    description = "<U" + std::to_string(letters);
+    description = "<U" + std::to_string(characters);
   } else if (IsUntypedInNpy(array.element_type)) {
     description = "|V" + std::to_string(type->size);
   } else if (description.empty()) {
@@ -226,7 +228,7 @@ Status WriteNpy(const std::string& path, const Array& array) {
   const std::string comma = array.shape.size() == 1 ? "," : "";
   std::string header = "{'descr': '" + description + "', 'fortran_order': False, 'shape': (" +
                        DimensionsText(array.shape) + comma + "), }";
-  constexpr std::size_t kAlignment = 64;  // of the elements, as NumPy writes them
+  constexpr std::size_t kAlignment = 64;  // of the elements, as in files that NumPy writes
   const std::size_t start = kMagicSize + 4;
   header.resize((start + header.size() + kAlignment) / kAlignment * kAlignment - start - 1, ' ');
   header += '\n';

@@ -1,3 +1,4 @@
+// Tests of reading, writing and printing arrays.
 #include "run/npy.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ constexpr std::pair<std::int32_t, std::size_t> kTypes[] = {
     {7, 8}, {9, 1}, {10, 2}, {11, 8}, {12, 4}, {13, 8},
 };
 
-/// A path that no other test uses, since tests run side by side.
+/// Returns a path that no other test uses, because tests run in parallel.
 std::string TestPath() {
   return testing::TempDir() + "opgraft_npy_" +
          testing::UnitTest::GetInstance()->current_test_info()->name() + ".npy";
@@ -28,7 +29,7 @@ Status ReadBytes(const std::string& file, Array* array) {
   return ReadNpy(TestPath(), array);
 }
 
-/// A file of version 1, or of version 2, which has a longer length.
+/// Returns a file of version 1, or of version 2, which has a wider length field.
 std::string File(const std::string& header, const std::string& data, bool is_long = false) {
   std::string length(is_long ? 4 : 2, '\0');
   length[0] = static_cast<char>(header.size());  // less than 128 in every test
@@ -56,7 +57,7 @@ std::string Formatted(std::int32_t element_type, const std::vector<Element>& ele
   return Format(array);
 }
 
-TEST(NpyTest, EveryTypeAndShapeComesBack) {
+TEST(NpyTest, EveryTypeAndShapeIsReadBack) {
   const std::vector<std::int64_t> shapes[] = {{}, {3}, {2, 3}, {0}, {4, 0, 2}, {1, 2, 1, 3, 1, 1}};
   for (const auto& [element_type, size] : kTypes) {
     for (const std::vector<std::int64_t>& shape : shapes) {
@@ -91,7 +92,7 @@ TEST(NpyTest, ATypeThatIsNotCarriedIsNotWritten) {
   EXPECT_NE(status.message().find("complex64"), std::string::npos);
 }
 
-TEST(NpyTest, APlaceThatCannotBeWrittenIsNamed) {
+TEST(NpyTest, APathThatCannotBeWrittenIsNamed) {
   const Status status = WriteNpy("/no/such/folder/array.npy", {1, {1}, "1234"});
   EXPECT_EQ(status.kind(), ErrorKind::kError);
   EXPECT_NE(status.message().find("'/no/such/folder/array.npy'"), std::string::npos);
@@ -108,38 +109,38 @@ TEST(NpyTest, ReadsBothVersions) {
   }
 }
 
-TEST(NpyTest, AFileCutShortIsRefused) {
+TEST(NpyTest, ATruncatedFileIsRefused) {
   const std::string whole = File(Header("<i2", "(3,)"), "abcdef");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     Array array;
     EXPECT_EQ(ReadBytes(whole.substr(0, size), &array).kind(), ErrorKind::kError) << size;
   }
-  ExpectRefused(whole.substr(0, 9), "it is no .npy file");
-  ExpectRefused(whole.substr(0, 30), "it is cut short");
+  ExpectRefused(whole.substr(0, 9), "it is not a .npy file");
+  ExpectRefused(whole.substr(0, 30), "it is truncated");
   Array array;
   EXPECT_TRUE(ReadBytes(whole, &array).ok());
 }
 
 TEST(NpyTest, AFileOfAnotherKindIsRefused) {
-  ExpectRefused("PK\x03\x04 a file of another kind", "it is no .npy file");
+  ExpectRefused("PK\x03\x04 a file of another kind", "it is not a .npy file");
   Array array;
   EXPECT_EQ(ReadNpy("/no/such/array.npy", &array).kind(), ErrorKind::kError);
 }
 
 TEST(NpyTest, FortranOrderIsRefusedWithTheLineThatFixesIt) {
   ExpectRefused(File("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 1), }\n", "ab"),
-                "Fortran order; save numpy.ascontiguousarray(array)");
+                "Fortran order. Fix: save numpy.ascontiguousarray(array)");
 }
 
 TEST(NpyTest, AnElementTypeThatIsNotCarriedIsNamed) {
   ExpectRefused(File(Header(">f4", "(1,)"), "1234"), "of type '>f4'");
-  ExpectRefused(File(Header("|O", "(1,)"), "1234"), "it holds Python objects");
+  ExpectRefused(File(Header("|O", "(1,)"), "1234"), "it holds pickled Python objects");
   ExpectRefused(File(Header("<c8", "(1,)"), "12345678"), "of type '<c8'");
   ExpectRefused(File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "1234"),
                 "expected bool, integers, floats or str");
 }
 
-TEST(NpyTest, TextsGoThereAndBack) {
+TEST(NpyTest, StringsAreReadBack) {
   Array written{8, {3}, ""};
   written.strings = {std::string("a\0b", 3), "", "Gr\xc3\xbc\xf0\x9f\x98\x80"};
   ASSERT_TRUE(WriteNpy(TestPath(), written).ok());
@@ -150,7 +151,7 @@ TEST(NpyTest, TextsGoThereAndBack) {
   EXPECT_EQ(read.strings, written.strings);
 }
 
-TEST(NpyTest, ATextThatAFileCannotHoldIsRefused) {
+TEST(NpyTest, AStringThatAFileCannotHoldIsRefused) {
   for (const std::string& text : {std::string("\xff"), std::string("a\0", 2)}) {
     Array array{8, {1}, ""};
     array.strings = {text};
@@ -159,7 +160,7 @@ TEST(NpyTest, ATextThatAFileCannotHoldIsRefused) {
   }
 }
 
-TEST(NpyTest, BrokenTextsAreRefused) {
+TEST(NpyTest, MalformedStringsAreRefused) {
   ExpectRefused(File(Header("<U1", "(1,)"), std::string("\0\xd8\0\0", 4)), "Unicode");
   ExpectRefused(File(Header("<U2", "(1,)"), "1234"), "it holds 4 bytes of elements, expected 8");
   ExpectRefused(File(Header(">U1", "(1,)"), "1234"), "of type '>U1'");
@@ -168,7 +169,7 @@ TEST(NpyTest, BrokenTextsAreRefused) {
   ExpectRefused(File(Header("<U0", "(4611686018427387904,)"), ""), "too large");
 }
 
-TEST(NpyTest, ElementsOfNoTypeKeepTheirSize) {
+TEST(NpyTest, UntypedElementsKeepTheirSize) {
   Array read;
   std::ofstream(TestPath(), std::ios::binary) << File(Header("<V2", "(2,)"), "1234");
   ASSERT_TRUE(ReadNpy(TestPath(), &read).ok());
@@ -181,7 +182,7 @@ TEST(NpyTest, ElementsOfNoTypeKeepTheirSize) {
   EXPECT_EQ(read.untyped_size, 2U);
 }
 
-TEST(NpyTest, TheElementsFillTheShape) {
+TEST(NpyTest, TheNumberOfElementsMustMatchTheShape) {
   ExpectRefused(File(Header("<f4", "(3,)"), "1234"), "it holds 4 bytes of elements, expected 12");
   ExpectRefused(File(Header("<f4", "()"), "12345"), "it holds 5 bytes of elements, expected 4");
   ExpectRefused(File(Header("<f4", "(0, 3)"), "1"), "it holds 1 bytes of elements, expected 0");
@@ -193,13 +194,13 @@ TEST(NpyTest, AShapeThatOverflowsIsRefused) {
   ExpectRefused(File(Header("<f8", "(99999999999999999999,)"), ""), "its shape is too large");
 }
 
-TEST(NpyTest, AShapeThatIsNoneIsRefused) {
+TEST(NpyTest, AMalformedShapeIsRefused) {
   ExpectRefused(File(Header("|u1", "(-1,)"), ""), "its shape is (-1,)");
   ExpectRefused(File(Header("|u1", "(a,)"), "1"), "its shape is (a,)");
   ExpectRefused(File(Header("|u1", "(1, x)"), "1"), "its shape is (1, x)");
 }
 
-TEST(NpyTest, AHeaderWithoutAShapeIsNoScalar) {
+TEST(NpyTest, AHeaderWithoutAShapeIsRefused) {
   ExpectRefused(File("{'descr': '|u1', 'fortran_order': False, }\n", "1"), "shape");
 }
 
@@ -219,7 +220,7 @@ TEST(FormatTest, WritesEachTypeInItsOwnWay) {
             "uint64 (1)\n18446744073709551615");
 }
 
-TEST(FormatTest, HalfPrecisionIsWorkedOut) {
+TEST(FormatTest, WritesHalfPrecision) {
   EXPECT_EQ(Formatted<std::uint16_t>(10, {0x3c00, 0xbe00, 0x7bff, 0x0000}),
             "float16 (4)\n1 -1.5 65504 0");
   EXPECT_EQ(Formatted<std::uint16_t>(10, {0x0001, 0x0400}),
@@ -227,7 +228,7 @@ TEST(FormatTest, HalfPrecisionIsWorkedOut) {
   EXPECT_EQ(Formatted<std::uint16_t>(10, {0x7c00, 0xfc00, 0x7e00}), "float16 (3)\ninf -inf nan");
 }
 
-TEST(FormatTest, TypesThatCppLacksAreWorkedOut) {
+TEST(FormatTest, WritesTypesThatCppLacks) {
   EXPECT_EQ(Formatted<std::uint16_t>(16, {0x3f80, 0xc020}), "bfloat16 (2)\n1 -2.5");
   EXPECT_EQ(Formatted<std::uint8_t>(17, {0x38, 0x7f}), "float8_e4m3fn (2)\n1 nan");
   EXPECT_EQ(Formatted<std::uint8_t>(21, {0, 15}), "uint4 (2)\n0 15");

@@ -1,4 +1,5 @@
-// A page of memory, shared with a file where there is one; handlers only read it and write text.
+// A page of memory, shared with a file if there is one; signal handlers only read it and write
+// text.
 #include "run/record.h"
 
 #include <fcntl.h>
@@ -12,12 +13,12 @@
 #include <cstring>
 #include <vector>
 
-#include "ort/running.h"
+#include "adapter/running.h"
 
 namespace opgraft::run {
 namespace {
 
-constexpr std::size_t kThreads = 64;  // more of them are not told apart
+constexpr std::size_t kThreads = 64;  // further threads are not recorded
 using Text = std::array<char, 256>;
 
 struct Page {
@@ -35,16 +36,16 @@ void Copy(const char* text, char* place, std::size_t size) {
   place[length] = '\0';
 }
 
-/// The thread's place on the page; none where there are too many threads.
+/// Returns the thread's place on the page; nullptr if there are too many threads.
 Text* Mine() {
   static thread_local const std::size_t number = used.fetch_add(1);
   return number < kThreads ? &page->running[number] : nullptr;
 }
 
-/// What a handler may look at: unlike Mine(), it is never made there.
+/// For signal handlers: unlike in Mine(), reading it initialises nothing.
 constinit thread_local Text* mine = nullptr;
 
-/// What the thread was in before, from the outside in: an operator may run a session itself.
+/// The operators around the current one, outermost first: an operator may run a session itself.
 std::vector<Text>& Outer() {
   static thread_local std::vector<Text> outer;
   return outer;
@@ -66,7 +67,7 @@ void End() {
 constexpr OpgraftWatcher kWatcher = {&Begin, &End};
 
 void Say(const char* text) {
-  // There is nobody to tell that it failed.
+  // A failure cannot be reported anywhere.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
 }
 
@@ -79,8 +80,8 @@ constexpr Fatal kFatal[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE,
                             {SIGILL, "SIGILL"},   {SIGABRT, "SIGABRT"}, {SIGSYS, "SIGSYS"},
                             {SIGTRAP, "SIGTRAP"}};
 
-/// Says what ended the process and where. The handler is off by now: the signal, raised again, ends
-/// the process as it would have.
+/// Reports what ended the process and where. The handler has been reset by now, so that the signal,
+/// raised again, ends the process as it would have without us.
 void OnSignal(int number) {
   Say("opgraft-run: the process was ended by ");
   for (const Fatal& fatal : kFatal) {
@@ -98,7 +99,8 @@ void OnSignal(int number) {
   (void)raise(number);
 }
 
-/// A stack that has overflowed has no room for a handler.
+/// Installs the handlers on a stack of their own, because a stack that has overflowed has no room
+/// for a handler.
 void CatchSignals() {
   static std::array<char, 65536> stack;
   stack_t other = {};

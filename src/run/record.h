@@ -1,4 +1,4 @@
-// What opgraft-run leaves for those who ask why it ended: the operators that run at the moment.
+// Records the operators that are running, to tell what opgraft-run was doing if something ends it.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace opgraft::run {
 
-/// From now on a signal that ends the process is told on the standard error, with the operator that
-/// its thread was in. With a path, the record is that file too, in which it outlives a signal that
-/// nobody can catch:
+/// From now on, a signal that ends the process is reported on stderr, with the operator that its
+/// thread was in. With a path, the record is also kept in that file, which survives signals that
+/// cannot be caught:
 ///
-///     64 bytes       "running", "told" (a signal, on the standard error) or "finished"
-///     64 x 256 bytes what a thread is in, such as "node 'n', operator my.Op"; empty for none
+///     64 bytes       "running", "told" (a signal was reported on stderr) or "finished"
+///     64 x 256 bytes what each thread runs, such as "node 'n', operator my.Op"; empty for none
 ///
-/// all ended by zeros. To be called once, before any session is made.
+/// all terminated by zeros. Must be called once, before any session is created.
 Status OpenRecord(const std::string& path);
 
-/// The program has said all that it will say: what it exits with is its own.
+/// Marks that the program has ended normally: its exit status is its own.
 void CloseRecord();
 
 }  // namespace opgraft::run

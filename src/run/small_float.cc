@@ -1,4 +1,5 @@
-// One reader for all of them: they differ in the widths of their fields, and in what is not finite.
+// One function reads all formats, which differ in the widths of their fields and in their special
+// values.
 #include "run/small_float.h"
 
 #include <cmath>
@@ -9,8 +10,8 @@ namespace {
 
 enum class Special : std::uint8_t {
   kIeee,          // the highest exponent is for infinities and NaN
-  kAllOnesIsNan,  // no infinities; NaN where all bits but the sign are set
-  kMinusZero,     // no infinities; NaN has the bits of -0, which is not there
+  kAllOnesIsNan,  // no infinities; NaN if all bits except the sign are set
+  kMinusZero,     // no infinities; NaN has the bits of -0, which does not exist
   kNone,
 };
 

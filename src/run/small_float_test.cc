@@ -1,4 +1,4 @@
-// Small floats, at the edges of their formats.
+// Tests of small floats, at the limits of their formats.
 #include "run/small_float.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ TEST(SmallFloatTest, ReadsEachFormat) {
   EXPECT_EQ(SmallFloat(10, 0x3c00), 1);
   EXPECT_EQ(SmallFloat(16, 0xc020), -2.5);
   EXPECT_EQ(SmallFloat(16, 0x0001), std::ldexp(1, -133));
-  EXPECT_EQ(SmallFloat(17, 0x7e), 448);  // the largest
+  EXPECT_EQ(SmallFloat(17, 0x7e), 448);  // the largest value
   EXPECT_EQ(SmallFloat(17, 0x01), std::ldexp(1, -9));
   EXPECT_EQ(SmallFloat(18, 0xff), -240);
   EXPECT_EQ(SmallFloat(18, 0x08), std::ldexp(1, -7));
@@ -23,7 +23,7 @@ TEST(SmallFloatTest, ReadsEachFormat) {
   EXPECT_EQ(SmallFloat(23, 0x9), -0.5);
 }
 
-TEST(SmallFloatTest, ReadsWhatIsNotFinite) {
+TEST(SmallFloatTest, ReadsInfinitiesAndNans) {
   EXPECT_EQ(SmallFloat(16, 0xff80), -INFINITY);
   EXPECT_TRUE(std::isnan(SmallFloat(16, 0x7fc0)));
   EXPECT_TRUE(std::isnan(SmallFloat(17, 0xff)));
@@ -33,7 +33,7 @@ TEST(SmallFloatTest, ReadsWhatIsNotFinite) {
   EXPECT_TRUE(std::isnan(SmallFloat(20, 0x80)));
 }
 
-TEST(SmallFloatTest, OthersAreNone) {
+TEST(SmallFloatTest, OtherTypesAreNotSmallFloats) {
   for (const std::int64_t type : {0, 1, 8, 11, 21, 22, 24}) EXPECT_FALSE(IsSmallFloat(type));
 }
 

@@ -1,4 +1,4 @@
-// Texts: between UTF-8, which ONNX Runtime has, and the 32-bit letters of NumPy; and as printed.
+// Converts strings between ONNX Runtime's UTF-8 and NumPy's 32-bit characters, and prints them.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace opgraft::run {
 
-/// False where Unicode has no such letter.
-bool AppendUtf8(std::uint32_t letter, std::string* text);
+/// Returns false if Unicode has no such character.
+bool AppendUtf8(std::uint32_t character, std::string* text);
 
-/// False where `text` is no UTF-8.
-bool FromUtf8(std::string_view text, std::u32string* letters);
+/// Returns false if `text` is not UTF-8.
+bool FromUtf8(std::string_view text, std::u32string* characters);
 
-/// As JSON writes it, so that spaces inside a text and between texts are told apart.
+/// Returns a text as JSON writes it, so that spaces inside a text differ from those between texts.
 std::string FormatText(std::string_view text);
 
 }  // namespace opgraft::run

@@ -1,11 +1,11 @@
-// Strings and elements of less than a byte lie in the runtime otherwise than in an array.
+// Strings, and elements smaller than a byte, are stored differently in the runtime and in arrays.
 #include "run/values.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "core/element_type.h"
-#include "ort/calls.h"
+#include "adapter/calls.h"
+#include "base/element_type.h"
 
 namespace opgraft::run {
 namespace {
@@ -202,7 +202,7 @@ Status AdoptType(const OrtApi* api, const OrtSession* session, std::size_t index
   if (type == nullptr || !type->is_carried || !IsUntypedInNpy(element_type) ||
       type->size != array->untyped_size) {
     return Status::Error("its elements are " + std::to_string(array->untyped_size) +
-                         " bytes of no type, but the model takes " + ElementTypeName(element_type));
+                         " untyped bytes, but the model takes " + ElementTypeName(element_type));
   }
   array->element_type = element_type;
   return Status();

@@ -1,4 +1,4 @@
-// Arrays as values of ONNX Runtime, and back.
+// Converts arrays to values of ONNX Runtime and back.
 #pragma once
 
 #include <string>
@@ -9,17 +9,18 @@
 
 namespace opgraft::run {
 
-/// A value over the array's memory where that can be, else with a copy in `*packed`; both must
-/// outlive it.
+/// Creates a value in the array's memory if possible, else in a copy in `*packed`; both must
+/// outlive the value.
 Status MakeValue(const OrtApi* api, const Array& array, std::string* packed, OrtValue** value);
 
-/// A copy of the value, which must be a tensor of a type that Opgraft carries.
+/// Copies a value, which must be a tensor of a type that Opgraft supports.
 Status ReadValue(const OrtApi* api, OrtValue* value, Array* array);
 
-/// A sequence, a map or a tensor as a text: its kind, its size, then its parts in one line.
+/// Formats a sequence, a map or a tensor: its kind, its size, then its parts in one line.
 Status FormatValue(const OrtApi* api, OrtValue* value, std::string* text);
 
-/// Gives an array that says nothing of its type that of the session's input `index`.
+/// Gives an untyped array the type of the session's input `index`; refuses an array of another
+/// type.
 Status AdoptType(const OrtApi* api, const OrtSession* session, std::size_t index, Array* array);
 
 }  // namespace opgraft::run

@@ -1,4 +1,4 @@
-// Comparing element by element, by type.
+// Compares element by element, depending on the type.
 #include "comparison.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@ using ElementTypes = TypeList<float, std::uint8_t, std::int8_t, std::uint16_t, s
                               std::int32_t, std::int64_t, std::string, bool, Float16, double,
                               std::uint32_t, std::uint64_t, BFloat16>;
 
-/// Calls `visit` with a null pointer to the type that ONNX calls `element_type`, if tests know it.
+/// Calls `visit` with a null pointer to the C++ type of `element_type`, if OpTester knows it.
 template <class Visit, class... Types>
 void VisitType(std::int32_t element_type, const Visit& visit, TypeList<Types...>) {
   ((kElementType<Types> == element_type ? visit(static_cast<Types*>(nullptr)) : void()), ...);
@@ -40,7 +40,7 @@ std::string Text(const T& element) {
     return element ? "true" : "false";
   } else if constexpr (kIsFloat<T>) {
     constexpr int kDigits = sizeof(T) == 8 ? 17 : sizeof(T) == 4 ? 9 : 5;
-    // The fewest digits that tell it from its neighbours.
+    // The fewest digits that distinguish it from its neighbours.
     for (int digits = 1; digits < kDigits; ++digits) {
       const std::string text = NumberText(static_cast<double>(element), digits);
       if (static_cast<double>(T(std::strtod(text.c_str(), nullptr))) ==
@@ -92,10 +92,6 @@ std::string IndexText(std::size_t index, std::span<const std::int64_t> shape) {
   return "[" + text + "]";
 }
 
-std::string SizesText(std::span<const std::int64_t> shape) {
-  return ShapeText(std::vector<OpTester::Dimension>(shape.begin(), shape.end()));
-}
-
 template <class T>
 std::string CompareElements(Tensor<const T> expected, Tensor<const T> got,
                             const OpTester::Tolerance& tolerance) {
@@ -117,7 +113,7 @@ std::string CompareElements(Tensor<const T> expected, Tensor<const T> got,
   return text;
 }
 
-/// What EvaluateSize computes with.
+/// The arithmetic for EvaluateSize.
 struct Arithmetic {
   const Symbols& symbols;
 
@@ -132,6 +128,10 @@ struct Arithmetic {
 };
 
 }  // namespace
+
+std::string SizesText(std::span<const std::int64_t> shape) {
+  return ShapeText(std::vector<OpTester::Dimension>(shape.begin(), shape.end()));
+}
 
 std::size_t ElementSize(std::int32_t element_type) {
   std::size_t size = 0;
@@ -163,13 +163,9 @@ std::string ShapeText(const OpTester::Shape& shape) {
 }
 
 OpTester::Tolerance DefaultTolerance(std::int32_t element_type) {
-  switch (element_type) {
-    case kElementType<float>: return {1e-5, 1e-5};
-    case kElementType<double>: return {1e-9, 1e-9};
-    case kElementType<Float16>: return {2e-3, 2e-3};
-    case kElementType<BFloat16>: return {2e-2, 2e-2};
-    default: return {};
-  }
+  const internal::ElementType* const type = internal::FindElementType(element_type);
+  if (type == nullptr) return {};
+  return {type->tolerance, type->tolerance};
 }
 
 std::string Compare(const TensorValue& expected, const TensorValue& got,
@@ -183,7 +179,7 @@ std::string Compare(const TensorValue& expected, const TensorValue& got,
     return ": expected the shape " + SizesText(expected.shape()) + ", got " +
            SizesText(got.shape());
   }
-  std::string text = ": tests do not know its type";
+  std::string text = ": OpTester does not support its type";
   const auto compare = [&]<class T>(T*) {
     text = CompareElements<T>(Elements<T>(expected), Elements<T>(got), tolerance);
   };

@@ -1,4 +1,4 @@
-// Tolerances, differences and symbols.
+// Tests of tolerances, differences and symbols.
 #include "comparison.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ std::string CompareOne(T expected, T got) {
                  DefaultTolerance(kElementType<T>));
 }
 
-TEST(Comparison, ToleranceIsOfTheType) {
+TEST(Comparison, EachTypeHasItsTolerance) {
   EXPECT_EQ(CompareOne<float>(1, 1.00001F), "");
   EXPECT_NE(CompareOne<float>(1, 1.001F), "");
   EXPECT_EQ(CompareOne<Float16>(1, 1.001F), "");
@@ -40,7 +40,7 @@ TEST(Comparison, SpecialNumbers) {
   EXPECT_EQ(CompareOne<float>(kInfinity, 3e38F), "[0]: expected inf, got 3e+38");
 }
 
-TEST(Comparison, TellsTheFirstDifference) {
+TEST(Comparison, ReportsTheFirstDifference) {
   const TensorValue expected({2, 2}, std::vector<std::string>{"a", "b", "c", "d"});
   const TensorValue got({2, 2}, std::vector<std::string>{"a", "b", "x", "y"});
   EXPECT_EQ(Compare(expected, got, {}),
@@ -60,13 +60,13 @@ TEST(Comparison, EvaluatesSymbols) {
   EXPECT_EQ(Evaluate("(1 - n)%4", symbols), 2);
   EXPECT_EQ(Evaluate("n//(0 - 2)", symbols), -2);
   EXPECT_EQ(Evaluate("n%(0 - 2)", symbols), -1);
-  for (const char* const senseless : {"", "m", "n+", "(n", "n)", "n/0", "n n", "2m"}) {
-    EXPECT_EQ(Evaluate(senseless, symbols), std::nullopt) << senseless;
+  for (const char* const malformed : {"", "m", "n+", "(n", "n)", "n/0", "n n", "2m"}) {
+    EXPECT_EQ(Evaluate(malformed, symbols), std::nullopt) << malformed;
   }
   EXPECT_EQ(Evaluate(std::string(100000, '('), symbols), std::nullopt);
 }
 
-TEST(Comparison, WhatIsSaidLeavesRoom) {
+TEST(Comparison, UnknownSizesMayBeAnything) {
   const Symbols symbols = {{"n", 3}};
   using Dimensions = std::vector<OpTester::Dimension>;
   EXPECT_TRUE(Contains(std::nullopt, {3, 4}, symbols));

@@ -1,4 +1,4 @@
-// Asks the library before it is registered: it knows why it is of no use.
+// Asks the library before it is registered, because it knows why it cannot be used.
 #include "gpu.h"
 
 #include <dlfcn.h>
@@ -7,18 +7,13 @@
 #include <cstring>
 #include <string>
 
+#include "runtime_status.h"
+
 namespace opgraft::op_test {
 namespace {
 
 constexpr const char kVariable[] = "OPGRAFT_TEST_CUDA";
 constexpr const char kProvider[] = "OpgraftCUDA";
-
-Status ToStatus(const OrtApi* api, OrtStatus* returned) {
-  if (returned == nullptr) return Status();
-  Status status = Status::Error(ort::GetErrorMessage(api, returned));
-  ort::ReleaseStatus(api, returned);
-  return status;
-}
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The GPU that cases are run on, by the execution provider OpgraftCUDA.
+// Finds the GPU on which the execution provider OpgraftCUDA runs cases.
 #pragma once
 
 #include "opgraft/onnxruntime.h"
@@ -8,7 +8,7 @@
 namespace opgraft::op_test {
 
 /// Registers the provider's library, which the variable OPGRAFT_TEST_CUDA names, and finds the
-/// first GPU. The runtime is 1.24 or newer. An error says why there is none.
+/// first GPU. The runtime must be 1.24 or newer. An error says why there is no GPU.
 Status FindFirstGpu(const OrtApi* api, OrtEnv* environment, const OrtEpDevice** gpu);
 
 }  // namespace opgraft::op_test

@@ -1,4 +1,4 @@
-// The fields of ONNX's messages, by their numbers in onnx.proto.
+// Writes the fields of ONNX's messages by their numbers in onnx.proto.
 #include "model_writer.h"
 
 #include <cstring>
@@ -9,10 +9,10 @@ namespace opgraft::op_test {
 namespace {
 
 constexpr int kIrVersion = 8;
-/// Of the standard operators that stand around the one under test.
+/// The opset of the standard operators around the operator under test.
 constexpr int kStandardVersion = 16;
 
-/// A message of protobuf.
+/// A protobuf message.
 class Message {
  public:
   Message& Integer(int field, std::int64_t value) {
@@ -45,7 +45,7 @@ class Message {
   std::string bytes_;
 };
 
-Message Tensor(const std::string& name, const TensorValue& value) {
+Message WriteTensor(const std::string& name, const TensorValue& value) {
   Message tensor;
   for (const std::int64_t size : value.shape()) tensor.Integer(1, size);
   tensor.Integer(2, value.element_type());
@@ -58,8 +58,8 @@ Message Tensor(const std::string& name, const TensorValue& value) {
   return tensor;
 }
 
-Message ValueInfo(const std::string& name, std::int32_t element_type,
-                  const OpTester::Shape& shape) {
+Message WriteValueInfo(const std::string& name, std::int32_t element_type,
+                       const OpTester::Shape& shape) {
   Message value;
   value.Bytes(1, name);
   if (element_type == 0) return value;
@@ -81,7 +81,7 @@ Message ValueInfo(const std::string& name, std::int32_t element_type,
   return value.Inner(2, Message().Inner(1, tensor));
 }
 
-Message Attribute(const OpTester::Attribute& attribute) {
+Message WriteAttribute(const OpTester::Attribute& attribute) {
   Message written;
   written.Bytes(1, attribute.name);
   std::visit(
@@ -93,7 +93,7 @@ Message Attribute(const OpTester::Attribute& attribute) {
         } else if constexpr (std::is_same_v<A, std::string>) {
           written.Bytes(4, value);
         } else if constexpr (std::is_same_v<A, TensorValue>) {
-          written.Inner(5, Tensor("", value));
+          written.Inner(5, WriteTensor("", value));
         } else if constexpr (std::is_same_v<A, std::vector<float>>) {
           for (const float one : value) written.Float(7, one);
         } else if constexpr (std::is_same_v<A, std::vector<std::int64_t>>) {
@@ -107,17 +107,17 @@ Message Attribute(const OpTester::Attribute& attribute) {
   return written;
 }
 
-Message Node(const std::string& operator_name, const std::string& domain,
-             const std::vector<std::string>& in, const std::vector<std::string>& out) {
+Message WriteNode(const std::string& operator_name, const std::string& domain,
+                  const std::vector<std::string>& in, const std::vector<std::string>& out) {
   Message node;
   for (const std::string& one : in) node.Bytes(1, one);
   for (const std::string& one : out) node.Bytes(2, one);
-  // Names of nodes must differ; of the nodes around, each has an output of its own.
+  // The names of nodes must differ; the other nodes have different outputs.
   const std::string name = domain.empty() ? operator_name + "/" + out[0] : operator_name;
   return node.Bytes(3, name).Bytes(4, operator_name).Bytes(7, domain);
 }
 
-Message Import(const std::string& domain, int version) {
+Message WriteImport(const std::string& domain, int version) {
   return Message().Bytes(1, domain).Integer(2, version);
 }
 
@@ -133,44 +133,46 @@ std::string WriteModel(const ModelPlan& plan) {
     const bool is_passed = value.initializer == nullptr;
     inputs.push_back(is_passed ? inside(value.name) : value.name);
     if (plan.is_between && is_passed && !value.name.empty()) {
-      // A Cast to the type that it has: unlike Identity, it gives memory that is nobody else's.
-      Message cast = Node("Cast", "", {value.name}, {inside(value.name)});
-      cast.Inner(5, Attribute({"to", std::int64_t{value.element_type}}));
+      // A Cast to the same type: unlike Identity, it produces memory that nothing else uses.
+      Message cast = WriteNode("Cast", "", {value.name}, {inside(value.name)});
+      cast.Inner(5, WriteAttribute({"to", std::int64_t{value.element_type}}));
       graph.Inner(1, cast);
     }
   }
   std::vector<std::string> outputs;
   for (const ModelValue& value : plan.outputs) outputs.push_back(inside(value.name));
-  Message node = Node(plan.operator_name, plan.domain, inputs, outputs);
-  for (const OpTester::Attribute& attribute : plan.attributes) node.Inner(5, Attribute(attribute));
+  Message node = WriteNode(plan.operator_name, plan.domain, inputs, outputs);
+  for (const OpTester::Attribute& attribute : plan.attributes)
+    node.Inner(5, WriteAttribute(attribute));
   graph.Inner(1, node);
   graph.Bytes(2, "case");
   for (const ModelValue& value : plan.inputs) {
     if (value.name.empty()) continue;
     if (value.initializer != nullptr) {
-      graph.Inner(5, Tensor(value.name, *value.initializer));
+      graph.Inner(5, WriteTensor(value.name, *value.initializer));
     } else {
-      graph.Inner(11, ValueInfo(value.name, value.element_type, value.shape));
+      graph.Inner(11, WriteValueInfo(value.name, value.element_type, value.shape));
     }
   }
   for (const ModelValue& value : plan.outputs) {
     if (value.name.empty()) continue;
     const std::int32_t type = plan.are_outputs_typed ? value.element_type : 0;
-    graph.Inner(12, ValueInfo(value.name, type, std::nullopt));
+    graph.Inner(12, WriteValueInfo(value.name, type, std::nullopt));
     if (plan.is_between) {
-      graph.Inner(1, Node("Identity", "", {inside(value.name)}, {value.name}));
-      if (type != 0) graph.Inner(13, ValueInfo(inside(value.name), type, std::nullopt));
+      graph.Inner(1, WriteNode("Identity", "", {inside(value.name)}, {value.name}));
+      if (type != 0) graph.Inner(13, WriteValueInfo(inside(value.name), type, std::nullopt));
     }
     if (plan.asks_shapes) {
-      graph.Inner(1, Node("Shape", "", {value.name}, {ShapeName(value.name)}));
-      graph.Inner(12, ValueInfo(ShapeName(value.name), kElementType<std::int64_t>, std::nullopt));
+      graph.Inner(1, WriteNode("Shape", "", {value.name}, {ShapeName(value.name)}));
+      graph.Inner(12,
+                  WriteValueInfo(ShapeName(value.name), kElementType<std::int64_t>, std::nullopt));
     }
   }
   Message model;
   model.Integer(1, kIrVersion);
   model.Inner(7, graph);
-  model.Inner(8, Import(plan.domain, plan.version));
-  if (!plan.domain.empty()) model.Inner(8, Import("", kStandardVersion));
+  model.Inner(8, WriteImport(plan.domain, plan.version));
+  if (!plan.domain.empty()) model.Inner(8, WriteImport("", kStandardVersion));
   return model.bytes();
 }
 

@@ -1,4 +1,4 @@
-// Writes ONNX models of one operator, byte by byte, so that tests need no protobuf.
+// Writes ONNX models of one operator without protobuf.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
-/// How a value stands in a model.
+/// An input or output of the model.
 struct ModelValue {
-  std::string name;  ///< empty: omitted
+  std::string name;  ///< empty if it is omitted
   std::int32_t element_type = 0;
   OpTester::Shape shape;
   const TensorValue* initializer = nullptr;
@@ -22,18 +22,18 @@ struct ModelPlan {
   std::string operator_name;
   int version = 1;
   std::vector<ModelValue> inputs = {};
-  /// Outputs whose types are left open unless `are_outputs_typed`; their shapes always are.
+  /// Their types are only written if `are_outputs_typed`; their shapes never are.
   std::vector<ModelValue> outputs = {};
   std::vector<OpTester::Attribute> attributes = {};
   bool are_outputs_typed = false;
-  /// The node stands between others, which give its inputs and take its outputs.
+  /// The node is placed between other nodes, which produce its inputs and consume its outputs.
   bool is_between = false;
-  /// The model gives the shapes of the outputs too: "<name>/shape", as its operator Shape sees
-  /// them.
+  /// The model has additional outputs "<name>/shape": the shapes of the outputs, from the operator
+  /// Shape.
   bool asks_shapes = false;
 };
 
-/// What the shape of an output is called where the model asks for it.
+/// Returns the name of the additional output with the shape of an output.
 inline std::string ShapeName(const std::string& output) { return output + "/shape"; }
 
 std::string WriteModel(const ModelPlan& plan);

@@ -1,4 +1,4 @@
-// The verbs of OpTester: a case is put together, then run in each of its ways.
+// The functions of OpTester: they build a case, then run it in each of its ways.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -25,13 +25,14 @@ std::size_t ElementCount(std::span<const std::int64_t> shape) {
   return count;
 }
 
-/// A size that tells nothing: not even a symbol made of those that there are.
+/// Whether a size is neither known nor an expression of known symbols.
 bool IsOpen(const OpTester::Dimension& one, const Symbols& symbols) {
   return one.size < 0 && !Evaluate(one.symbol, symbols);
 }
 
-/// Holds what was told of an output against what is expected. A runtime gives names of its own to
-/// what it does not know, and `may_tell_less` than the rule that it was given.
+/// Compares the inferred type and shape of an output with the expected ones. A runtime gives names
+/// of its own to unknown sizes, and its result may be less precise than the rule's
+/// (`may_tell_less`).
 std::string CompareShapes(const OpTester::Value& expected, std::int32_t type,
                           const OpTester::Shape& told, bool may_tell_less, const Symbols& symbols) {
   if (type != 0 && type != expected.tensor.element_type()) {
@@ -50,7 +51,8 @@ std::string CompareShapes(const OpTester::Value& expected, std::int32_t type,
   return "expected the shape " + ShapeText(expected.shape) + ", got " + ShapeText(told);
 }
 
-/// What a case is run on, and why not on the GPU, where its operator has a kernel for it.
+/// Returns the devices that a case is run on, and why the GPU is not one of them although its
+/// operator has a kernel for it.
 std::pair<Devices, std::string> ChooseDevices(const TestRuntime& runtime, const Trial& trial,
                                               bool is_cuda_excluded) {
   Devices devices = trial.FindDevices();
@@ -65,7 +67,7 @@ std::pair<Devices, std::string> ChooseDevices(const TestRuntime& runtime, const 
   return {devices, is_cuda_excluded && devices.cpu ? "" : reason};
 }
 
-/// Once for each operator.
+/// Prints the reason once for each operator.
 void TellUntested(const std::string& who, const std::string& reason) {
   static auto* const told = new std::set<std::string>;
   if (!told->insert(who).second) return;
@@ -127,12 +129,12 @@ OpTester::Tolerance* OpTester::ToleranceOf(std::string_view output) {
     return &*value.tolerance;
   }
   mistakes_.push_back("a tolerance is set for '" + std::string(output) +
-                      "', which is no output that was added before");
+                      "', but no such output has been added");
   return nullptr;
 }
 
 OpTester& OpTester::SetTolerance(double absolute, double relative) {
-  if (outputs_.empty()) mistakes_.emplace_back("a tolerance is set before an output was added");
+  if (outputs_.empty()) mistakes_.emplace_back("a tolerance is set, but no output has been added");
   for (Value& value : outputs_) value.tolerance = {absolute, relative};
   return *this;
 }
@@ -165,12 +167,12 @@ OpTester::Outcome OpTester::Try(ExpectResult expected, std::string_view text) co
   for (const std::vector<Value>* const values : {&inputs_, &outputs_}) {
     for (const Value& value : *values) {
       if (!value.name.empty() && !value.has_elements) {
-        mistakes.push_back("'" + value.name + "' has no elements: only InferShapes needs none");
+        mistakes.push_back("'" + value.name + "' has no elements, which only InferShapes allows");
       }
     }
   }
   if (std::ranges::all_of(outputs_, [](const Value& value) { return value.name.empty(); })) {
-    mistakes.emplace_back("no output was added; one that is to fail has them too");
+    mistakes.emplace_back("no output was added; a case that should fail needs outputs too");
   }
   for (std::string& mistake : mistakes) mistake = who + ": the case is wrong: " + mistake;
   if (!mistakes.empty()) return {std::move(mistakes), ""};
@@ -184,18 +186,18 @@ OpTester::Outcome OpTester::Try(ExpectResult expected, std::string_view text) co
   const Trial trial(*runtime, std::move(plan), inputs_, outputs_);
   const auto [devices, untested] = ChooseDevices(*runtime, trial, is_cuda_excluded_);
   if (!devices.cpu && !devices.gpu) {
-    return {{}, who + ": on the GPU alone, which is not to be had: " + untested};
+    return {{}, who + ": it runs only on a GPU, which is not available: " + untested};
   }
   if (!untested.empty()) TellUntested(who, untested);
   const std::vector<Way> ways = WaysOf(inputs_, devices);
   Findings findings;
-  std::vector<TensorValue> came;
+  std::vector<TensorValue> results;
   for (const Way& way : ways) {
     const CrashNote note("OpTester: " + who + " crashed in " + runtime->name() + ", " + way.name +
                          "\n");
     Findings ignored;
     const bool is_to_fail = expected == ExpectResult::kExpectFailure;
-    const Status status = trial.Run(way, &came, is_to_fail ? &ignored : &findings);
+    const Status status = trial.Run(way, &results, is_to_fail ? &ignored : &findings);
     const bool is_meant = status.message().find(text) != std::string::npos;
     if (!is_to_fail && !status.ok()) {
       findings.Add(way.name, "it failed: " + status.message());
@@ -207,12 +209,12 @@ OpTester::Outcome OpTester::Try(ExpectResult expected, std::string_view text) co
                                  "\", but the error is: " + status.message());
     }
   }
-  if (expected == ExpectResult::kExpectSuccess && !came.empty()) {
-    trial.CheckRule(came, &findings);
+  if (expected == ExpectResult::kExpectSuccess && !results.empty()) {
+    trial.CheckRule(results, &findings);
   }
   std::vector<std::string> problems = findings.Texts(who, runtime->name(), ways.size());
   if (!problems.empty() && !runtime->has_packs()) {
-    problems.back() += "\n  No pack is loaded: OPGRAFT_TEST_PACKS names those to be tested";
+    problems.back() += "\n  No pack is loaded. Fix: name the packs in OPGRAFT_TEST_PACKS";
   }
   return {std::move(problems), ""};
 }
@@ -234,7 +236,7 @@ std::vector<std::string> OpTester::CheckShapes(ExpectResult expected, std::strin
   const ModelPlan plan = trial.Plan({.name = "shapes alone"}, &symbols);
   for (const Value& input : inputs_) {
     for (const Dimension& one : input.shape.value_or(std::vector<Dimension>())) {
-      symbols.emplace(one.symbol, 1);  // any size: it is a name that says something
+      symbols.emplace(one.symbol, 1);  // any size: it only matters that the symbol is known
     }
   }
   symbols.erase("");
@@ -246,7 +248,7 @@ std::vector<std::string> OpTester::CheckShapes(ExpectResult expected, std::strin
   if (expected == ExpectResult::kExpectFailure) {
     const std::string wanted =
         who + ": expected its shape rule to fail with \"" + std::string(text) + "\", but ";
-    if (!has_rule) return {wanted + "no pack has the operator, so that nobody tells the error"};
+    if (!has_rule) return {wanted + "no pack has the operator, so there is no rule to check"};
     if (status.ok()) return {wanted + "it did not fail"};
     if (status.message().find(text) != std::string::npos) return {};
     return {wanted + "the error is: " + status.message()};
@@ -258,7 +260,7 @@ std::vector<std::string> OpTester::CheckShapes(ExpectResult expected, std::strin
         CompareShapes(outputs_[i], told[i].element_type, told[i].shape, false, symbols);
     if (!problem.empty()) {
       problems.push_back(who + ": " + "output '" + outputs_[i].name + "': " + problem +
-                         "\n  from its shape rule, asked alone");
+                         "\n  from its shape rule by itself");
     }
   }
   std::unique_ptr<TestSession> session;

@@ -1,4 +1,4 @@
-// Finding the runtime by dlopen, and calling it by its slots.
+// Finds the runtime by dlopen, and calls its functions by their slots.
 #include "runtime_session.h"
 
 #include <dlfcn.h>
@@ -12,8 +12,9 @@
 
 #include "comparison.h"
 #include "gpu.h"
+#include "runtime_status.h"
 
-// There where operators are compiled into the program.
+// Defined only if operators are compiled into the program.
 extern "C" __attribute__((weak)) const OpgraftPack* opgraft_pack(void);
 extern "C" __attribute__((weak)) OrtStatus* RegisterCustomOps(OrtSessionOptions* options,
                                                               const OrtApiBase* base);
@@ -24,14 +25,7 @@ namespace {
 constexpr const char kRuntimeVariable[] = "OPGRAFT_TEST_RUNTIME";
 constexpr const char kPacksVariable[] = "OPGRAFT_TEST_PACKS";
 constexpr std::size_t kWidestAlignment = 64;
-constexpr int kFatal = 4;  // nothing less is logged: what fails is reported by us
-
-Status ToStatus(const OrtApi* api, OrtStatus* returned) {
-  if (returned == nullptr) return Status();
-  Status status = Status::Error(ort::GetErrorMessage(api, returned));
-  ort::ReleaseStatus(api, returned);
-  return status;
-}
+constexpr int kFatal = 4;  // nothing less severe is logged, because we report failures ourselves
 
 template <class Object, const auto& kRelease>
 struct Releaser {
@@ -43,7 +37,7 @@ using Owned = std::unique_ptr<Object, Releaser<Object, kRelease>>;
 
 using OwnedValue = Owned<OrtValue, ort::ReleaseValue>;
 
-/// The first error of calls that are made one after another, each if those before went well.
+/// Makes calls one after another until one fails, and keeps that error.
 class Calls {
  public:
   explicit Calls(const OrtApi* api) : api_(api) {}
@@ -88,7 +82,7 @@ Status ReadInfo(const OrtApi* api, const OrtTensorTypeAndShapeInfo* info, std::i
   return call.status();
 }
 
-/// A tensor of the runtime's over memory of ours; strings are the runtime's own.
+/// A tensor of the runtime in our memory; strings are in the runtime's memory.
 class InputTensor {
  public:
   Status Make(const OrtApi* api, const FedValue& fed) {
@@ -185,7 +179,8 @@ Status ReadOutput(const OrtApi* api, OrtValue* value, TensorValue* tensor) {
 }  // namespace
 
 Status TestRuntime::Find(const TestRuntime** runtime) {
-  static TestRuntime* const found = new TestRuntime;  // the runtime's threads outlive statics
+  static TestRuntime* const found =
+      new TestRuntime;  // the runtime's threads outlive static objects
   static const Status status = found->Load();
   *runtime = found;
   return status;
@@ -202,8 +197,8 @@ Status TestRuntime::Load() {
   if (get_base == nullptr) {
     return Status::Unavailable(
         path != nullptr && *path != '\0'
-            ? std::string(kRuntimeVariable) + "=" + path + " is no ONNX Runtime"
-            : "there is no ONNX Runtime to test in. Set " + std::string(kRuntimeVariable) +
+            ? std::string(kRuntimeVariable) + "=" + path + " is not ONNX Runtime"
+            : "there is no ONNX Runtime to test with. Fix: set " + std::string(kRuntimeVariable) +
                   " to the path of its library, which `python -c 'import opgraft; "
                   "print(opgraft.runtime_library())'` prints, and " +
                   kPacksVariable + " to the packs, separated by ':'");
@@ -286,10 +281,10 @@ Status TestSession::Open(const TestRuntime& runtime, const std::string& model, S
   OrtSessionOptions* options = nullptr;
   call(ort::CreateSessionOptions, &options);
   const Owned<OrtSessionOptions, ort::ReleaseSessionOptions> owned(options, {api});
-  // Two threads, so that loops are spread; they need not wait for the next test at full speed.
+  // Two threads, so that loops run in parallel; they must not spin between tests.
   call(ort::SetIntraOpNumThreads, options, 2);
   call(ort::AddSessionConfigEntry, options, "session.intra_op.allow_spinning", "0");
-  // On a GPU: what is constant would be computed on the CPU, once for all runs.
+  // On a GPU too: otherwise the runtime would compute constants once, on the CPU.
   if (!kind.is_optimized || kind.on_gpu) call(ort::SetSessionGraphOptimizationLevel, options, 0);
   if (kind.on_gpu) {
     const OrtEpDevice* gpu = nullptr;
@@ -319,7 +314,7 @@ Status TestSession::Inferred(std::size_t index, InferredType* inferred) const {
   std::vector<OpTester::Dimension> shape;
   Status status = ReadInfo(api, info, &inferred->element_type, &shape);
   const bool has_rank = runtime_->tells_rank() ? ort::TensorTypeAndShape_HasShape(api, info)
-                                               : !shape.empty();  // else it may be a scalar
+                                               : !shape.empty();  // if empty, may be a scalar
   if (has_rank) inferred->shape = std::move(shape);
   return status;
 }
@@ -349,7 +344,7 @@ Status TestSession::Run(const std::vector<FedValue>& inputs,
   outputs->assign(asked.size(), TensorValue());
   for (std::size_t i = 0; status.ok() && i < given.size(); ++i) {
     status = given[i] != nullptr ? ReadOutput(api, given[i], &(*outputs)[i])
-                                 : Status::Error("output '" + output_names[i] + "' did not come");
+                                 : Status::Error("output '" + output_names[i] + "' is missing");
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (tensors[i].IsChanged(*inputs[i].tensor)) changed->push_back(inputs[i].name);

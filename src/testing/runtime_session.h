@@ -1,4 +1,4 @@
-// ONNX Runtime and the packs that the environment names, and sessions of models in them.
+// ONNX Runtime and the packs that the environment names, and sessions with them.
 #pragma once
 
 #include <optional>
@@ -14,23 +14,23 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
-/// The runtime of this process, found once, with its packs.
+/// The runtime of this process and its packs, found once.
 class TestRuntime {
  public:
-  /// An error says what to set.
+  /// An error says which variables to set.
   static Status Find(const TestRuntime** runtime);
 
   const OrtApi* api() const { return api_; }
   OrtEnv* environment() const { return environment_; }
-  /// "ONNX Runtime 1.31.1".
+  /// Such as "ONNX Runtime 1.31.1".
   const std::string& name() const { return name_; }
   bool has_packs() const { return is_compiled_in_ || !packs_.empty(); }
-  /// The rank of a value is known to be known, or not.
+  /// Whether the runtime distinguishes an unknown rank from a scalar.
   bool tells_rank() const { return tells_rank_; }
   Status Register(OrtSessionOptions* options) const;
-  /// The first GPU that OpgraftCUDA finds; an error says why there is none.
+  /// Returns the first GPU that OpgraftCUDA finds; an error says why there is none.
   Status FindGpu(const OrtEpDevice** gpu) const;
-  /// The declaration that a model which asks for `version` gets; nullptr where no pack has one.
+  /// Returns the declaration that a model with opset `version` gets; nullptr if no pack has one.
   const OpgraftOperator* FindOperator(std::string_view domain, std::string_view name,
                                       int version) const;
 
@@ -51,11 +51,11 @@ class TestRuntime {
   std::vector<Pack> packs_;
 };
 
-/// A tensor that a session is fed with, and its memory.
+/// A tensor that is fed to a session.
 struct FedValue {
   std::string name;
   const TensorValue* tensor = nullptr;
-  bool is_odd = false;  ///< aligned for its elements, but for nothing more
+  bool is_odd = false;  ///< aligned only as far as its elements need
 };
 
 struct InferredType {
@@ -63,14 +63,14 @@ struct InferredType {
   OpTester::Shape shape;
 };
 
-/// How a session is made.
+/// How a session is created.
 struct SessionKind {
   bool is_optimized = true;
   bool on_gpu = false;
-  bool is_gpu_alone = false;  ///< on a GPU: without nodes on the CPU, or not at all
+  bool is_gpu_alone = false;  ///< on a GPU: fails if a node would run on the CPU
 };
 
-/// A model in the runtime.
+/// A session with a model.
 class TestSession {
  public:
   TestSession() = default;
@@ -79,9 +79,9 @@ class TestSession {
   ~TestSession();
 
   Status Open(const TestRuntime& runtime, const std::string& model, SessionKind kind);
-  /// What the runtime inferred of output `index`.
+  /// Returns the type and shape that the runtime inferred for output `index`.
   Status Inferred(std::size_t index, InferredType* inferred) const;
-  /// `changed` gets the names of the inputs whose elements are others afterwards.
+  /// `changed` gets the names of the inputs whose elements were changed by the run.
   Status Run(const std::vector<FedValue>& inputs, const std::vector<std::string>& output_names,
              std::vector<TensorValue>* outputs, std::vector<std::string>* changed) const;
 

@@ -1,4 +1,4 @@
-// A host of shape inference that has neither a runtime nor a model.
+// A host for shape inference without a runtime and without a model.
 #include "shape_inference.h"
 
 #include <deque>
@@ -60,7 +60,7 @@ class RuleHost : public OpgraftInference {
     } else {
       lent.data = const_cast<std::byte*>(tensor.bytes().data());
     }
-    if (lent.data == nullptr) lent.data = this;  // of an empty tensor: anything but NULL
+    if (lent.data == nullptr) lent.data = this;  // an empty tensor needs any address but NULL
     return lent;
   }
   static int Attribute(OpgraftInference* self, const char* name, std::int32_t kind,
@@ -103,7 +103,7 @@ class RuleHost : public OpgraftInference {
     const bool is_list = kind == kAttributeKind<std::vector<float>>;
     if ((kind == kAttributeKind<float> || is_list) && read->integers != nullptr &&
         is_list == (read->kind == kAttributeKind<std::vector<std::int64_t>>)) {
-      // Whole numbers may stand for others.
+      // Integers are accepted where floats are expected.
       std::vector<float>& floats =
           floats_.emplace_back(read->integers, read->integers + read->count);
       *read = {kind, floats.size(), floats.data(), nullptr, nullptr, nullptr};
@@ -122,7 +122,7 @@ class RuleHost : public OpgraftInference {
   }
   static int SetOutput(OpgraftInference* self, std::size_t index, const OpgraftShape* shape) {
     RuleHost& host = Self(self);
-    if (index >= host.told_->size()) return 0;  // the node does not have it: nobody asks
+    if (index >= host.told_->size()) return 0;  // the node does not have this output
     ToldShape& told = (*host.told_)[index];
     told.is_told = true;
     told.element_type = shape->element_type;

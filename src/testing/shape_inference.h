@@ -1,4 +1,4 @@
-// Asks an operator's own rule, by the C function of its pack.
+// Calls an operator's own shape rule, through the C function of its pack.
 #pragma once
 
 #include <string>
@@ -12,14 +12,15 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
-/// What a rule says of one output; not at all where `is_told` is false.
+/// The result of a rule for one output; `is_told` is false if the rule has not set it.
 struct ToldShape {
   bool is_told = false;
   std::int32_t element_type = 0;
   OpTester::Shape shape;
 };
 
-/// Initializers are constants to the rule. `told` gets one entry for each output of the plan.
+/// Calls the rule; initializers are constants for it. `told` gets one entry for each output of the
+/// plan.
 Status AskRule(const OpgraftOperator& declaration, const ModelPlan& plan,
                std::vector<ToldShape>* told);
 

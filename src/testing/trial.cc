@@ -1,4 +1,4 @@
-// Running a case in one of its ways, and holding what was inferred against what came.
+// Runs a case in one of its ways, and compares inferred types and shapes with the results.
 #include "trial.h"
 
 #include <algorithm>
@@ -17,10 +17,6 @@ std::vector<std::int64_t> SizesOf(const TensorValue& tensor) {
   return {tensor.shape().begin(), tensor.shape().end()};
 }
 
-std::string SizesText(const std::vector<std::int64_t>& sizes) {
-  return ShapeText(std::vector<OpTester::Dimension>(sizes.begin(), sizes.end()));
-}
-
 bool AreSame(const std::vector<TensorValue>& a, const std::vector<TensorValue>& b) {
   return std::ranges::equal(a, b, [](const TensorValue& one, const TensorValue& other) {
     return one.bytes() == other.bytes() && one.strings() == other.strings() &&
@@ -28,25 +24,25 @@ bool AreSame(const std::vector<TensorValue>& a, const std::vector<TensorValue>& 
   });
 }
 
-/// What was said of an output before it came must leave room for what came.
-void CheckSaid(const std::string& way, const std::string& who, const std::string& output,
-               const InferredType& said, const Symbols& symbols, const TensorValue& got,
-               Findings* findings) {
-  if (said.element_type != 0 && said.element_type != got.element_type()) {
-    findings->Add(way, OutputText(output) + ": " + who + ElementTypeText(said.element_type) +
-                           ", but " + ElementTypeText(got.element_type()) + " came");
+/// What was inferred for an output must be compatible with the actual output.
+void CheckClaim(const std::string& way, const std::string& who, const std::string& output,
+                const InferredType& claim, const Symbols& symbols, const TensorValue& got,
+                Findings* findings) {
+  if (claim.element_type != 0 && claim.element_type != got.element_type()) {
+    findings->Add(way, OutputText(output) + ": " + who + ElementTypeText(claim.element_type) +
+                           ", but it is " + ElementTypeText(got.element_type()));
   }
   const std::vector<std::int64_t> shape = SizesOf(got);
-  if (!said.shape || Contains(said.shape, shape, symbols)) return;
+  if (!claim.shape || Contains(claim.shape, shape, symbols)) return;
   std::string meaning;
-  for (const OpTester::Dimension& one : *said.shape) {
+  for (const OpTester::Dimension& one : *claim.shape) {
     const auto size = one.size < 0 ? Evaluate(one.symbol, symbols) : std::nullopt;
     if (!size) continue;
     meaning +=
         (meaning.empty() ? ", where " : " and ") + one.symbol + " is " + std::to_string(*size);
   }
-  findings->Add(way, OutputText(output) + ": " + who + "the shape " + ShapeText(said.shape) +
-                         meaning + ", but " + SizesText(shape) + " came");
+  findings->Add(way, OutputText(output) + ": " + who + "the shape " + ShapeText(claim.shape) +
+                         meaning + ", but it is " + SizesText(shape));
 }
 
 }  // namespace
@@ -106,7 +102,7 @@ Devices Trial::FindDevices() const {
     devices.cpu |= std::string_view(kernel.device) == "cpu";
     devices.gpu |= std::string_view(kernel.device) == "cuda";
   }
-  if (!devices.gpu) devices.cpu = true;  // where the error is the runtime's
+  if (!devices.gpu) devices.cpu = true;  // for no kernel at all: the runtime reports the error
   return devices;
 }
 
@@ -123,7 +119,7 @@ Status Trial::Open(ModelPlan plan, SessionKind kind, std::unique_ptr<TestSession
                        "\n  and with the types of the outputs given: " + typed.message());
 }
 
-Status Trial::Run(const Way& way, std::vector<TensorValue>* came, Findings* findings) const {
+Status Trial::Run(const Way& way, std::vector<TensorValue>* results, Findings* findings) const {
   Symbols symbols;
   const ModelPlan plan = Plan(way, &symbols);
   std::unique_ptr<TestSession> session;
@@ -155,7 +151,7 @@ Status Trial::Run(const Way& way, std::vector<TensorValue>* came, Findings* find
   }
   CheckInferred(way, *session, symbols, first, findings);
   first.resize(output_names_.size());
-  *came = std::move(first);
+  *results = std::move(first);
   return Status();
 }
 
@@ -170,32 +166,32 @@ void Trial::CompareOutputs(const std::string& way, const std::string& time,
     if (!problem.empty()) findings->Add(way, time + OutputText(output.name) + problem);
     ++place;
   }
-  // Behind the outputs come their shapes, where they were asked for.
+  // The outputs are followed by their shapes, if these were requested.
   for (std::size_t i = 0; place < got.size(); ++i, ++place) {
     const Tensor<const std::int64_t> shape = Elements<std::int64_t>(got[place]);
     if (std::ranges::equal(shape, got[i].shape())) continue;
-    findings->Add(way, OutputText(output_names_[i]) + ": the operator Shape behind it gives " +
-                           SizesText({shape.begin(), shape.end()}) + ", but " +
-                           SizesText(SizesOf(got[i])) + " came: the runtime inferred it wrongly");
+    findings->Add(way, OutputText(output_names_[i]) + ": the operator Shape after it returns " +
+                           SizesText({shape.data(), shape.size()}) + ", but its shape is " +
+                           SizesText(got[i].shape()) + ": the runtime inferred it wrongly");
   }
 }
 
 void Trial::CheckInferred(const Way& way, const TestSession& session, const Symbols& symbols,
                           const std::vector<TensorValue>& got, Findings* findings) const {
   const std::size_t stride =
-      way.asks_shapes ? 2 : 1;  // in the model, each is followed by its shape
+      way.asks_shapes ? 2 : 1;  // in the model, each output is followed by its shape
   for (std::size_t i = 0; i < output_names_.size(); ++i) {
     InferredType inferred;
     if (Status status = session.Inferred(i * stride, &inferred); !status.ok()) {
       findings->Add(way.name, OutputText(output_names_[i]) + ": " + status.message());
       continue;
     }
-    CheckSaid(way.name, "the runtime inferred ", output_names_[i], inferred, symbols, got[i],
-              findings);
+    CheckClaim(way.name, "the runtime inferred ", output_names_[i], inferred, symbols, got[i],
+               findings);
   }
 }
 
-void Trial::CheckRule(const std::vector<TensorValue>& came, Findings* findings) const {
+void Trial::CheckRule(const std::vector<TensorValue>& results, Findings* findings) const {
   if (declaration_ == nullptr || declaration_->infer == nullptr) return;
   const std::pair<Dimensions, const char*> kinds[] = {
       {Dimensions::kFixed, "dimensions fixed"},
@@ -204,7 +200,7 @@ void Trial::CheckRule(const std::vector<TensorValue>& came, Findings* findings) 
   for (const auto& [dimensions, kind] : kinds) {
     Symbols symbols;
     const ModelPlan plan = Plan({.name = kind, .dimensions = dimensions}, &symbols);
-    const std::string way = std::string("its shape rule, asked alone, ") + kind;
+    const std::string way = std::string("its shape rule by itself, ") + kind;
     std::vector<ToldShape> told;
     if (const Status status = AskRule(*declaration_, plan, &told); !status.ok()) {
       findings->Add(way, "its shape rule fails: " + status.message());
@@ -213,10 +209,10 @@ void Trial::CheckRule(const std::vector<TensorValue>& came, Findings* findings) 
     std::size_t place = 0;
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       if (outputs_[i].name.empty()) continue;
-      const TensorValue& got = came[place++];
+      const TensorValue& got = results[place++];
       if (!told[i].is_told) continue;
-      CheckSaid(way, "its shape rule says ", outputs_[i].name,
-                {told[i].element_type, told[i].shape}, symbols, got, findings);
+      CheckClaim(way, "its shape rule says ", outputs_[i].name,
+                 {told[i].element_type, told[i].shape}, symbols, got, findings);
     }
   }
 }

@@ -1,4 +1,4 @@
-// A case as it is run in one runtime: its models, its runs, and what was said of its shapes.
+// A case in one runtime: its models, its runs, and the check of its inferred shapes.
 #pragma once
 
 #include <memory>
@@ -16,33 +16,33 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
-/// What it is made from must outlive it.
+/// The constructor's arguments must outlive it.
 class Trial {
  public:
-  /// `plan` has the operator and its attributes.
+  /// `plan` contains the operator and its attributes.
   Trial(const TestRuntime& runtime, ModelPlan plan, const std::vector<OpTester::Value>& inputs,
         const std::vector<OpTester::Value>& outputs);
 
-  /// The operator of a pack; nullptr where it is another's.
+  /// The declaration of the operator; nullptr if it does not belong to a pack.
   const OpgraftOperator* declaration() const { return declaration_; }
 
-  /// Those that the operator has a kernel for that takes the types of the inputs; the CPU where
-  /// it is not a pack's.
+  /// Returns the devices for which the operator has a kernel that takes the types of the inputs;
+  /// the CPU if the operator does not belong to a pack.
   Devices FindDevices() const;
 
-  /// The model of one way, and what its symbols stand for.
+  /// Returns the model of one way, and the sizes that its symbols stand for.
   ModelPlan Plan(const Way& way, Symbols* symbols) const;
-  /// Opens the model with the types of its outputs left open or, where the runtime cannot infer
-  /// them, given.
+  /// Opens the model without the types of its outputs or, if the runtime cannot infer them, with
+  /// them.
   Status Open(ModelPlan plan, SessionKind kind, std::unique_ptr<TestSession>* session) const;
-  /// Runs one way; an error of the runtime is returned, all else is added to the findings. `came`
-  /// gets the outputs that are not omitted.
-  Status Run(const Way& way, std::vector<TensorValue>* came, Findings* findings) const;
-  /// Asks the operator's own rule what it says of the shapes that came.
-  void CheckRule(const std::vector<TensorValue>& came, Findings* findings) const;
+  /// Runs one way. Returns errors of the runtime, and adds everything else to the findings.
+  /// `results` gets the outputs that are not omitted.
+  Status Run(const Way& way, std::vector<TensorValue>* results, Findings* findings) const;
+  /// Compares the operator's own shape rule with the shapes of the results.
+  void CheckRule(const std::vector<TensorValue>& results, Findings* findings) const;
 
  private:
-  /// `time` stands before what is found in a second run.
+  /// `time` is the prefix of findings in a second run.
   void CompareOutputs(const std::string& way, const std::string& time,
                       const std::vector<TensorValue>& got, Findings* findings) const;
   void CheckInferred(const Way& way, const TestSession& session, const Symbols& symbols,

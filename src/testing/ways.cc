@@ -1,4 +1,4 @@
-// Which ways there are, and how problems are told: those alike once, with all their ways.
+// Lists the ways, and reports each problem once, with all ways in which it occurs.
 #include "ways.h"
 
 #include <signal.h>
@@ -11,7 +11,8 @@
 namespace opgraft::op_test {
 namespace {
 
-/// Ways in which one input alone is an initializer; enough for operators of many inputs too.
+/// The most ways in which a single input is an initializer; bounds them for operators with many
+/// inputs.
 constexpr std::size_t kMostSingleInitializers = 4;
 
 constexpr std::array<int, 5> kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
@@ -25,7 +26,7 @@ void RestoreActions() {
   }
 }
 
-/// What crashed does so again when this returns, to whoever handled it before.
+/// When this returns, the crash occurs again and reaches the handler that was installed before.
 void TellCrash(int /*signal*/) {
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, crash_text.data(), crash_text_size);
   RestoreActions();
@@ -70,9 +71,9 @@ std::vector<Way> WaysOf(const std::vector<OpTester::Value>& inputs, Devices devi
     if (devices.cpu) ways.push_back(way);
   }
   for (Way& way : WaysOnTheCpu(inputs)) {
-    if (!devices.gpu || way.is_odd) continue;  // on its way there a tensor loses its odd address
+    if (!devices.gpu || way.is_odd) continue;  // a copy to the GPU loses the odd address
     way.name += ", on the GPU";
-    way.asks_shapes = false;  // the operator alone, so that it is known to be there
+    way.asks_shapes = false;  // no other node, so that the operator is sure to run on the GPU
     way.on_gpu = true;
     ways.push_back(std::move(way));
   }
@@ -93,7 +94,7 @@ std::vector<std::string> Findings::Texts(const std::string& who, const std::stri
     if (found_in.size() >= ways) {
       text += "in all " + std::to_string(ways) + " ways of running";
     } else {
-      text += "in these ways of running alone:";
+      text += "only in these ways of running:";
       for (const std::string& way : found_in) text += "\n    " + way;
     }
     texts.push_back(std::move(text));

@@ -1,4 +1,4 @@
-// The ways in which a case is run, and what they found.
+// The ways in which a case is run, and the problems that were found.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@
 #pragma GCC visibility push(hidden)
 namespace opgraft::op_test {
 
-/// How much a model says of the dimensions of its inputs.
+/// How much a model declares about the dimensions of its inputs.
 enum class Dimensions { kFixed, kSymbolic, kUnknown };
 
 struct Way {
   std::string name;
   Dimensions dimensions = Dimensions::kFixed;
-  std::set<std::size_t> initializers = {};  ///< inputs, by index, beside those that always are
+  std::set<std::size_t> initializers = {};  ///< indices of inputs, besides the constant ones
   bool is_odd = false;
   bool is_between = false;
   bool asks_shapes = false;
   bool on_gpu = false;
 };
 
-/// What a case is to be run on.
+/// The devices that a case is run on.
 struct Devices {
   bool cpu = true;
   bool gpu = false;
@@ -33,12 +33,12 @@ struct Devices {
 
 std::vector<Way> WaysOf(const std::vector<OpTester::Value>& inputs, Devices devices);
 
-/// Problems, each with the ways that have it.
+/// Problems, each with the ways in which it occurs.
 class Findings {
  public:
   void Add(const std::string& way, const std::string& problem);
   bool empty() const { return found_.empty(); }
-  /// One text for each problem. `ways` is how many there were, `who` stands before it.
+  /// Returns one text for each problem, which begins with `who`. `ways` is the number of all ways.
   std::vector<std::string> Texts(const std::string& who, const std::string& where,
                                  std::size_t ways) const;
 
@@ -46,7 +46,8 @@ class Findings {
   std::vector<std::pair<std::string, std::vector<std::string>>> found_;
 };
 
-/// While it lives, a crash prints which way of running was at work before the process ends.
+/// For as long as it lives, a crash prints `text`, which names the current way, before the process
+/// ends.
 class CrashNote {
  public:
   explicit CrashNote(const std::string& text);

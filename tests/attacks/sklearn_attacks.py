@@ -45,9 +45,9 @@ def stored(estimator: Any, change: Callable[[Any], None] | None = None) -> bytes
     """A skops file of the estimator, changed after holders stand for its compiled objects."""
     import skops.io
 
-    from opgraft.sklearn import _store
+    from opgraft.sklearn._stored import _skops
 
-    estimator = _store._without_compiled(estimator)
+    estimator = _skops._without_compiled(estimator)
     if change is not None:
         change(estimator)
     return bytes(skops.io.dumps(estimator, compression=zipfile.ZIP_DEFLATED))

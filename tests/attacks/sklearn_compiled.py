@@ -30,8 +30,8 @@ from sklearn.utils import Bunch
 from sklearn_attacks import WORDS, X, attack, rewritten, stored, y
 from sklearn_tampered import changed, fitted, node_of
 
-from opgraft.sklearn import _stored
-from opgraft.sklearn._walk import walk
+from opgraft.sklearn._stored import _compiled_objects
+from opgraft.sklearn._stored._walk import walk
 
 
 @attack("CountVectorizer", "text transform")
@@ -238,7 +238,9 @@ def norms_of_fewer_clusters() -> bytes:
 @attack("damaged")
 def a_forest_with_a_damaged_node() -> bytes:
     def change(forest: Any) -> None:
-        holder = next(one.value for one in walk(forest) if isinstance(one.value, _stored.Stored))
+        holder = next(
+            one.value for one in walk(forest) if isinstance(one.value, _compiled_objects.Stored)
+        )
         holder.nodes = holder.nodes.copy()
         holder.nodes["left_child"][0] = 2**40
 

@@ -28,7 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 from sklearn.utils import Bunch
 from sklearn_attacks import TELLTALE, WORDS, X, attack, rewritten, stored, y
 
-from opgraft.sklearn import _unpack
+from opgraft.sklearn._stored import _unpack
 
 
 def fitted(estimator: Any) -> Any:
@@ -194,7 +194,7 @@ def a_node_that_stands_for_another() -> bytes:
     return rewritten(stored(LOGISTIC), change)
 
 
-@attack(f"{TELLTALE}.*not allowed|not allowed.*{TELLTALE}", "transform")
+@attack(f"{TELLTALE}.*not allow|not allow.*{TELLTALE}", "transform")
 def a_module_is_imported() -> bytes:
     def change(schema: Any) -> None:
         node_of(schema, "func").update({"__module__": TELLTALE, "__class__": "function"})
@@ -276,7 +276,7 @@ def a_sparse_matrix_of_many_rows() -> bytes:
 
 
 for _index, _pattern in enumerate((r"(a+)+$", r"(?:a|a)*$", r"(\w+\s?)*$", r"(\w*)\1\1\1")):
-    attack("not allowed.*re.compile", "text transform", f"pattern_{_index}")(
+    attack("not allow.*re.compile", "text transform", f"pattern_{_index}")(
         lambda pattern=_pattern: stored(  # type: ignore[misc]
             changed(CountVectorizer().fit(WORDS), token_pattern=pattern)
         )

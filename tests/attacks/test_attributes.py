@@ -58,7 +58,9 @@ def test_a_reference_of_a_prepared_node(write_module: Write) -> None:
             attribute.s = inner.SerializeToString()
     options = onnxruntime.SessionOptions()
     opgraft.register(options, allow=[module])
-    with pytest.raises(Exception, match="opgraft.ModelError: .*'factor' refers to one of a func"):
+    with pytest.raises(
+        Exception, match="opgraft.ModelError: .*'factor' refers to an attribute of a f"
+    ):
         onnxruntime.InferenceSession(hidden.SerializeToString(), options)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import opgraft
 from conftest import graph_model
-from opgraft._library import runner_path, runtime_library
+from opgraft._base._library import runner_path, runtime_library
 from packs import build_c_library
 
 # Each operator calls `fail` where its name says, twice, asks on, and returns 0.
@@ -141,7 +141,7 @@ def test_an_operator_twice_in_a_pack(tmp_path: Path, operators: str) -> None:
     last = operators.count(",")
     said = (
         f"operator 0 of the pack, test.careless::{name} of version 1, and operator {last} of the "
-        f"pack, test.careless::{name} of version 1, are declared as one and the same"
+        f"pack, test.careless::{name} of version 1, are the same operator"
     )
     with pytest.raises(opgraft.Error, match=said):
         opgraft.load(library)

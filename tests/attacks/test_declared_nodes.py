@@ -73,14 +73,14 @@ def test_by_hand() -> None:
     [
         ({"operator": None}, "attribute 'operator' is missing"),
         ({"operator": "Split"}, "expected 'domain::Name'"),
-        ({"operator": "attacked::Other"}, "'no_module', which this host has not allowed"),
+        ({"operator": "attacked::Other"}, "'no_module', which this host does not allow"),
         ({"module": None}, "attribute 'module' is missing"),
         ({"output_types": None}, "'output_types' is missing"),
         ({"output_types": [0]}, "names 1 types, expected 2"),
         # Of these two the runtime itself says so where it infers shapes.
         ({"output_types": [7, 7]}, "(output 0 is int64 by its declaration|Type Error: .* .y.)"),
         ({"output_types": [0, 1]}, "(output 1 is float32 by its declaration|Type Error: .* .z.)"),
-        ({"output_types": [0, 77]}, "holds 77, which is no ONNX type"),
+        ({"output_types": [0, 77]}, "holds 77, which is not an ONNX type"),
         ({"input_places": [0, 0]}, "'input_places' does not name"),
         ({"input_places": [0, 1, 2]}, "'input_places' does not name"),
         ({"output_places": [0, 0]}, "'output_places' does not name"),
@@ -88,13 +88,13 @@ def test_by_hand() -> None:
         ({"output_places": [-1, 0]}, "'output_places' does not name"),
         ({"input_places": [1, 0]}, "input 1, 'i', is float32, expected int64"),
         ({"output_shapes": [5]}, "'output_shapes'"),
-        ({"arguments": b"\xff\xff"}, "'arguments' is no NodeProto"),
+        ({"arguments": b"\xff\xff"}, "'arguments' is not a NodeProto"),
         ({"inputs": ("x",), "input_places": [-1, 0]}, "input 1, 'i', is float32, expected int64"),
         ({"inputs": ("x", "i", "i")}, "expected 1 to 2 inputs and 2 outputs, but the node has 3"),
         ({"outputs": ("y",), "output_types": [0]}, "expected 1 to 2 inputs and 2 outputs"),
         # One that runs on a GPU, as its operator type and its format must say alike.
-        ({"format": 3}, "its attribute 'format' does not go with its operator type"),
-        ({"op_type": "PyOpCudaLike1"}, "its attribute 'format' does not go with"),
+        ({"format": 3}, "its attribute 'format' does not match its operator type"),
+        ({"op_type": "PyOpCudaLike1"}, "its attribute 'format' does not match"),
         (
             {"op_type": "PyOpCudaLike1", "format": 3},
             "it runs on GPUs alone, and this session has none",
@@ -156,7 +156,7 @@ def test_a_module_is_not_imported_unless_it_is_allowed(write_module: Write) -> N
     module = write_module("raise SystemExit('imported')")
     given = model(module=module, operator="attacked::Unknown")
     for make in (plain_session, opgraft.InferenceSession):
-        with pytest.raises(Exception, match=f"'{module}', which this host has not allowed"):
+        with pytest.raises(Exception, match=f"'{module}', which this host does not allow"):
             make(given)
     assert module not in sys.modules
     with pytest.raises(opgraft.PyOpError, match="SystemExit: imported"):
@@ -176,7 +176,7 @@ def test_metadata_that_lies(write_module: Write) -> None:
     given = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21, "far": 1]>
         graph (float[n] x) => (float[n] y) { y = Relu(x) }""")
     given.metadata_props.add(key="opgraft.module.::Relu", value=module)
-    with pytest.raises(opgraft.PolicyError, match=f"'{module}', which this host has not allowed"):
+    with pytest.raises(opgraft.PolicyError, match=f"'{module}', which this host does not allow"):
         opgraft.InferenceSession(given)
     given.metadata_props[0].key = "opgraft.module.far::Unused"
     assert opgraft.InferenceSession(given).run(None, {"x": floats(2)})[0].tolist() == [0, 1]
@@ -188,7 +188,7 @@ def test_metadata_of_a_node_that_lies(write_module: Write) -> None:
     given = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21, "far": 1]>
         graph (float[n] x) => (float[n] y) { y = Relu(x) }""")
     given.graph.node[0].metadata_props.add(key="opgraft.module", value=module)
-    with pytest.raises(opgraft.PolicyError, match=f"'{module}', which this host has not allowed"):
+    with pytest.raises(opgraft.PolicyError, match=f"'{module}', which this host does not allow"):
         opgraft.InferenceSession(given)
     assert module not in sys.modules
     given.graph.node[0].metadata_props[0].value = ""

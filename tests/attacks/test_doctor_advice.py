@@ -15,7 +15,8 @@ import pytest
 from onnx import numpy_helper
 
 from conftest import pyop_model
-from opgraft import _doctor, _doctor_report, _pyop, _vouching
+from opgraft import _pyop
+from opgraft._doctor import _doctor, _doctor_report, _vouching
 
 CLASS = "class Op:\n    def compute(self, x): return x + x\n"
 DECLARATION = """
@@ -165,9 +166,9 @@ def test_a_stored_estimator(folder: Path) -> None:
     text, operator = examine(estimator_model(b"anything", "1.0"))
     assert not operator["is_doubtful"]
     assert operator["permissions"] == ["sklearn"]
-    assert "it holds a stored scikit-learn estimator, which can do all that a program" in text
+    assert "it holds a stored scikit-learn estimator, which can do anything that a program" in text
     assert '  Fix: --allow sklearn (in a program allow=["sklearn"])' in text
-    assert "only where you trust this file as you trust a program" in text
+    assert "only if you trust this file as you trust a program" in text
 
 
 def test_a_stored_estimator_that_is_allowed(folder: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import opgraft
 from conftest import Write, pyop_model
-from opgraft._library import runner_path, runtime_library
+from opgraft._base._library import runner_path, runtime_library
 
 ECHO = "class Op:\n    def compute(self, x): return x"
 ENTRIES = ["MODULE\0", "MODULE\0x", "MODULE,os", "os,MODULE", ",MODULE", "MODULE,", " MODULE"]
@@ -26,15 +26,15 @@ def test_an_entry_is_one_name(write_module: Write, entry: str) -> None:
     entry = entry.replace("MODULE", module)
     model = pyop_model(module)
     for allow in ([entry], entry):
-        with pytest.raises(opgraft.Error, match="is no name of a Python module"):
+        with pytest.raises(opgraft.Error, match="the name of a Python module"):
             opgraft.InferenceSession(model, allow=allow)  # type: ignore[arg-type]
-        with pytest.raises(opgraft.Error, match="is no name of a Python module"):
+        with pytest.raises(opgraft.Error, match="the name of a Python module"):
             opgraft.register(onnxruntime.SessionOptions(), allow=allow)  # type: ignore[arg-type]
-        with pytest.raises(opgraft.Error, match="is no name of a Python module"):
+        with pytest.raises(opgraft.Error, match="the name of a Python module"):
             opgraft.prepare(model, allow=allow)  # type: ignore[arg-type]
-    with pytest.raises(opgraft.Error, match="imports: .* is no name of a Python module"):
+    with pytest.raises(opgraft.Error, match="imports: .* the name of a Python module"):
         opgraft.InferenceSession(model, allow=[module], imports=[entry])
-    with pytest.raises(opgraft.Error, match="prefer: .* is no name of an operator"):
+    with pytest.raises(opgraft.Error, match="prefer: .* is not the name of an operator"):
         opgraft.InferenceSession(model, allow=[module], prefer=[entry])
     assert module not in sys.modules
 
@@ -57,14 +57,14 @@ def test_an_option_of_a_cpp_program_is_one_name(tmp_path: Path, option: str) -> 
     onnx.save(pyop_model("module_x"), tmp_path / "model.onnx")
     done = run_cpp(option, "module_x,os", str(tmp_path / "model.onnx"))
     assert done.returncode == 1
-    assert "'module_x,os' is no name: it has a comma or a zero byte in it" in done.stderr
+    assert "'module_x,os' is not a name: it contains a comma or a zero byte" in done.stderr
 
 
 def test_a_path_does_not_end_at_a_zero(tmp_path: Path) -> None:
     onnx.save(pyop_model("m"), tmp_path / "model.onnx")
     for wrong in (f"{tmp_path}/model.onnx\0", f"{tmp_path}/model.onnx\0.bak"):
         for open_it in (opgraft.prepare, opgraft.InferenceSession):
-            with pytest.raises(opgraft.ModelError, match="zero byte in the path"):
+            with pytest.raises(opgraft.ModelError, match="path contains a zero byte"):
                 open_it(wrong)
         with pytest.raises((opgraft.Error, ValueError), match="null byte"):
             opgraft.load(wrong)

@@ -180,7 +180,7 @@ def test_an_exception_keeps_nothing_of_the_runtimes_memory(write_module: Write) 
 
 
 def test_exceptions_in_plain_sessions_do_not_pile_up(write_module: Write) -> None:
-    from opgraft import _failure
+    from opgraft._base import _failure
 
     session = session_for(write_module, "raise ValueError", "plain")
     for _ in range(200):
@@ -252,7 +252,7 @@ BAD_MODULES = {
     "exits at import": ("import sys; sys.exit(1)", "raised SystemExit", SystemExit),
     "is no Python": ("class", "raised SyntaxError", SyntaxError),
     "has no such class": ("other = 1", "look-up of class 'Op' raised", AttributeError),
-    "has another class": ("class Opp: pass", "It has the classes: Opp", AttributeError),
+    "has another class": ("class Opp: pass", "The module has the classes: Opp", AttributeError),
     "has no class of that name": ("def Op(): pass", "expected 'Op' to be a class", None),
     "needs an argument": (
         "class Op:\n    def __init__(self, scale): pass\n    def compute(self, x): return x",
@@ -299,15 +299,15 @@ def test_an_attribute_that_init_does_not_take(write_module: Write) -> None:
     [
         ({"output_types": None}, "attribute 'output_types' is missing; expected 1 types"),
         ({"output_types": [1, 1]}, "'output_types' names 2 types, expected 1"),
-        ({"output_types": [99]}, "'output_types' holds 99, which is no ONNX type"),
-        ({"output_types": [0]}, "'output_types' holds 0, which is no ONNX type"),
-        ({"output_types": [-1]}, "'output_types' holds -1, which is no ONNX type"),
+        ({"output_types": [99]}, "'output_types' holds 99, which is not an ONNX type"),
+        ({"output_types": [0]}, "'output_types' holds 0, which is not an ONNX type"),
+        ({"output_types": [-1]}, "'output_types' holds -1, which is not an ONNX type"),
         (
             {"output_types": ["a"]},
             "'output_types' is of ONNX's kind STRINGS, expected a list of integers",
         ),
         ({"output_types": [TensorProto.COMPLEX64]}, "asks for complex64"),
-        ({"output_types": [TensorProto.INT32]}, "is int32 in 'output_types', but float32 where"),
+        ({"output_types": [TensorProto.INT32]}, "is int32 in 'output_types', but .* float32"),
         ({"input_types": [1, 1]}, "'input_types' names 2 types, expected 1"),
         ({"compute": 3}, "attribute 'compute' is of ONNX's kind INT, expected a string"),
     ],
@@ -321,7 +321,7 @@ def test_bad_attributes(write_module: Write, attributes: dict[str, object], mess
 def test_an_input_of_another_type_than_declared(write_module: Write) -> None:
     module = write_module("class Op:\n    def compute(self, x): return x.astype(np.float32)")
     model = pyop_model(module, input_types=[TensorProto.INT64])
-    with pytest.raises(opgraft.ModelError, match="'x' is int64 in 'input_types', but float32"):
+    with pytest.raises(opgraft.ModelError, match="'x' is int64 in 'input_types', but .* float32"):
         opgraft.prepare(model)
     model = pyop_model(module, inputs=("s",), input_types=[TensorProto.INT64])
     model.graph.input[0].name = "x"

@@ -14,7 +14,7 @@ import pytest
 
 import opgraft
 from conftest import HOST_PYTHON, Write, pyop_model
-from opgraft._library import runner_path, runtime_library
+from opgraft._base._library import runner_path, runtime_library
 
 pytestmark = pytest.mark.skipif(
     "san.so" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer takes a multiple of the stack"

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 import opgraft
 from conftest import FLOAT, pyop_model
-from opgraft._library import runner_path, runtime_library
+from opgraft._base._library import runner_path, runtime_library
 
 OPSET = b"\x42\x02\x10\x15"  # an opset import of version 21
 NODE, ATTRIBUTE, GRAPH = 1, 5, 7  # field numbers: in a graph, in a node, in a model
@@ -134,7 +134,7 @@ def test_a_length_that_claims_two_gigabytes_and_more(path: tuple[int, ...], clai
     model = innermost
     for tag in reversed(path[:-1]):
         model = message(4, b"PyOp") * (tag == NODE) + message(tag, model)
-    with pytest.raises(opgraft.ModelError, match="is no ONNX model, or is cut short"):
+    with pytest.raises(opgraft.ModelError, match="is not an ONNX model, or is truncated"):
         opgraft.prepare(OPSET + model)
 
 

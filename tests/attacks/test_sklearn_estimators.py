@@ -23,7 +23,7 @@ import sklearn_tampered  # noqa: F401  (registers the attacks)
 from sklearn_attacks import ATTACKS, ROWS, TELLTALE
 
 from conftest import HOST_PYTHON
-from opgraft._library import runner_path, runtime_library
+from opgraft._base._library import runner_path, runtime_library
 
 PROGRAM = Path(__file__).with_name("sklearn_attacks.py")
 #: In C++ each is a process of its own.
@@ -80,7 +80,7 @@ def outcomes(
 def test_with_nothing_allowed(models: Path, tmp_path: Path, host: str) -> None:
     outcomes = run_all(models, tmp_path, host, "")
     for name in ATTACKS:
-        assert "This host has not allowed that" in outcomes.get(name, "never begun"), name
+        assert "This host does not allow that" in outcomes.get(name, "never begun"), name
     check_nothing_else(outcomes)
 
 
@@ -98,7 +98,7 @@ def test_with_nothing_allowed_in_cpp(models: Path, tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 1, (name, done)
-        assert "This host has not allowed that" in done.stderr, name
+        assert "This host does not allow that" in done.stderr, name
     assert os.listdir(tmp_path) == ["X.npy"]
 
 

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer, normalize  # noqa: E402
 
 import opgraft  # noqa: E402
-from opgraft.sklearn import _store  # noqa: E402
+from opgraft.sklearn._stored import _skops  # noqa: E402
 
 
 def allowing_nothing(names: list[str]) -> None:
@@ -66,7 +66,7 @@ def test_partials_of_what_is_not_trusted_are_refused(
     data = skops_io.dumps(place(function, f"touch {written}"))
     name = f"{function.__module__}.{function.__name__}"
     with pytest.raises(opgraft.Error) as refused:
-        _store.load(data, allowing_nothing)
+        _skops.load(data, allowing_nothing)
     assert isinstance(refused.value, (opgraft.PolicyError, opgraft.ModelError))
     if isinstance(refused.value, opgraft.PolicyError):
         assert name in str(refused.value)
@@ -77,5 +77,5 @@ def test_partials_of_what_is_not_trusted_are_refused(
 @pytest.mark.parametrize("place", [in_a_partial, as_an_argument, in_a_dictionary])
 def test_partials_of_what_is_trusted_load(place: Callable[..., Any]) -> None:
     """The same files, but for the function: what refuses those is that."""
-    loaded = _store.load(skops_io.dumps(place(np.add, "1")), allowing_nothing)
+    loaded = _skops.load(skops_io.dumps(place(np.add, "1")), allowing_nothing)
     assert type(loaded) is FunctionTransformer

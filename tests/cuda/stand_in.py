@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from opgraft import _gpu_arrays
+from opgraft._cuda import _gpu_arrays
 
 GPU = 2
 TYPES = {

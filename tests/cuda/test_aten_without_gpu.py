@@ -210,7 +210,7 @@ def test_indices_beyond_are_refused_before_libtorch_is_called(
     none = {"x0": np.array([[0, 0, 0], [1, 1, 1]], np.float32)}
     cases = [*(refused(name) for name in INDICES), (weights, [none])]
     results = run_in(with_stub, tmp_path, cases, FAKE_CUDA_DELAY="1000")
-    assert "expected weights of which one at least is above 0 in each row" in results.pop()[0]
+    assert "expected weights with at least one above 0 in each row" in results.pop()[0]
     for name, (first, second, last) in zip(INDICES, results, strict=True):
         for got in (first, second):
             assert got.startswith("Error: node 'it', operator aten::"), (name, got)

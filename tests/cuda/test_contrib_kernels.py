@@ -88,7 +88,10 @@ def test_a_constant_on_the_gpu_is_not_read() -> None:
         ),
         ("returns", "CUDA error cudaErrorInvalidConfiguration: invalid configuration argument"),
         ("launch", "CUDA error cudaErrorInvalidConfiguration: invalid configuration argument"),
-        ("threads", "memory of the GPU is for the thread of the call, outside of parallel loops"),
+        (
+            "threads",
+            "memory of the GPU can only be allocated on the thread of the call, outside of",
+        ),
     ],
 )
 def test_errors(mode: str, message: str) -> None:
@@ -101,5 +104,5 @@ def test_errors(mode: str, message: str) -> None:
 
 
 def test_memory_outside_of_a_run() -> None:
-    with pytest.raises(opgraft.Error, match="there is memory of the GPU in a run alone"):
+    with pytest.raises(opgraft.Error, match="memory of the GPU is only available in a run"):
         session("float", '<mode = "allocator">')

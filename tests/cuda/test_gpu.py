@@ -59,7 +59,7 @@ def test_tensors_are_not_copied() -> None:
     kept = torch.empty(free - (5 << 30), dtype=torch.uint8, device="cuda")
     (y,) = one.run(None, {"x": x})  # 4 of the 5 GiB that are left
     assert is_all(y[:1000], 2)
-    with pytest.raises(opgraft.Error, match="output 0: CUDA cannot allot .*out of memory"):
+    with pytest.raises(opgraft.Error, match="output 0: CUDA cannot allocate .*out of memory"):
         one.run(None, {"x": x})
     del y, kept
     np.testing.assert_array_equal(one.run(None, {"x": X[0]})[0], X[0] * 2)
@@ -307,7 +307,7 @@ def test_too_large_for_the_gpu() -> None:
     _, total = torch.cuda.mem_get_info()
     torch.cuda.empty_cache()
     x = torch.zeros(total // 4 // 5 * 2, device="cuda")  # two fifths of all memory
-    with pytest.raises(opgraft.Error, match="output 0: CUDA cannot allot .*out of memory"):
+    with pytest.raises(opgraft.Error, match="output 0: CUDA cannot allocate .*out of memory"):
         one.run(None, {"x": x})
     del x
     torch.cuda.empty_cache()

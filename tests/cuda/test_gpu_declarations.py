@@ -19,8 +19,9 @@ import pytest
 from fake_models import model
 
 import opgraft
-from opgraft import _declare, _gpu_arrays
-from opgraft._signature import ELEMENT_TYPES, GPU_TYPES
+from opgraft._cuda import _gpu_arrays
+from opgraft._declare import _declare
+from opgraft._declare._signature import ELEMENT_TYPES, GPU_TYPES
 
 torch = pytest.importorskip("torch", reason="annotations with torch.Tensor need torch")
 
@@ -136,10 +137,10 @@ def half(x: Half) -> Half:
 @pytest.mark.parametrize(
     ("function", "named", "message"),
     [
-        (both, {}, "my::Wrong cannot be declared: its arrays are of torch and of cupy"),
-        (texts, {}, "input 'x' is an array of string, which cannot lie on a GPU"),
-        (complex_ones, {}, "input 'x' is an array of torch.complex64, which cannot lie on a GPU"),
-        (half, {"arrays": "cupy"}, "arrays='cupy', but its annotations are of torch"),
+        (both, {}, "my::Wrong cannot be declared: it mixes arrays of torch and of cupy"),
+        (texts, {}, "input 'x' is an array of string, which GPUs do not support"),
+        (complex_ones, {}, "input 'x' is an array of torch.complex64, which GPUs do not support"),
+        (half, {"arrays": "cupy"}, "arrays='cupy', but its annotations name torch"),
         (half, {"arrays": "jax"}, "expected arrays to be 'torch' or 'cupy', not 'jax'"),
         (half, {"device": "gpu"}, "expected device to be 'cpu' or 'cuda', not 'gpu'"),
         (half, {"device": "cpu"}, 'is annotated as .*Tensor.*, or device="cuda" for arrays on a'),
@@ -161,7 +162,7 @@ def test_nothing_of_4_bits() -> None:
     def of_nibbles(x: npt.NDArray[ml_dtypes.int4]) -> Half:
         raise NotImplementedError
 
-    with pytest.raises(opgraft.Error, match="input 'x' is an array of int4, which cannot lie"):
+    with pytest.raises(opgraft.Error, match="input 'x' is an array of int4, which GPUs do not"):
         declare(of_nibbles)
 
 

@@ -14,7 +14,7 @@ from tester_programs import compile_tests
 
 import opgraft
 from opgraft import testing
-from opgraft._library import cuda_library_path
+from opgraft._base._library import cuda_library_path
 from opgraft.testing import OpTester
 
 pytestmark = [needs_plugins, pytest.mark.usefixtures("fake_gpu")]
@@ -51,7 +51,7 @@ def test_both_kernels_are_run(fake_gpu: FakeGpu, library: bool) -> None:
     assert "on the GPU" not in said
     said = problems(case("Twice", more=1, **named))
     assert "output 'y'[0, 0]: expected 3.0, got 2.0" in said
-    places = said.partition("in these ways of running alone:\n")[2].splitlines()
+    places = said.partition("only in these ways of running:\n")[2].splitlines()
     assert [place.strip() for place in places] == [f"{way}, on the GPU" for way in WAYS]
     case("Twice", more=1, cuda=False, **named).run()
 
@@ -88,7 +88,7 @@ def test_without_a_gpu_the_result_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(unittest.SkipTest) as skipped:
         case("Copy").run()
     assert str(skipped.value) == (
-        "test.cuda::Copy: on the GPU alone, which is not to be had: there is no driver"
+        "test.cuda::Copy: it runs only on a GPU, which is not available: there is no driver"
     )
     with pytest.raises(unittest.SkipTest, match="cuda=False"):
         case("Copy", cuda=False).run()
@@ -142,7 +142,7 @@ def test_in_cpp(program: Path) -> None:
     status, said = run_program(program, "*AsOnTheCpu")
     assert status == 1
     assert "output 'y'[0]: expected 3, got 2" in said
-    places = said.partition("in these ways of running alone:\n")[2].splitlines()[: len(WAYS)]
+    places = said.partition("only in these ways of running:\n")[2].splitlines()[: len(WAYS)]
     assert [place.strip() for place in places] == [f"{way}, on the GPU" for way in WAYS]
 
 
@@ -154,8 +154,11 @@ def test_in_cpp_without_a_gpu(program: Path, tmp_path: Path) -> None:
     reason = "the variable OPGRAFT_TEST_CUDA does not name libopgraft_cuda.so"
     told = f"OpTester: test.cuda::Twice has a kernel for CUDA, which is not tested here: {reason}\n"
     assert said.count(told) == 1
-    assert f"test.cuda::Copy: on the GPU alone, which is not to be had: {reason}" in said
-    assert "test.cuda::Copy: on the GPU alone, which is not to be had: the case excludes it" in said
+    assert f"test.cuda::Copy: it runs only on a GPU, which is not available: {reason}" in said
+    assert (
+        "test.cuda::Copy: it runs only on a GPU, which is not available: the case excludes it"
+        in said
+    )
     _, said = run_program(program, "*AsOnTheCpu", OPGRAFT_TEST_CUDA=str(build_operators()))
     assert "is not OpgraftCUDA" in said
     _, said = run_program(program, "*AsOnTheCpu", OPGRAFT_TEST_CUDA="/nowhere.so")

@@ -43,7 +43,7 @@ def in_process(code: str, **environment: str) -> subprocess.CompletedProcess[str
     ("environment", "reason"),
     [
         ({"OPGRAFT_CUDA_DRIVER": "/nowhere/libcuda.so"}, "there is no driver of CUDA"),
-        ({"FAKE_CUDA_INIT": "100"}, "CUDA cannot begin: an error of the fake driver"),
+        ({"FAKE_CUDA_INIT": "100"}, "CUDA cannot start: an error of the fake driver"),
         ({"FAKE_CUDA_GPUS": "0"}, "CUDA sees no GPU"),
     ],
 )
@@ -53,9 +53,9 @@ def test_without_a_gpu_the_session_says_so_and_runs_on_the_cpu(
     done = in_process("print(session().run(None, {'x': X})[0].sum())", **environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{(X * 2 + 1).sum()}\n"
-    assert "OpgraftCUDA is not to be had" in done.stderr
+    assert "OpgraftCUDA is not available" in done.stderr
     assert reason in done.stderr
-    assert "What has a kernel for the CPU runs there" in done.stderr
+    assert "Operators with a kernel for the CPU run there" in done.stderr
     assert done.stderr.count("libcuda.so") <= 1  # the system's words name it too
 
 
@@ -64,7 +64,7 @@ def test_an_operator_for_gpus_alone_says_why_there_is_none() -> None:
     done = in_process(code, FAKE_CUDA_GPUS="0")
     assert re.search(
         r"UnavailableError: node '.*', operator test.cuda::Copy: it runs on GPUs alone, for these "
-        r"types, and OpgraftCUDA is not to be had: CUDA sees no GPU",
+        r"types, and OpgraftCUDA is not available: CUDA sees no GPU",
         done.stderr,
     )
 
@@ -122,7 +122,7 @@ def test_the_command_runs_on_the_gpu(tmp_path: Path, host: str) -> None:
     for gpu, driver, reason in (
         ("9", "libcuda.so", "no GPU .*9"),
         ("first", "libcuda.so", "expected a number from 0 on, not 'first'"),
-        ("0", "libother.so", "OpgraftCUDA is not to be had: there is no driver"),
+        ("0", "libother.so", "OpgraftCUDA is not available: there is no driver"),
     ):
         refused = run(gpu, driver)
         assert refused.returncode == (2 if gpu == "first" else 1)

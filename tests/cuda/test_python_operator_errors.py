@@ -147,7 +147,7 @@ def test_arrays_that_are_kept(op: Callable[..., Any], stand_in: Any, what: str) 
         return out
 
     one = session("y = my.Keeps(x)")
-    fails(one, r"kept an input or 'out', or a view of one, beyond the call.*x.clone\(\)")
+    fails(one, r"kept an input or 'out', or a view of one, after the call.*x.clone\(\)")
     fails(one, "not run, since an input or 'out' that an earlier call kept is still held")
     kept.clear()
     fails(one, "kept an input")
@@ -181,7 +181,7 @@ def test_out_that_is_changed(op: Callable[..., Any], stand_in: Any, change: str)
         setattr(out, change, values[change])
         return out  # type: ignore[no-any-return]
 
-    fails(session("y = my.Changes(x)"), "the operator has changed 'out' of output 0 itself")
+    fails(session("y = my.Changes(x)"), "changed the memory, type or shape of 'out' for output 0")
 
 
 def test_no_memory_is_left(op: Callable[..., Any], stand_in: Any) -> None:
@@ -317,7 +317,7 @@ def test_a_torch_that_sees_no_gpu(stand_in: Any) -> None:
 
     with pytest.raises(
         opgraft.UnavailableError,
-        match="operator my::Torch: its arrays are of torch, but torch .* sees no GPU. Fix",
+        match="operator my::Torch: its arrays need torch, but torch .* sees no GPU. Fix",
     ):
         session("y = my.Torch(x)")
 
@@ -331,7 +331,7 @@ def test_a_library_that_is_not_installed(stand_in: Any, monkeypatch: pytest.Monk
 
     with pytest.raises(
         opgraft.UnavailableError,
-        match="operator my::CuPy: its arrays are of cupy, which cannot be imported.*pip install",
+        match="operator my::CuPy: its arrays need cupy, which cannot be imported.*pip install",
     ):
         session("y = my.CuPy(x)")
 
@@ -351,5 +351,5 @@ def test_the_doctor_tries_it_on_the_gpu(stand_in: Any, write_module: Write, tmp_
         )
         assert done.returncode == status, done.stdout + done.stderr
         assert ("it runs on GPUs alone" in done.stdout) == (status == 1)
-    assert ", and OpgraftCUDA is not to be had: CUDA sees no GPU" in done.stdout
+    assert ", and OpgraftCUDA is not available: CUDA sees no GPU" in done.stdout
     assert "\n  Fix: run the model where CUDA sees a GPU" in done.stdout

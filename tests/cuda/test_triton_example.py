@@ -19,7 +19,9 @@ def test_the_example() -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLE)], capture_output=True, text=True, check=False
     )
-    assert done.stdout.startswith("my::RmsNorm of (1000, 768) on cuda:0: as torch's"), done.stderr
+    assert done.stdout.startswith(
+        "my::RmsNorm of (1000, 768) on cuda:0: the same result as torch"
+    ), done.stderr
 
 
 def test_it_declares_what_it_says() -> None:

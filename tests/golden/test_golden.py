@@ -52,7 +52,7 @@ def test_a_kept_file_of_format_3_still_runs(monkeypatch: pytest.MonkeyPatch) -> 
     fake_gpu.start()
     import stand_in
 
-    from opgraft import _gpu_arrays
+    from opgraft._cuda import _gpu_arrays
 
     monkeypatch.setitem(_gpu_arrays.LIBRARIES, "torch", stand_in.Library)
     session = opgraft.InferenceSession(

@@ -1,4 +1,4 @@
-// A program without Python that makes, runs, forks and drops sessions in ways that hosts do.
+// A program without Python that makes, runs, forks and releases sessions like real hosts.
 //     lifetime libonnxruntime.so model.onnx module what
 #include <dlfcn.h>
 #include <opgraft/host.h>
@@ -37,7 +37,7 @@ OrtSession* Open() {
   return session;
 }
 
-/// The model gives y = x + x. Returns whether it did; where `must_fail`, whether it refused.
+/// The model computes y = x + x. Returns whether it did, or, if `must_fail`, whether it failed.
 bool Run(OrtSession* session, float value = 1, bool must_fail = false,
          const OrtRunOptions* how = nullptr) {
   float data[4] = {value, 2, 3, 4};
@@ -69,7 +69,7 @@ void Sleep(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
-/// Pages of memory that this process has in use.
+/// Returns the number of memory pages that this process uses.
 long Pages() {
   long whole = 0;
   long resident = 0;
@@ -77,7 +77,7 @@ long Pages() {
   return resident;
 }
 
-/// Each session is made, run and released by three threads of their own.
+/// Each session is made, run and released by three different threads.
 int OtherThreads() {
   std::atomic<int> right = 0;
   std::vector<std::thread> threads;
@@ -102,7 +102,8 @@ int RunOnce() {
   return 0;
 }
 
-/// What becomes of a child that runs `session`, if there is one, and a session of its own: 7.
+/// Returns the exit status of a child that runs `session`, if given, and a new session: 7 if it
+/// works.
 int Child(OrtSession* session) {
   const pid_t child = fork();
   if (child == 0) {
@@ -111,17 +112,17 @@ int Child(OrtSession* session) {
     const bool fresh = own != nullptr && Run(own);
     std::thread thread([&] { Run(own); });
     thread.join();
-    std::_Exit(same && fresh ? 7 : 1);  // exit() waits in ONNX Runtime 1.31 for a thread of its own
+    std::_Exit(same && fresh ? 7 : 1);  // exit() would wait for a thread of ONNX Runtime 1.31
   }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// Children run the parent's session and one of their own: forked by a thread that has run Python,
-/// by one that has never seen it, and while another is inside an operator. Forked while others are
-/// in and out of Python, they run one of their own: the runtime's locks of a session that others
-/// run may be held for good.
+/// Children run the parent's session and a new one: forked by a thread that has run Python, by one
+/// that never has, and while another thread is inside an operator. If forked while other threads
+/// enter and leave Python, they run only a new one, since locks of a session that other threads
+/// were running may never be released.
 int Fork() {
   OrtSession* session = Open();
   Run(session);
@@ -137,7 +138,8 @@ int Fork() {
   std::_Exit(0);
 }
 
-/// By threads that Python has never seen, at the same time. It makes itself ready in each child.
+/// Forks by several threads at once, which Python has never seen. Python is reinitialised in each
+/// child.
 int ForkTogether() {
   Run(Open());
   std::atomic<int> right = 0;
@@ -158,7 +160,7 @@ int ForkTogether() {
   return 0;
 }
 
-/// Before Python is started: a child starts its own.
+/// Forks before Python is started: a child starts its own.
 int ForkFirst() {
   const pid_t child = fork();
   OrtSession* session = Open();
@@ -170,8 +172,8 @@ int ForkFirst() {
   return 0;
 }
 
-/// A thread asks for the end of a run while its first operator, which has made the file "inside",
-/// waits for the file "go".
+/// A thread terminates a run while its first operator, which has created the file "inside", waits
+/// for the file "go".
 int Terminate() {
   constexpr ort::ApiCall<46, OrtRunOptions*> RunOptionsSetTerminate{};
   OrtSession* session = Open();

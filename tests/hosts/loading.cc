@@ -1,6 +1,6 @@
-// A C++ program that does what its arguments say, one after the other, and prints what comes of it:
+// A C++ program that does what its arguments say, in order, and prints the results:
 //     loading libonnxruntime.so [load=PACK | import=MODULE | prefer=NAME | run=MODEL]...
-// A model takes and gives one float vector, x and y, and is given 1, 2.
+// A model has one float vector x as input and y as output; x is 1, 2.
 #include <dlfcn.h>
 #include <opgraft/host.h>
 #include <opgraft/onnxruntime.h>

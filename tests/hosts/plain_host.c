@@ -1,5 +1,5 @@
-/* A host that can do no more than ONNX Runtime's C API offers every language: it registers
- * libopgraft.so as a custom operator library and opens a prepared model. C11, no header of anyone's.
+/* A host that only uses what ONNX Runtime's C API offers every language: it registers libopgraft.so
+ * as a custom operator library and opens a prepared model. C11, without headers of other projects.
  *     plain_host libonnxruntime.so libopgraft.so prepared.onnx allow
  */
 #include <dlfcn.h>
@@ -10,7 +10,7 @@ typedef void (*Function)(void);
 
 static Function* api;
 
-/* Functions of OrtApi, by the slot that they have in every release. */
+/* Functions of OrtApi, by their slot, which is the same in every release. */
 enum {
   kGetErrorMessage = 2,
   kCreateEnv = 3,

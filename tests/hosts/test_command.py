@@ -26,7 +26,7 @@ def opgraft_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder as a user has it: the module, the model and an input, side by side."""
+    """A user's folder with the module, the model and an input."""
     (tmp_path / "mymodule.py").write_text("class Op:\n    def compute(self, x): return x + x")
     onnx.save(pyop_model("mymodule"), tmp_path / "model.onnx")
     np.save(tmp_path / "x.npy", floats(3))
@@ -55,12 +55,12 @@ def test_outputs_that_are_no_tensors(folder: Path, host: str) -> None:
     assert (np.load(folder / "y.npy") == -floats(3)).all()
     done = opgraft_command(*arguments, "--output", "s=s.npy", cwd=folder)
     assert (done.returncode, done.stdout) == (1, shown)
-    assert "Error: --output s: it is no tensor, and .npy files hold no others" in done.stderr
+    assert "Error: --output s: it is not a tensor, and .npy files only hold tensors" in done.stderr
 
 
 @pytest.mark.parametrize("host", ["python", "cpp"])
 def test_maps_of_probabilities(folder: Path, host: str) -> None:
-    """Converted classifiers have them."""
+    """Converted classifiers have such outputs."""
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>
         agraph (float[n] x) => (seq(map(string, float)) p, seq(map(int64, float)) q) {
             one = Constant <value = int64[1] {1}> ()
@@ -92,9 +92,9 @@ def test_run_refused(folder: Path, host: str) -> None:
         (["--input", "x"], "--input x: expected NAME=FILE.npy"),
         (["--input", "x=x.npy", "--input", "x=x.npy"], "--input x is given twice"),
         (["--input", "x=none.npy"], "none.npy"),
-        (["--input", "x=mymodule.py"], "no .npy file"),
-        (["--input", "x=x.npy", "--input", "z=x.npy"], "--input z: there is none such; the inputs"),
-        (["--input", "x=x.npy", "--output", "z=z.npy"], "--output z: there is none such; the out"),
+        (["--input", "x=mymodule.py"], "not a .npy file"),
+        (["--input", "x=x.npy", "--input", "z=x.npy"], "--input z: the model has no such input"),
+        (["--input", "x=x.npy", "--output", "z=z.npy"], "--output z: the model has no such output"),
         (["--input", "x=x.npy", "--output", "y=no/y.npy"], "No such file"),
         (["--input", "x=double.npy"], "float64|tensor(double)"),
     ],
@@ -122,7 +122,7 @@ def test_an_input_of_another_type_or_shape_is_named(folder: Path) -> None:
 
 
 def test_arrays_in_another_order(folder: Path) -> None:
-    """ONNX Runtime itself would read the wrong numbers from the first."""
+    """ONNX Runtime itself would read wrong numbers from the first one."""
     for value in (floats(3).astype(">f4"), np.asfortranarray(floats(3))):
         np.save(folder / "x.npy", value)
         done = opgraft_command(
@@ -152,7 +152,7 @@ def test_prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "node 'node' runs mymodule.Op" in done.stdout
     assert "opgraft.register(sess_options, allow=['mymodule'])" in done.stdout
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, "mymodule", raising=False)  # of another test
+    monkeypatch.delitem(sys.modules, "mymodule", raising=False)  # from another test
     options = onnxruntime.SessionOptions()
     opgraft.register(options, allow=["mymodule"])
     session = onnxruntime.InferenceSession(folder / "prepared.onnx", options)
@@ -184,7 +184,7 @@ def test_prepare_keeps_external_data_where_it_is(folder: Path) -> None:
 def test_prepare_refused(folder: Path) -> None:
     done = opgraft_command("prepare", "mymodule.py", "prepared.onnx", cwd=folder)
     assert done.returncode == 1
-    assert done.stderr.startswith("opgraft: ModelError: 'mymodule.py' is no ONNX model")
+    assert done.stderr.startswith("opgraft: ModelError: 'mymodule.py' is not an ONNX model")
     assert not (folder / "prepared.onnx").exists()
 
 
@@ -202,7 +202,7 @@ def test_prepare_refused(folder: Path) -> None:
 )
 @pytest.mark.parametrize("is_buffered", [True, False])
 def test_nobody_reads(folder: Path, arguments: list[str], is_buffered: bool) -> None:
-    """As in `opgraft doctor model.onnx | head -3`: it ends without a word."""
+    """As in `opgraft doctor model.onnx | head -3`: it ends without a message."""
     reading, writing = os.pipe()
     os.close(reading)
     try:

@@ -29,7 +29,7 @@ from conftest import (
     takes_nibbles,
     tells_the_folder,
 )
-from opgraft._library import runner_path, runtime_library
+from opgraft._base._library import runner_path, runtime_library
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -42,7 +42,7 @@ def run_cpp(
     inputs: dict[str, np.ndarray] | None = None,
     **environment: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the model by opgraft-run; a variable that is given as "" is taken out."""
+    """Runs the model with opgraft-run; a variable given as "" is removed."""
     path = folder / "model.onnx"
     onnx.save(model, path)
     command = [runner_path(), "--onnxruntime", runtime_library()]
@@ -104,7 +104,7 @@ TYPED += [pytest.param("float4_e2m1fn", marks=takes_float4), "string"]
 def test_both_hosts_know_types_that_numpy_lacks(
     write_module: Write, tmp_path: Path, module_folder: Path, kind: str
 ) -> None:
-    """In files of NumPy's they are bytes without a type; the model tells which they are."""
+    """In NumPy's files they are bytes without a type; the model says which type they have."""
     module = write_module("class Op:\n    def compute(self, x): return x[::-1]")
     if kind == "string":
         x = np.array(["a b", "", 'Grüße "\\\n', "\x01", "\U0001f600"])
@@ -157,7 +157,7 @@ def test_a_file_without_a_type_for_a_type_that_numpy_has(
 def test_values_and_types_in_a_program_that_is_not_python(
     write_module: Write, tmp_path: Path, module_folder: Path
 ) -> None:
-    """None for an absent input, nothing for an output that nobody wants, numbers, attributes."""
+    """None for an absent input, no value for an unwanted output, numbers, attributes."""
     module = write_module(
         """
         import ml_dtypes
@@ -244,7 +244,7 @@ def test_no_python(double: str, tmp_path: Path, module_folder: Path) -> None:
     assert done.returncode == 1
     assert "UnavailableError: node 'node'" in done.stderr
     assert "cannot run '/no/python'" in done.stderr
-    assert "Set OPGRAFT_PYTHON" in done.stderr
+    assert "set OPGRAFT_PYTHON" in done.stderr
 
 
 def test_a_python_without_opgraft(double: str, tmp_path: Path, module_folder: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_python_without_numpy(double: str, tmp_path: Path, module_folder: Path
 def test_a_python_without_a_shared_library(
     double: str, tmp_path: Path, module_folder: Path
 ) -> None:
-    """One that was built to be a program alone; here its configuration is made to say so."""
+    """A Python that was built as a program only; here its configuration pretends so."""
     (tmp_path / "static").mkdir()
     (tmp_path / "static" / "sitecustomize.py").write_text(
         "import sysconfig\n"
@@ -296,7 +296,7 @@ def test_a_python_without_a_shared_library(
     assert done.returncode == 1
     assert "UnavailableError: node 'node'" in done.stderr
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert f"{sys.executable} has no shared library to be loaded" in done.stderr
+    assert f"{sys.executable} has no shared library that a program could load" in done.stderr
     assert f"apt-get install libpython{version}" in done.stderr
 
 
@@ -397,7 +397,7 @@ def test_onnxruntimes_python_package_is_not_imported(
 def test_control_c_ends_the_program_as_ever(
     write_module: Write, tmp_path: Path, module_folder: Path
 ) -> None:
-    """Python would take it over as soon as an operator imports the module signal."""
+    """Python would install its own handler once an operator imports the module signal."""
     write_module(ENDLESS, name="endless")
     onnx.save(pyop_model("endless"), tmp_path / "model.onnx")
     np.save(tmp_path / "x.npy", floats(1))
@@ -423,7 +423,7 @@ def test_control_c_ends_the_program_as_ever(
 def test_external_data_is_found_from_anywhere(
     double: str, tmp_path: Path, module_folder: Path
 ) -> None:
-    """The model has to be prepared, so that the runtime gets bytes and not its path."""
+    """The model must be prepared, so the runtime gets bytes rather than its path."""
     path = save_with_external_weight(pyop_model(double, inputs=("weight",)), tmp_path, 1)
     done = subprocess.run(
         [runner_path(), "--onnxruntime", runtime_library(), "--allow", double, str(path)],
@@ -441,9 +441,9 @@ def test_external_data_is_found_from_anywhere(
     [
         ([], "usage: opgraft-run"),
         (["--onnxruntime", "/no/runtime.so", "m.onnx"], "cannot load /no/runtime.so"),
-        (["--onnxruntime", "libc.so.6", "m.onnx"], "libc.so.6 is no ONNX Runtime"),
+        (["--onnxruntime", "libc.so.6", "m.onnx"], "libc.so.6 is not ONNX Runtime"),
         (["--unknown", "x", "m.onnx"], "unknown option --unknown"),
-        (["m.onnx", "--input"], "--input lacks its value"),
+        (["m.onnx", "--input"], "--input needs a value"),
         (["--onnxruntime", "RUNTIME", "/no/m.onnx"], "ModelError: cannot read '/no/m.onnx'"),
         (["--onnxruntime", "RUNTIME", "--input", "x", "m.onnx"], "expected NAME=FILE.npy"),
         (["--onnxruntime", "RUNTIME", "--input", "x=/no/x.npy", "m.onnx"], "/no/x.npy"),
@@ -466,7 +466,7 @@ def test_a_broken_model(tmp_path: Path, module_folder: Path) -> None:
     command = [runner_path(), "--onnxruntime", runtime_library(), str(tmp_path / "broken.onnx")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "ModelError: " in done.stderr
-    assert "is no ONNX model" in done.stderr
+    assert "is not an ONNX model" in done.stderr
 
 
 def build(target: str, *arguments: str, cwd: Path) -> None:
@@ -474,7 +474,7 @@ def build(target: str, *arguments: str, cwd: Path) -> None:
 
 
 def test_the_example(tmp_path: Path, pyop_example: Path) -> None:
-    """examples/cpp_host, built by CMake against the package that is installed."""
+    """examples/cpp_host, built by CMake against the installed package."""
     from demo import make_model
 
     source = str(REPOSITORY / "examples" / "cpp_host")
@@ -523,7 +523,7 @@ def test_eight_threads(write_module: Write, tmp_path: Path, module_folder: Path)
 
 
 def test_a_bridge_of_another_version(double: str) -> None:
-    """A package opgraft that is newer than the library: refused, with both versions."""
+    """A package opgraft that is newer than the library is refused, naming both versions."""
     model = opgraft.prepare(pyop_model(double)).bytes
     program = f"""
 import ctypes, sys, types, onnxruntime

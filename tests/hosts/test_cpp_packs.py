@@ -1,4 +1,4 @@
-"""Packs in C++ programs: opgraft::Load, beside Python operators, preferred, and refused."""
+"""Packs in C++ programs: opgraft::Load, with Python operators, preferred, and refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import opgraft
 from conftest import HOST_PYTHON, Write
-from opgraft._library import runtime_library
+from opgraft._base._library import runtime_library
 from packs import build_c_library
 
 Run = Callable[..., list[str]]
@@ -33,7 +33,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(program: Path, module_folder: Path) -> Run:
-    """What the program says of each step."""
+    """Returns what the program prints for each step."""
 
     def run(*steps: str) -> list[str]:
         variables = dict(os.environ, PYTHONPATH=str(module_folder), OPGRAFT_PYTHON=HOST_PYTHON)
@@ -116,9 +116,7 @@ def test_what_is_preferred(run: Run, runtimes_library: Path, tmp_path: Path) -> 
     assert (loaded, ours, python) == ("loaded", "101 102", "without Python")
     assert own.startswith("0.731")
     said = run(load, "prefer=com.microsoft::Nothing", f"run={model}")
-    assert said[1].startswith(
-        "opgraft.Error: prefer: no pack is loaded that has 'com.microsoft::Nothing'"
-    )
+    assert said[1].startswith("opgraft.Error: prefer: no loaded pack has 'com.microsoft::Nothing'")
 
 
 def test_packs_that_are_refused(run: Run, first_library: Path, tmp_path: Path) -> None:
@@ -135,10 +133,8 @@ def test_packs_that_are_refused(run: Run, first_library: Path, tmp_path: Path) -
     missing, folder, no_pack, too_new, loaded, twice, _ = run(*(f"load={pack}" for pack in packs))
     assert missing.startswith(f"opgraft.UnavailableError: there is no pack '{tmp_path}/missing.so'")
     assert folder.startswith(f"opgraft.UnavailableError: there is no pack '{tmp_path}'")
-    assert no_pack.startswith(f"opgraft.UnavailableError: '{plain}' is no pack")
-    assert too_new.startswith(
-        f"opgraft.UnavailableError: the pack '{newer}' is of version 4 of the"
-    )
+    assert no_pack.startswith(f"opgraft.UnavailableError: '{plain}' is not a pack")
+    assert too_new.startswith(f"opgraft.UnavailableError: the pack '{newer}' has version 4 of the")
     assert loaded == "loaded"
     assert twice.startswith("opgraft.Error: test.packs::Scale is declared by the pack ")
 

@@ -1,4 +1,4 @@
-"""Declared operators in hosts that are not the process that declared them."""
+"""Declared operators in hosts other than the process that declared them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import opgraft
 from conftest import Write, floats
 from conftest import graph_model as model
-from opgraft import _library
+from opgraft._base import _library
 
 MODULE = """
     import numpy.typing as npt
@@ -59,7 +59,7 @@ def test_another_process_finds_it_by_imports(far: str, command: list[str]) -> No
     assert done.stdout == "y float32 (2)\n0 3\n", done.stderr
     done = call(command)
     assert done.returncode == 1 and "ModelError: ONNX Runtime refuses the model" in done.stderr
-    assert "Nobody here knows the operator far::Scale" in done.stderr and "--import" in done.stderr
+    assert "The operator far::Scale is not defined" in done.stderr and "--import" in done.stderr
     done = call(command, "--import", "no_such_module")
     assert done.returncode == 1 and "no_such_module" in done.stderr
 
@@ -71,8 +71,8 @@ def in_a_process(code: str) -> None:
 def test_another_process_finds_it_by_the_model(far: str, command: list[str]) -> None:
     onnx.save(far_model(), "original.onnx")
     in_a_process(
-        f"import {far}, onnx; from opgraft import _onnx; m = onnx.load('original.onnx'); "
-        "_onnx.record_modules(m); onnx.save(m, 'model.onnx')"
+        f"import {far}, onnx; from opgraft._declare import _in_onnx; "
+        "m = onnx.load('original.onnx'); _in_onnx.record_modules(m); onnx.save(m, 'model.onnx')"
     )
     metadata = onnx.load("model.onnx").metadata_props
     assert [(m.key, m.value) for m in metadata] == [("opgraft.module.far::Scale", far)]
@@ -81,13 +81,13 @@ def test_another_process_finds_it_by_the_model(far: str, command: list[str]) -> 
     done = call(command)
     assert done.returncode == 1
     assert (
-        f"operator far::Scale is of the Python module '{far}', which this host has not"
+        f"operator far::Scale runs the Python module '{far}', which this host does not"
         in done.stderr
     )
 
 
 def test_another_process_finds_it_by_the_node(far: str, command: list[str]) -> None:
-    """As exporters write it, which make nodes and no model."""
+    """As written by exporters, which make nodes but no model."""
     given = model(
         """(float[n] x, bool b) => (float[n] y) {
             y = If (b) <then_branch = a () => (t) { t = far.Scale <factor = 3.0> (x) },
@@ -102,7 +102,7 @@ def test_another_process_finds_it_by_the_node(far: str, command: list[str]) -> N
     done = call(command, "--input", "b=b.npy", "--allow", far)
     assert done.stdout == "y float32 (2)\n0 3\n", done.stderr
     done = call(command, "--input", "b=b.npy")
-    assert done.returncode == 1 and f"'{far}', which this host has not allowed" in done.stderr
+    assert done.returncode == 1 and f"'{far}', which this host does not allow" in done.stderr
 
 
 def test_a_prepared_model_names_the_module(far: str, command: list[str]) -> None:
@@ -111,7 +111,7 @@ def test_a_prepared_model_names_the_module(far: str, command: list[str]) -> None
     done = call(command, "--allow", far)
     assert done.stdout == "y float32 (2)\n0 3\n", done.stderr
     done = call(command)
-    assert done.returncode == 1 and f"'{far}', which this host has not allowed" in done.stderr
+    assert done.returncode == 1 and f"'{far}', which this host does not allow" in done.stderr
 
 
 def test_a_declaration_in_the_main_module_is_refused_elsewhere(
@@ -124,7 +124,7 @@ def test_a_declaration_in_the_main_module_is_refused_elsewhere(
     subprocess.run([sys.executable, "script.py"], check=True)
     done = call(command, "--allow", "__main__")
     assert done.returncode == 1
-    assert "was declared in '__main__', the program that made the model" in done.stderr
+    assert "was declared in '__main__' of the program that made the model" in done.stderr
 
 
 def test_a_module_that_does_not_declare_it_any_more(
@@ -136,8 +136,8 @@ def test_a_module_that_does_not_declare_it_any_more(
     done = call(command, "--allow", far)
     assert done.returncode == 1
     assert (
-        f"the module '{far}' does not declare it (any more); expected @opgraft.op(\"far::Scale\")"
-        in done.stderr
+        f"the module '{far}' does not (or no longer) declare it; expected "
+        '@opgraft.op("far::Scale")' in done.stderr
     )
 
 
@@ -170,7 +170,7 @@ def test_the_commands_take_imports(far: str) -> None:
     done = subprocess.run([*command, "--import", far], capture_output=True, text=True, check=True)
     assert "node 'Scale_y' runs far::Scale" in done.stdout and not done.stderr
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "nobody here knows far::Scale" in done.stderr and "--import MODULE" in done.stderr
+    assert "not defined here: far::Scale" in done.stderr and "--import MODULE" in done.stderr
     subprocess.run([*command, "--import", far], capture_output=True, check=True)
     runner = [_library.runner_path(), "--onnxruntime", _library.runtime_library()]
     done = subprocess.run(

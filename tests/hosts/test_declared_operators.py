@@ -39,7 +39,7 @@ def test_a_bare_array_takes_any_type_and_the_output_has_it(dtype: str) -> None:
 
 
 def test_the_runtime_finds_types_where_the_model_says_nothing() -> None:
-    # Cast and Shape stand between, so that only the runtime's own inference knows the types.
+    # Because of Cast and Shape in between, only the runtime's own inference knows the types.
     given = model("""(float[n, 3] x) => (double[n, 3] z, int64[2] s) {
         c = Cast<to = 11>(x)
         y = test.AddAndRound(c)
@@ -78,7 +78,7 @@ def test_a_type_that_is_not_among_those_of_the_type_variable() -> None:
         opgraft.ModelError, match=f"node 'Sorted_o', operator test::Sorted: {expected}"
     ):
         run(given)
-    # Where the model does not declare it, the kernel is the one to say so.
+    # If the model does not declare the type, the kernel reports it.
     given = model("""(int64[k] i, float[n] x) => (int64[k] o, int32[k] v) {
         c = Cast<to = 6>(x) o, v = test.Sorted(i, c) }""")
     with pytest.raises(opgraft.ModelError, match=expected):
@@ -228,7 +228,10 @@ def test_attributes() -> None:
     ("node", "message"),
     [
         ("test.Scaled (x)", "attribute 'factor' is missing, and it has no default"),
-        ("test.Scaled <factor = 2.0, axis = 1> (x)", "it has no attribute 'axis'; it has factor"),
+        (
+            "test.Scaled <factor = 2.0, axis = 1> (x)",
+            "the operator has no attribute 'axis'; its attributes are: factor",
+        ),
         (
             'test.Scaled <factor = "2"> (x)',
             "attribute 'factor' is of ONNX's kind STRING, expected FLOAT",
@@ -324,7 +327,7 @@ def test_an_operator_of_onnx_that_the_runtime_lacks() -> None:
     def new_in_onnx(x: np.ndarray) -> np.ndarray:
         return x + 1
 
-    onnx.defs.deregister_schema("NewInOnnx", 1, "")  # other tests look at all that onnx has
+    onnx.defs.deregister_schema("NewInOnnx", 1, "")  # other tests check all schemas of onnx
     given = model("(float[n] x) => (float[n] y) { y = NewInOnnx(x) }")
     assert run(given, np.float32([1]))[0] == [2]
 
@@ -349,7 +352,9 @@ def test_copied_inputs_may_be_kept() -> None:
     assert list(run(given, floats(2))[0]) == [1, 2] and list(kept[0]) == [1, 2]
 
 
-@pytest.mark.skipif(VERSION < (1, 24), reason="this runtime has no Cast to all of these types")
+@pytest.mark.skipif(
+    VERSION < (1, 24), reason="this runtime's Cast does not support all of these types"
+)
 @pytest.mark.parametrize("name", ["bfloat16", "int4", "float8_e4m3fn"])
 def test_types_of_ml_dtypes(name: str) -> None:
     scalar = getattr(ml_dtypes, name)

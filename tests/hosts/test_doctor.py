@@ -1,4 +1,4 @@
-"""`opgraft doctor`: what it finds in a model, and that what it prescribes cures."""
+"""`opgraft doctor`: what it finds in a model, and that its fixes work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from onnx import TensorProto, helper
 
 import opgraft
 from conftest import FLOAT, pyop_model
-from opgraft import _command, _diagnosis
+from opgraft import _command
+from opgraft._doctor import _diagnosis
 
 VERSION = onnxruntime.__version__
 Doctor = Callable[..., tuple[int, dict[str, Any]]]
@@ -33,10 +34,10 @@ CLASS = "class Op:\n    def compute(self, x): return x + x\n"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, where the modules and the model lie."""
+    """The current folder, with the modules and the model."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    for name in ("mymodule", "another", "package", "names"):  # of other tests
+    for name in ("mymodule", "another", "package", "names"):  # from other tests
         monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
@@ -48,7 +49,7 @@ def parse(graph: str, imports: str = '"": 21', ir_version: int = 10) -> onnx.Mod
 
 @pytest.fixture
 def doctor(folder: Path, capfd: pytest.CaptureFixture[str]) -> Doctor:
-    """Examines a model: the exit status, and the report for programs."""
+    """Examines a model; returns the exit status, and the report for programs."""
 
     def examine(model: onnx.ModelProto | None, *options: str) -> tuple[int, dict[str, Any]]:
         if model is not None:
@@ -76,7 +77,7 @@ def write(name: str, text: str) -> None:
 
 
 def paste(operator: dict[str, Any]) -> None:
-    """Does what the report says, as a user would."""
+    """Applies the report's stub, as a user would."""
     file = Path(operator["stub"]["file"])
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "a") as stream:
@@ -113,18 +114,18 @@ def test_the_table_for_people(folder: Path) -> None:
     row = r"^mymodule.Op +1 +Python class +mymodule +its module is not allowed$"
     assert re.search(row, done.stdout, re.M)
     assert 'Fix: --allow mymodule (in a program allow=["mymodule"])' in done.stdout
-    assert re.search(r"^opset ai.onnx \d+: lowered to \d+ while preparing", done.stdout, re.M)
+    assert re.search(r"^opset ai.onnx \d+: lowered to \d+ by preparing", done.stdout, re.M)
     done = subprocess.run(
         [*command, "--allow", "mymodule"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"ONNX Runtime {VERSION}: all is there" in done.stdout
-    assert "session: ONNX Runtime makes a session of it" in done.stdout
+    assert f"ONNX Runtime {VERSION}: nothing is missing" in done.stdout
+    assert "session: ONNX Runtime opens the model" in done.stdout
 
 
 @pytest.mark.parametrize("module", ["mymodule", "package.inner.mymodule", "names.inner.mymodule"])
 def test_what_is_not_allowed_is_found_but_not_imported(doctor: Doctor, module: str) -> None:
-    """The packages around it neither, for that would run them."""
+    """Nor are its packages, since importing would run them."""
     if module.startswith("package"):
         write("package/__init__.py", MARK)
         write("package/inner/__init__.py", MARK)
@@ -194,7 +195,7 @@ def test_a_method_that_is_not_there(doctor: Doctor) -> None:
 
 
 def test_a_method_that_only_the_object_has(doctor: Doctor) -> None:
-    """What a session can be made of is not missing, whatever it looks like."""
+    """If a session can be made, nothing is missing, whatever it looks like."""
     write("mymodule.py", "class Op:\n    def __init__(self): self.compute = lambda x: x\n")
     status, report = doctor(pyop_model("mymodule"), "--allow", "mymodule")
     assert report["trial"]["loaded"] is (status == 0)
@@ -226,7 +227,7 @@ def test_a_class_of_a_module_that_is_not_allowed(doctor: Doctor) -> None:
     write("another.py", CLASS)
     status, report = doctor(pyop_model("mymodule"), "--allow", "mymodule")
     assert status == 1
-    assert "is of the Python module 'another'" in only(report)["problem"]
+    assert "runs the Python module 'another'" in only(report)["problem"]
     assert only(report)["remedy"] == '--allow another (in a program allow=["another"])'
     assert doctor(None, "--allow", "mymodule", "--allow", "another")[0] == 0
 
@@ -253,7 +254,7 @@ def test_a_module_that_exits(doctor: Doctor) -> None:
 
 
 def test_a_module_that_leaves_a_thread_and_a_process(doctor: Doctor) -> None:
-    """They are not waited for: neither has ended when the report is there."""
+    """The doctor does not wait for them: neither has ended when the report is done."""
     code = """
 import subprocess, threading, time
 
@@ -422,7 +423,7 @@ def test_an_attribute_that_cannot_be_declared(doctor: Doctor) -> None:
 
 
 def test_names_in_a_model_are_not_code(doctor: Doctor) -> None:
-    """A stub is pasted and run: what the model's author chose must not be."""
+    """A stub is pasted and run, so names that the model's author chose must not be code."""
     evil = 'f"); open("imported", "w"); ("'
     model = pyop_model("mymodule", f"Op: {evil}", compute=evil, inputs=(evil,))
     model.graph.node.append(helper.make_node("Op", [evil], ["z"], domain=evil))
@@ -473,7 +474,7 @@ def test_a_module_that_does_not_declare_it_any_more(doctor: Doctor) -> None:
     write("mymodule.py", "")
     status, report = doctor(declared_model("mymodule"), "--allow", "mymodule")
     assert status == 1
-    assert only(report)["problem"] == "its module 'mymodule' does not declare it (any more)"
+    assert only(report)["problem"] == "its module 'mymodule' does not (or no longer) declare it"
     paste(only(report))
     assert doctor(None, "--allow", "mymodule")[0] == 0
 
@@ -534,7 +535,7 @@ def test_an_operator_that_the_runtime_does_not_have(doctor: Doctor, domain: str)
 
 @pytest.mark.parametrize("domain", ["", "com.microsoft."])
 def test_operators_without_a_kernel(doctor: Doctor, domain: str) -> None:
-    """All of them, not only the first that the runtime would name."""
+    """All of them are reported, not only the first, which the runtime would name."""
     node = "y = ImageDecoder(x)" if not domain else "z = com.microsoft.IsAllFinite(x)"
     kinds = (
         "uint8[n] x) => (uint8[a, b, c] y" if not domain else "float[n] x) => (bool z, float[n] y"
@@ -545,7 +546,7 @@ def test_operators_without_a_kernel(doctor: Doctor, domain: str) -> None:
     assert status == 1
     assert len(report["operators"]) == 1 + bool(more)
     for operator in report["operators"]:
-        assert "but has no implementation for it" in operator["problem"]
+        assert "but has no kernel for it" in operator["problem"]
         paste(operator)
     module = Path(report["operators"][0]["stub"]["file"]).stem
     assert doctor(None, "--import", module)[0] == 0
@@ -557,12 +558,12 @@ def test_functions_of_onnx_need_no_kernel(doctor: Doctor) -> None:
 
 
 def test_types_that_an_operator_is_not_implemented_for(doctor: Doctor) -> None:
-    """The schema takes bfloat16, a kernel does not: only trying tells."""
+    """The schema allows bfloat16, but no kernel does; only a trial shows that."""
     model = parse("(bfloat16[n, n] x) => (bfloat16[n, n] y) { y = MatMul(x, x) }")
     status, report = doctor(model)
     assert (status, report["trial"]["loaded"]) == (1, False)
     assert only(report)["operator"] == "ai.onnx::MatMul"
-    assert "not of these types" in only(report)["problem"]
+    assert "not for these types" in only(report)["problem"]
     paste(only(report))
     assert doctor(None, "--import", "onnx_operators")[0] == 0
 
@@ -616,12 +617,12 @@ def test_another_runtime_than_the_one_installed(doctor: Doctor) -> None:
     assert report["trial"] == {
         "done": False,
         "loaded": None,
-        "text": "not tried: this ONNX Runtime is not the one installed",
+        "text": "not tried: this ONNX Runtime is not the installed one",
     }
 
 
 def test_types_that_a_runtime_is_too_old_for(doctor: Doctor) -> None:
-    """The model is not bad: another runtime takes it."""
+    """The model is not bad: another runtime supports it."""
     write("mymodule.py", CLASS)
     model = pyop_model("mymodule", type=TensorProto.INT4)
     status, report = doctor(model, "--allow", "mymodule", "--runtime", "1.19.9")
@@ -730,7 +731,7 @@ def test_a_plain_model(doctor: Doctor) -> None:
 
 
 def test_nothing_is_run(doctor: Doctor) -> None:
-    """A PyOp of constants is what an optimizer would compute while the session is made."""
+    """An optimiser might compute a PyOp of constants while the session is made."""
     write("mymodule.py", f"class Op:\n    def compute(self, x):\n        {MARK}        return x\n")
     model = pyop_model("mymodule", inputs=("weight",))
     del model.graph.input[:]

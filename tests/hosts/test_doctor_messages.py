@@ -1,6 +1,6 @@
-"""What `opgraft doctor`, sessions and programs say of models that cannot run: once, and what to do.
+"""Messages of `opgraft doctor`, sessions and programs about models that cannot run, with fixes.
 
-ONNX Runtime's own words name neither the node nor a remedy.
+ONNX Runtime's own messages name neither the node nor a fix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from onnx import helper, numpy_helper
 
 import opgraft
 from conftest import FLOAT, HOST_PYTHON, pyop_model, tells_the_folder
-from opgraft import _command, _doctor, _doctor_report, _pyop
+from opgraft import _command, _pyop
+from opgraft._doctor import _doctor, _doctor_report
 
 VERSION = onnxruntime.__version__
 VERSION_PARTS = tuple(int(part) for part in VERSION.split(".")[:2])
@@ -42,7 +43,7 @@ def parse(graph: str, imports: str = '"": 21', ir_version: int = 10) -> onnx.Mod
 
 
 def examine(model: onnx.ModelProto) -> tuple[str, dict[str, Any]]:
-    """All that is said to people, and the report for programs."""
+    """Returns the output for people, and the report for programs."""
     onnx.save(model, "model.onnx")
     diagnosis = _doctor.diagnose("model.onnx", VERSION, allow=["message_operators"])
     said = _doctor.render(diagnosis)
@@ -85,7 +86,7 @@ def test_every_operator_of_aten_lacks_libtorch(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_operator_beside_one_that_fails_is_not_called_ok() -> None:
-    """ONNX Runtime stops at the first: nobody knows of the others."""
+    """ONNX Runtime stops at the first one, so the state of the others is unknown."""
     (Path.cwd() / "message_operators.py").write_text(
         "class Op:\n    def __init__(self): raise ValueError\n    def compute(self, x): pass\n"
         "class Other(Op): pass\n"
@@ -102,7 +103,7 @@ def test_an_operator_beside_one_that_fails_is_not_called_ok() -> None:
     assert "  Fix: correct it in " in said
 
 
-# Versions that nobody here knows.
+# Versions that Opgraft does not know.
 
 
 def test_an_ir_version_that_is_not_known() -> None:
@@ -110,9 +111,10 @@ def test_an_ir_version_that_is_not_known() -> None:
     said, report = examine(model)
     assert (report["status"], report["versions"][0]["action"]) == ("missing", "refused")
     assert report["versions"][0]["known"] == onnx.IR_VERSION
-    assert "means the same" not in said
+    assert "does not change the results" not in said
     assert (
-        f"IR version 99: refused: the newest that this Opgraft knows is {onnx.IR_VERSION}" in said
+        f"IR version 99: refused: the newest version that this Opgraft knows is "
+        f"{onnx.IR_VERSION}" in said
     )
     assert "Fix: export the model for an older version of onnx, or install a newer Opgraft" in said
     with pytest.raises(opgraft.ModelError, match="IR version 99"):
@@ -125,11 +127,11 @@ def test_an_opset_that_is_not_known() -> None:
     assert (report["status"], report["versions"][1]["action"]) == ("missing", "refused")
     assert "lowered" not in said
     assert "Fix: export the model for opset" in said
-    with pytest.raises(opgraft.ModelError, match="nobody here knows whether these operators mean"):
+    with pytest.raises(opgraft.ModelError, match="does not know whether these operators are"):
         opgraft.InferenceSession(model)
 
 
-# Inputs that nothing gives.
+# Inputs that nothing defines.
 
 PYOP = 'py.PyOp <module="message_operators", class_name="Op", output_types=[1]>'
 DANGLING = {
@@ -141,7 +143,7 @@ DANGLING = {
 
 
 def runs(model: str) -> dict[str, Callable[[], str]]:
-    """What each way of running a model says of it."""
+    """Returns the message of each way of running a model."""
 
     def session() -> str:
         with pytest.raises(opgraft.ModelError) as caught:
@@ -159,11 +161,11 @@ def runs(model: str) -> dict[str, Callable[[], str]]:
 @pytest.mark.parametrize("nodes", DANGLING)
 def test_an_input_that_nothing_gives(nodes: str) -> None:
     said, report = examine(parse(f"(float[n] x, bool c) => (float[n] y) {{ {nodes} }}"))
-    expected = f"{DANGLING[nodes]} is 'nowhere', which nothing gives: "
+    expected = f"{DANGLING[nodes]} is 'nowhere', which nothing defines: "
     assert said.count("nowhere") == 1
     assert expected in said
     assert "ONNXRuntimeError" not in said
-    assert "name a value that is there, or make it an input of the graph or a weight" in said
+    assert "use the name of an existing value, or add an input of the graph or a weight" in said
     assert report["status"] == "bad"
     assert "session: tried, and refused: the reason is below\n" in said
     assert report["trial"]["text"] == "tried, and refused: the reason is under 'error'"
@@ -179,7 +181,8 @@ def test_a_value_that_comes_from_another_graph() -> None:
     )
     said, _ = examine(parse(f"(float[n] x, bool c) => (float[n] y) {{ {nodes} }}"))
     assert (
-        "node 'late', operator Add: input 1 is 'f', which node 'deep', operator Neg gives" in said
+        "node 'late', operator Add: input 1 is 'f', which node 'deep', operator Neg computes"
+        in said
     )
 
 
@@ -206,15 +209,15 @@ def test_weights_that_are_not_there(folder: Path, nodes: str, size: int | None) 
     assert "ONNXRuntimeError" not in said
     assert said.count(str(folder)) <= 2  # the model's path, and the folder
     what = (
-        f"there is no such file in the folder {folder}. Fix: put 'weights.bin' there"
+        f"there is no such file in the folder {folder}. Fix: copy 'weights.bin' there"
         if size is None
-        else f"but that file, in the folder {folder}, has 4 bytes. Fix: copy it again"
+        else f"but that file in the folder {folder} has only 4 bytes. Fix: copy it again"
     )
-    assert "its weight 'w' lies in 'weights.bin'" in said
+    assert "its weight 'w' is stored in 'weights.bin'" in said
     assert said.count(what) == 1
     ways = runs("model.onnx") if size is None else {"session": runs("model.onnx")["session"]}
     for way in ways.values():
-        assert "'model.onnx': its weight 'w' lies in 'weights.bin'" in way()
+        assert "'model.onnx': its weight 'w' is stored in 'weights.bin'" in way()
         assert what in way()
 
 
@@ -232,7 +235,7 @@ def test_weights_outside_of_the_folder(folder: Path, location: str) -> None:
     assert diagnosis.status == "bad"
     ways = runs("inner/model.onnx")
     for said in (_doctor.render(diagnosis), ways["session"](), ways["program"]()):
-        assert f"its weight 'w' lies in '{location}', outside of the model's folder" in said
+        assert f"its weight 'w' is stored in '{location}', outside of the model's folder" in said
         assert "Fix: copy the file into that folder" in said
         assert "xternal data path" not in said
 

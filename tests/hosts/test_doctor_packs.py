@@ -1,4 +1,4 @@
-"""`opgraft doctor`, `run` and `prepare` with packs: who runs what, and what is missing."""
+"""`opgraft doctor`, `run` and `prepare` with packs: what runs operators, and what is missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 
 @pytest.fixture
 def doctor(tmp_path: Path) -> Doctor:
-    """Examines a model, in a process that has loaded no pack: the report for programs."""
+    """Examines a model in a process without packs; returns the report for programs."""
 
     def examine(model: onnx.ModelProto, *options: str | Path) -> dict[str, Any]:
         onnx.save(model, tmp_path / "model.onnx")
@@ -76,9 +76,9 @@ def test_what_nobody_runs(doctor: Doctor, first_library: Path) -> None:
     (operator,) = doctor(SCALE)["operators"]
     assert (operator["run_by"], operator["pack"]) == ("nobody", None)
     assert "here --pack FILE" in operator["remedy"]
-    assert operator["remedy"].endswith("or in C++: opgraft new test.packs::Scale")
+    assert operator["remedy"].endswith("or write it in C++: opgraft new test.packs::Scale")
     report = doctor(parse("test.packs.Unheard (x)"), "--pack", first_library)
-    assert by_name(report)["test.packs::Unheard"]["problem"] == "nobody is known to run it"
+    assert by_name(report)["test.packs::Unheard"]["problem"] == "the operator is not defined"
 
 
 def test_packs_that_cannot_be_loaded(doctor: Doctor, first_library: Path, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_packs_that_cannot_be_loaded(doctor: Doctor, first_library: Path, tmp_pa
     report = doctor(SCALE, *(word for pack in packs for word in ("--pack", pack)))
     assert report["status"] == "missing"
     first, second, third = report["problems"]
-    assert first.startswith(f"--pack {plain}: '{plain}' is no pack")
+    assert first.startswith(f"--pack {plain}: '{plain}' is not a pack")
     assert second.startswith(f"--pack {tmp_path}/text.so: the pack ")
     assert third.startswith("--pack missing.so: there is no pack ")
     assert not report["trial"]["done"]
@@ -145,7 +145,7 @@ def test_what_only_a_pack_can_run(doctor: Doctor, runtimes_library: Path) -> Non
 
 
 def test_an_operator_of_onnx_that_the_runtime_lacks(doctor: Doctor) -> None:
-    """A pack that has it is the way out, once it is preferred."""
+    """A pack that has it can run it, if it is preferred."""
     pack = build_once("missing", operator_source("NotYet", "x[i]", "ai.onnx"))
     model = parse("NotYet (x)", '"test": 1')
     (operator,) = doctor(model, "--pack", pack)["operators"]
@@ -160,7 +160,7 @@ def test_a_preference_for_something_unknown(doctor: Doctor, first_library: Path)
     (problem,) = doctor(SCALE, "--pack", first_library, "--prefer", "com.microsoft::Nothing")[
         "problems"
     ]
-    assert problem.startswith("prefer: no pack is loaded that has 'com.microsoft::Nothing'")
+    assert problem.startswith("prefer: no loaded pack has 'com.microsoft::Nothing'")
 
 
 def test_the_report_for_people(runtimes_library: Path, first_library: Path, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_run(host: str, first_library: Path, runtimes_library: Path, tmp_path: P
     assert (done.stdout, done.stderr) == ("y float32 (2)\n104 105\n", "")
     done = command(*arguments, "--prefer", "nothing", cwd=tmp_path)
     assert done.returncode == 1
-    assert "Error: prefer: no pack is loaded that has 'nothing'" in done.stderr
+    assert "Error: prefer: no loaded pack has 'nothing'" in done.stderr
     done = command(*arguments, "--pack", "missing.so", cwd=tmp_path)
     assert done.returncode == 1
     assert "UnavailableError: there is no pack" in done.stderr
@@ -215,5 +215,5 @@ def test_prepare(first_library: Path, runtimes_library: Path, tmp_path: Path) ->
         "",
     )
     done = command("prepare", "model.onnx", "prepared.onnx", cwd=tmp_path)
-    assert "nobody here knows test.packs::Step" in done.stderr
-    assert "where a pack has it: --pack FILE" in done.stderr
+    assert "not defined here: test.packs::Step" in done.stderr
+    assert "if a pack has it, --pack FILE" in done.stderr

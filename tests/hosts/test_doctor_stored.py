@@ -1,4 +1,4 @@
-"""`opgraft doctor` on stored estimators of scikit-learn: all that they need, at once."""
+"""`opgraft doctor` on stored estimators of scikit-learn: reports all that they need at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import onnxruntime
 import pytest
 
 from conftest import pyop_model
-from opgraft import _doctor, _doctor_report, _pyop
+from opgraft import _pyop
+from opgraft._doctor import _doctor, _doctor_report
 
 onnx = pytest.importorskip("onnx")
 for needed in ("sklearn", "skops", "skl2onnx"):
@@ -31,7 +32,7 @@ def double(X):
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of two Python steps; the second one holds a function of the user's."""
+    """A model of two Python steps; the second holds a function of the user."""
     from sklearn.decomposition import NMF
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
@@ -102,7 +103,7 @@ def test_a_package_is_not_the_name_that_allows_estimators(model: str) -> None:
 
 
 def _elsewhere(model: Any) -> Any:
-    """The same with another estimator: what this process has written needs no allowance."""
+    """Changes the estimator, since one that this process has written needs no allowance."""
     for node in model.graph.node:
         for attribute in node.attribute:
             if attribute.name == "estimator":
@@ -129,5 +130,5 @@ def test_the_steps_of_a_file(model: str) -> None:
     with pytest.raises(TypeError, match="expected a model, or the path of one, not int"):
         opgraft.sklearn.python_steps(3)  # type: ignore[arg-type]
     Path("no.onnx").write_bytes(b"no model at all")
-    with pytest.raises(opgraft.ModelError, match=r"'no\.onnx' is no ONNX model"):
+    with pytest.raises(opgraft.ModelError, match=r"'no\.onnx' is not an ONNX model"):
         opgraft.sklearn.python_steps("no.onnx")

@@ -1,4 +1,4 @@
-"""Which Python a program that has none gets: environments of every layout, moved and copied."""
+"""Which Python a program without one gets: environments of every layout, moved and copied."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import pytest
 
 import opgraft
 from conftest import Write, floats, pyop_model
-from opgraft._library import runner_path, runtime_library
+from opgraft._base._library import runner_path, runtime_library
 
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 PACKAGES = {Path(module.__file__ or "").parents[1] for module in (np, opgraft, onnxruntime)}
 
 
 class Runner:
-    """Runs a model by opgraft-run; its operator prints where its Python lies."""
+    """Runs a model with opgraft-run; its operator prints the paths of its Python."""
 
     def __init__(self, folder: Path, modules: Path, module: str) -> None:
         self.folder, self.modules, self.module = folder, modules, module
@@ -63,7 +63,7 @@ def packages_path(*more: Path) -> str:
 
 
 def make_environment(folder: Path) -> Path:
-    """A virtual environment that has the packages of this one."""
+    """Makes a virtual environment with the packages of this one."""
     venv.create(folder, symlinks=True)
     own = folder / "lib" / VERSION / "site-packages" / "packages.pth"
     own.write_text("\n".join(map(str, sorted(PACKAGES))))
@@ -72,15 +72,15 @@ def make_environment(folder: Path) -> Path:
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
-    """As conda lays it out: <prefix>/bin/python and <prefix>/lib/libpython, not where it was built.
+    """The layout of conda: <prefix>/bin/python and <prefix>/lib/libpython, after a move.
 
-    A copy of this Python; its standard library is linked to.
+    A copy of this Python, with links to its standard library.
     """
     name = sysconfig.get_config_var("INSTSONAME") or ""
     library = Path(sysconfig.get_config_var("LIBDIR") or "", name)
     program = Path(sys.base_prefix, "bin", VERSION)
     if ".so" not in name or not library.is_file() or not program.is_file():
-        pytest.skip("this Python has no shared library beside it to be copied")
+        pytest.skip("this Python has no shared library beside it that could be copied")
     folder = tmp_path / "relocated"
     (folder / "bin").mkdir(parents=True)
     (folder / "lib").mkdir()
@@ -106,7 +106,7 @@ def test_a_folder_with_an_environment_that_is_linked_to(run: Runner, tmp_path: P
 
 
 def test_a_command_that_is_a_link_to_another_python(run: Runner, tmp_path: Path) -> None:
-    """Python takes the prefix of what a link points to, but no virtual environment of it."""
+    """Python uses the prefix of the link's target, but not its virtual environment."""
     (tmp_path / "python").symlink_to(Path(sys.base_prefix, "bin", VERSION).resolve())
     done = run(tmp_path / "python", PYTHONPATH=packages_path(run.modules))
     assert done.returncode == 0, done.stderr
@@ -119,7 +119,7 @@ def test_a_command_that_is_a_link_to_another_python(run: Runner, tmp_path: Path)
 
 
 def test_a_prefix_like_condas(run: Runner, prefix: Path) -> None:
-    """Its own library is loaded, not the one of the place that it was built for."""
+    """Its own library is loaded, not the one at the place that it was built for."""
     done = run(prefix / "bin" / "python", PYTHONPATH=packages_path(run.modules))
     assert done.returncode == 0, done.stderr
     assert f"prefix {prefix}\n" in done.stdout
@@ -127,7 +127,7 @@ def test_a_prefix_like_condas(run: Runner, prefix: Path) -> None:
 
 
 def test_pythonhome(run: Runner, prefix: Path) -> None:
-    """Respected, as by the python command itself."""
+    """It is respected, as by the python command itself."""
     path = packages_path(run.modules)
     base = Path(sys.base_prefix, "bin", VERSION)
     done = run(base, PYTHONPATH=path, PYTHONHOME=str(prefix))
@@ -142,12 +142,12 @@ def test_a_pythonhome_without_python(run: Runner, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "UnavailableError: node 'node'" in done.stderr
     assert f"'{sys.executable}' cannot serve Python operators" in done.stderr
-    assert "Set OPGRAFT_PYTHON" in done.stderr
+    assert "set OPGRAFT_PYTHON" in done.stderr
 
 
 @pytest.mark.parametrize("allow", ["right", "wrong"])
 def test_a_host_that_can_only_register_a_library(run: Runner, tmp_path: Path, allow: str) -> None:
-    """As C# and Java do, here in C: an entry of the options, the library, a prepared model."""
+    """Like C# and Java, here in C: an entry of the options, the library, a prepared model."""
     source = Path(__file__).with_name("plain_host.c")
     command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", str(source)]
     subprocess.run([*command, "-o", "plain_host", "-ldl"], cwd=tmp_path, check=True)

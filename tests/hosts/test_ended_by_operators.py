@@ -1,4 +1,4 @@
-"""Operators that end the process they run in: it is said how, and inside which of them."""
+"""Operators that end their process: the message says how, and in which operator."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(class_name: str, host: str) -> subprocess.CompletedProcess[str]:
             "Made",
             128 + signal.SIGABRT,
             "opgraft-run: the process",
-            "by SIGABRT inside the making of",
+            "by SIGABRT inside the creation of",
         ),
         ("Inner", 128 + signal.SIGABRT, "opgraft-run: the process", "by SIGABRT inside"),
         ("Kill", 128 + signal.SIGKILL, "opgraft: opgraft-run", "by SIGKILL, inside"),
@@ -71,7 +71,7 @@ def run(class_name: str, host: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_in_cpp(folder: Path, class_name: str, status: int, who: str, end: str) -> None:
-    """Inner has run a session of its own before, whose operator is not the one that ends it."""
+    """Inner has run its own session before, whose operator does not end the process."""
     done = run(class_name, "cpp")
     assert done.returncode == status, done.stderr
     said = f"{who} was ended {end} node 'node', operator endings.{class_name}\n"
@@ -86,7 +86,7 @@ def test_an_operator_that_ends_nothing(folder: Path) -> None:
 
 
 def test_in_python(folder: Path) -> None:
-    """Python itself tells the operator's line."""
+    """Python itself prints the operator's line."""
     done = run("Crash", "python")
     assert done.returncode == -signal.SIGSEGV
     assert 'endings.py", line 6 in compute' in done.stderr

@@ -45,7 +45,7 @@ def pyop(module: str, more: str = "") -> str:
 
 
 def test_a_function_called_several_times(write_module: Write) -> None:
-    """Every name in it is also one of the calling graph's."""
+    """Every name in it is also a name in the calling graph."""
     module = write_module(SCALE)
     model = parse(
         head()
@@ -79,7 +79,7 @@ def test_nodes_keep_names_of_their_own(write_module: Write) -> None:
 
 
 def test_attributes(write_module: Write) -> None:
-    """Given, by default, and absent, through two levels, to the operator and to ONNX's own."""
+    """Given, default and absent attributes, through two levels, for our operator and ONNX's own."""
     module = write_module(SCALE)
     model = parse(
         head()
@@ -115,7 +115,7 @@ def test_attributes(write_module: Write) -> None:
         for packed in node.attribute
         if packed.name == "arguments"
     ]
-    # In each call the operator of `inner`, then that of `mean`.
+    # For each call, the operator of `inner`, then that of `mean`.
     assert given == [{"by": 2.0}, {"by": 1.0}, {"by": 3.0}, {"by": 1.0}, {"by": 1.0}]
     assert all(not a.ref_attr_name for node in prepared.graph.node for a in node.attribute)
 
@@ -157,7 +157,7 @@ def test_an_input_that_is_an_output(write_module: Write) -> None:
 
 
 def test_graphs_inside_a_function(write_module: Write) -> None:
-    """They capture the function's values; what they compute has names that the caller has too."""
+    """They capture the function's values; their own values have names that the caller uses too."""
     module = write_module(SCALE)
     body = function(
         f"""f (x, c) => (y) {{
@@ -210,7 +210,7 @@ def test_calls_in_loops(write_module: Write) -> None:
 
 
 def test_a_graph_that_a_call_hands_to_a_function(write_module: Write) -> None:
-    """The function has no Python operator, until it gets one."""
+    """The function has no Python operator until the call passes one."""
     module = write_module(SCALE)
     model = parse(
         head()
@@ -232,7 +232,7 @@ def test_a_graph_that_a_call_hands_to_a_function(write_module: Write) -> None:
 
 
 def test_what_functions_declare_about_their_values(write_module: Write) -> None:
-    """The symbol n is another number in each call."""
+    """The symbol n stands for another number in each call."""
     module = write_module(SCALE)
     model = parse(
         head()
@@ -252,13 +252,13 @@ def test_what_functions_declare_about_their_values(write_module: Write) -> None:
     for tensor in declared.values():
         assert len(tensor.shape.dim) == 1
         assert not tensor.shape.dim[0].dim_param
-    # What a function declares is checked, as is what a graph does.
+    # The declarations of a function are checked like those of a graph.
     info = model.functions[0].value_info[0]
     info.CopyFrom(helper.make_tensor_value_info("c", FLOAT, [2]))
     with pytest.raises(opgraft.PyOpError, match="f_2"):
         run(model, module, x=[1, 2], t=[1, 2, 3])
     info.type.tensor_type.elem_type = onnx.TensorProto.INT32
-    with pytest.raises(opgraft.ModelError, match="'f_1/c' is float32 .* but int32"):
+    with pytest.raises(opgraft.ModelError, match="'f_1/c' is float32 .* but .* int32"):
         opgraft.prepare(model)
 
 
@@ -287,12 +287,12 @@ def test_overloads(write_module: Write) -> None:
     model.functions[1].overload = model.graph.node[1].overload = "negative"
     assert run(model, module, x=[1])[0] == -70
     model.functions[1].overload = ""
-    with pytest.raises(opgraft.ModelError, match="'local.f'.* two functions of that name"):
+    with pytest.raises(opgraft.ModelError, match="'local.f'.* two functions with that name"):
         opgraft.prepare(model)
 
 
 def test_opsets(write_module: Write) -> None:
-    """Of the function, of the model, and what becomes of a node in the function."""
+    """The opset of the function, of the model, and what a node of the function becomes."""
     module = write_module(SCALE)
     text = "graph (float[n] x) => (float[n] y) { y = local.f(x) }"
 
@@ -303,7 +303,7 @@ def test_opsets(write_module: Write) -> None:
     for functions in ('"": 21, "py": 1', '"": 22, "py": 1', '"": 26', '"py": 1'):
         given = model('"": 21, "local": 1', functions, "Neg")
         assert run(given, module, x=[2])[0] == -20, functions
-    # The model has no ONNX operator, so that it imports none.
+    # The model has no ONNX operator, so it does not import ONNX's opset.
     assert run(model('"local": 1', '"": 21', "Neg"), module, x=[2])[0] == -20
     given = model('"": 21, "local": 1', '"": 21, "com.microsoft": 1', "com.microsoft.Gelu")
     assert run(given, module, x=[2])[0] == pytest.approx(20)
@@ -321,11 +321,11 @@ def test_functions_that_call_one_another_in_a_circle() -> None:
         + function("g (x) => (y) { y = local.h(x) }")
         + function("h (x) => (y) { y = local.g(x) }")
     )
-    message = r"call one another in a circle: local\.g -> local\.h -> local\.g"
+    message = r"call one another in a cycle: local\.g -> local\.h -> local\.g"
     with pytest.raises(opgraft.ModelError, match=message):
         opgraft.prepare(parse(head() + graph + circle))
     itself = function(f"f (x) => (y) {{ z = {pyop('m')}(x) y = local.f(z) }}")
-    with pytest.raises(opgraft.ModelError, match=r"in a circle: local\.f -> local\.f"):
+    with pytest.raises(opgraft.ModelError, match=r"in a cycle: local\.f -> local\.f"):
         opgraft.prepare(parse(head() + graph + itself))
 
 
@@ -348,10 +348,10 @@ def test_functions_that_are_broken() -> None:
     graph = "graph (float[n] x, float[n] q) => (float[n] y) { y = local.f(x) }"
     for body, message in {
         f"f (x) => (y) {{ y = {pyop('m')}(q) }}": "uses 'q', which is neither an input of the",
-        f"f (x) => (y) {{ z = {pyop('m')}(x) }}": "its output 'y' is not computed in it",
+        f"f (x) => (y) {{ z = {pyop('m')}(x) }}": "its output 'y' is not computed by any",
         f"f (x) => (y) {{ x = {pyop('m')}(x) y = Neg(x) }}": "computes 'x', which is an input",
         f"f () => (y) {{ y = {pyop('m')}() }}": "has 0 inputs and 1 outputs, but is called with 1",
-        f"f (x, z) => (z, y) {{ y = {pyop('m')}(x) }}": "'z' is an input, which is absent",
+        f"f (x, z) => (z, y) {{ y = {pyop('m')}(x) }}": "'z' is an input that is absent",
     }.items():
         with pytest.raises(opgraft.ModelError, match=f"the model, function 'local.f': .*{message}"):
             opgraft.prepare(parse(head() + graph + function(body)))

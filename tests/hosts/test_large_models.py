@@ -18,8 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 import opgraft
 from conftest import DOUBLE, FLOAT, Write, floats, tells_the_folder
 
-LARGE = 16 << 20  # bytes from which on a model's weights are referred to
-DISK_NEEDED = 64 << 20  # for the little that is written of a model with holes
+LARGE = 16 << 20  # the size in bytes from which on weights become references
+DISK_NEEDED = 64 << 20  # for the parts of a model with holes that are really written
 
 
 def pyop(module: str, source: str, target: str) -> onnx.NodeProto:
@@ -37,7 +37,7 @@ def pyop(module: str, source: str, target: str) -> onnx.NodeProto:
 def model_with(
     nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], outputs: str
 ) -> onnx.ModelProto:
-    """A model without inputs; a weight that nobody uses makes it large."""
+    """Returns a model without inputs; an unused weight makes it large."""
     tensors = [numpy_helper.from_array(value, name) for name, value in weights.items()]
     tensors.append(numpy_helper.from_array(np.zeros(LARGE, np.uint8), "filler"))
     used = helper.make_node("Size", ["filler"], ["size"])
@@ -58,7 +58,7 @@ def save(model: onnx.ModelProto, path: Path) -> Path:
 
 
 def handed_over(session: opgraft.InferenceSession) -> bytes:
-    """What ONNX Runtime was given."""
+    """Returns the model that ONNX Runtime was given."""
     return bytes(session._model_bytes)
 
 
@@ -94,7 +94,7 @@ def test_a_name_of_any_kind(
 
 
 def test_a_runtime_that_cannot_be_told_the_folder_gets_copies(tmp_path: Path) -> None:
-    from opgraft._prepare import prepare_to_open
+    from opgraft._run._prepare import prepare_to_open
 
     path = save(large_model("m"), tmp_path / "model.onnx")
     for version, refers in {"1.21.0": False, "1.21.1": True}.items():
@@ -154,12 +154,12 @@ def test_the_file_deleted_or_replaced_afterwards(write_module: Write, tmp_path: 
 
 @tells_the_folder
 def test_the_weights_of_another_file_are_never_taken(write_module: Write, tmp_path: Path) -> None:
-    """What makes the session anew reads the file again."""
+    """Making the session again reads the file again."""
     module = write_module(DOUBLE)
     path = save(large_model(module), tmp_path / "model.onnx")
     session = opgraft.InferenceSession(path, allow=[module])
     save(large_model(module, value=7), tmp_path / "new.onnx").rename(path)
-    with pytest.raises(opgraft.ModelError, match="model.onnx' has been changed or replaced"):
+    with pytest.raises(opgraft.ModelError, match="model.onnx' was changed or replaced"):
         session.set_providers(["CPUExecutionProvider"])
 
 
@@ -170,15 +170,15 @@ def test_the_file_replaced_while_it_is_opened(
     module = write_module(DOUBLE)
     path = save(large_model(module), tmp_path / "model.onnx")
     other = save(large_model(module, value=7), tmp_path / "new.onnx")
-    original = opgraft._prepare.prepare_to_open
+    original = opgraft._run._prepare.prepare_to_open
 
     def prepare_and_replace(*arguments: Any, **named: Any) -> Any:
         prepared = original(*arguments, **named)
         os.replace(other, path)
         return prepared
 
-    monkeypatch.setattr("opgraft._session.prepare_to_open", prepare_and_replace)
-    with pytest.raises(opgraft.ModelError, match="model.onnx' has been changed or replaced"):
+    monkeypatch.setattr("opgraft._run._session.prepare_to_open", prepare_and_replace)
+    with pytest.raises(opgraft.ModelError, match="model.onnx' was changed or replaced"):
         opgraft.InferenceSession(path, allow=[module])
 
 
@@ -194,7 +194,7 @@ def test_what_the_runtime_writes_stands_alone(write_module: Write, tmp_path: Pat
 
 
 def with_external_weight(model: onnx.ModelProto, folder: Path) -> Path:
-    """The model, with one more weight, which lies in a file beside it."""
+    """Saves the model with one more weight, in a separate file."""
     weight = np.full(2000, 4, np.float32)
     (folder / "beside.bin").write_bytes(weight.tobytes())
     tensor = numpy_helper.from_array(weight, "beside")
@@ -211,11 +211,11 @@ def with_external_weight(model: onnx.ModelProto, folder: Path) -> Path:
 def test_the_runtime_has_nothing_to_warn_of(
     write_module: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It does of each change of an entry of the options, such as the folder of the data."""
+    """It warns about each change of an entry of the options, such as the folder of the data."""
     module = write_module(DOUBLE)
     path = save(large_model(module), tmp_path / "model.onnx")
     session = opgraft.InferenceSession(path, allow=[module])
-    session.set_providers(["CPUExecutionProvider"])  # makes the session anew
+    session.set_providers(["CPUExecutionProvider"])  # makes the session again
     assert session.run(None, {})[0][0] == 3
     assert capfd.readouterr().err == ""
 
@@ -245,7 +245,7 @@ def test_links(write_module: Write, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to("blobs")
     session = opgraft.InferenceSession(tmp_path / "linked" / blob.name, allow=[module])
     assert session.run(None, {})[0][0] == 3
-    # With external data, which lies where the link is, weights are copied.
+    # With external data, which is in the folder of the link, weights are copied.
     with_external_weight(large_model(module), tmp_path / "beside")
     shutil.move(tmp_path / "beside" / "model.onnx", tmp_path / "elsewhere")
     (tmp_path / "beside" / "model.onnx").symlink_to("../elsewhere/model.onnx")
@@ -277,7 +277,7 @@ def test_weights_of_inner_graphs(write_module: Write, tmp_path: Path) -> None:
 def test_weights_lie_at_any_place_in_the_file(
     write_module: Write, tmp_path: Path, shift: int
 ) -> None:
-    """The runtime works on them where they lie, whatever the place is a multiple of."""
+    """The runtime uses them in place, whatever their alignment."""
     module = write_module(
         """
         class Op:
@@ -344,9 +344,9 @@ def varint(number: int) -> bytes:
 
 
 def save_with_a_hole(model: onnx.ModelProto, size: int, path: Path) -> Path:
-    """Saves the model with a weight "zeros" of `size` bytes, of which none is written."""
+    """Saves the model with a weight "zeros" of `size` bytes, which is a hole in the file."""
     if shutil.disk_usage(path.parent).free < DISK_NEEDED:
-        pytest.skip("there is not enough room on the disk")
+        pytest.skip("there is not enough space on the disk")
     rows = size // 4096
     tensor = TensorProto(dims=[rows, 1024], data_type=FLOAT, name="zeros").SerializeToString()
     tensor += b"\x4a" + varint(size)  # raw_data
@@ -385,15 +385,17 @@ def test_a_model_file_over_2_gb_that_has_to_be_changed(write_module: Write, tmp_
 
 def test_a_model_file_over_2_gb_that_cannot_be_opened(tmp_path: Path) -> None:
     path = save_with_a_hole(model_over_a_hole(None), 3 << 30, tmp_path / "plain.onnx")
-    with pytest.raises(opgraft.ModelError, match="plain.onnx' has .* 2 GB. Save it with external"):
+    with pytest.raises(
+        opgraft.ModelError, match="plain.onnx' has .* 2 GB. Fix: save it with external"
+    ):
         opgraft.InferenceSession(path)
     path = save_with_a_hole(model_over_a_hole("m"), 3 << 30, tmp_path / "pyop.onnx")
     with pytest.raises(
-        opgraft.ModelError, match="when prepared, .* 2 GB. Save it with external data"
+        opgraft.ModelError, match="when prepared, .* 2 GB. Fix: save it with external data"
     ):
         opgraft.prepare(path)
     path = save_with_a_hole(model_over_a_hole("m"), 5 << 30, tmp_path / "larger.onnx")
-    with pytest.raises(opgraft.ModelError, match="at most 2 GB: .* should lie in external data"):
+    with pytest.raises(opgraft.ModelError, match="at most 2 GB: .* must be saved as external data"):
         opgraft.InferenceSession(path)
 
 
@@ -412,7 +414,7 @@ def test_external_data_over_2_gb(write_module: Write, tmp_path: Path) -> None:
 
 
 def test_a_model_in_memory_over_2_gb() -> None:
-    class TooLarge:  # as protobuf behaves, without the 2 GB
+    class TooLarge:  # raises like protobuf, but without 2 GB
         opset_import = ()
 
         def SerializeToString(self) -> bytes:
@@ -428,7 +430,7 @@ def test_a_model_is_not_read_as_a_whole(tmp_path: Path) -> None:
     path = save_with_a_hole(model_over_a_hole(None), 1 << 30, tmp_path / "model.onnx")
     program = """
         import re, sys
-        from opgraft._prepare import prepare_to_open
+        from opgraft._run._prepare import prepare_to_open
         prepare_to_open(sys.argv[1], may_refer=True)
         status = open("/proc/self/status").read()
         print(re.findall(r"VmHWM:\\s+(\\d+) kB", status)[0])

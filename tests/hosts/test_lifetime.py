@@ -24,7 +24,7 @@ import opgraft
 from conftest import DOUBLE, HOST_PYTHON, Write, floats, pyop_model
 
 TESTS = Path(__file__).resolve().parents[1]
-TRIES = {"Op": 6, "Short": 2, "Endless": 1, "Busy": 1}  # of an exit, by what the threads do
+TRIES = {"Op": 6, "Short": 2, "Endless": 1, "Busy": 1}  # exits to try for each operator
 
 OPERATORS = """
     import time
@@ -74,7 +74,7 @@ def run_python(program: str, folder: Path, *arguments: str) -> subprocess.Comple
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program lifetime.cc, built."""
+    """Builds the program lifetime.cc."""
     program = tmp_path_factory.mktemp("lifetime") / "lifetime"
     libraries = Path(opgraft.library_path()).parent
     command = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-O1"]
@@ -118,7 +118,7 @@ def operators(write_module: Write, module_folder: Path) -> Path:
     return module_folder
 
 
-# Runs that are to end.
+# Runs that are terminated.
 
 WAITING = """
     import os, time
@@ -136,7 +136,7 @@ WAITING = """
 
 
 def chain(module: str) -> onnx.ModelProto:
-    """Op and then After."""
+    """Returns a model with Op followed by After."""
     model = pyop_model(module, outputs=("t",))
     after = pyop_model(module, "After", inputs=("t",)).graph
     after.node[0].name = "after"
@@ -150,7 +150,7 @@ def chain(module: str) -> onnx.ModelProto:
 def test_a_run_that_another_thread_terminates(
     write_module: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """The operator that runs is not interrupted; the next does not begin, and the run raises."""
+    """The running operator is not interrupted; the next one does not start, and the run raises."""
     monkeypatch.chdir(tmp_path)
     module = write_module(WAITING)
     options, how = onnxruntime.SessionOptions(), onnxruntime.RunOptions()
@@ -170,9 +170,9 @@ def test_a_run_that_another_thread_terminates(
     with pytest.raises(Exception, match="terminate flag being set") as caught:
         session.run(None, {"x": floats(3)}, how)
     other.join()
-    assert type(caught.value).__name__ == "Fail"  # as onnxruntime's own
+    assert type(caught.value).__name__ == "Fail"  # like onnxruntime's own error
     assert not Path("after").exists()
-    assert ("have it look at a flag of yours" in str(caught.value)) is (mode == "last")
+    assert ("let it check a flag of yours" in str(caught.value)) is (mode == "last")
     how.terminate = False
     session.run(None, {"x": floats(3)}, how)
     assert Path("after").exists() is (mode != "last")
@@ -188,7 +188,7 @@ def test_a_run_of_a_program_that_another_thread_terminates(
 
 
 def test_an_operator_that_looks_at_a_flag_of_its_own(write_module: Write) -> None:
-    """As docs/pyop.md has it."""
+    """As in docs/pyop.md."""
     page = (TESTS.parent / "docs" / "pyop.md").read_text()
     (code,) = re.findall(r"```python\n# patient.py\n(.*?)```", page, re.S)
     module = write_module(code)
@@ -280,7 +280,7 @@ def test_parallel_execution(write_module: Write) -> None:
 
 
 def test_a_session_inside_an_operator(write_module: Write) -> None:
-    """Of the same model, down to a depth; of another model; and the errors of both."""
+    """A session of the same model, to some depth; of another model; and the errors of both."""
     module = write_module(
         """
         sessions = {}
@@ -334,7 +334,7 @@ def test_a_session_made_inside_an_operator(write_module: Write) -> None:
 def test_a_session_inside_an_operator_in_cpp(
     run_host: Host, write_module: Write, tmp_path: Path
 ) -> None:
-    """The operator's session is of the package onnxruntime, the program's of its own library."""
+    """The operator's session uses the package onnxruntime, the program's its own library."""
     inner = tmp_path / "inner.onnx"
     onnx.save(pyop_model("operators", "Inner"), inner)
     write_module(
@@ -359,7 +359,7 @@ def test_a_session_inside_an_operator_in_cpp(
 
 
 def test_fork(operators: Path) -> None:
-    """Children run the parent's session and one of their own."""
+    """Children run the parent's session and a new one."""
     program = """
         import multiprocessing
         session = open_session()
@@ -382,7 +382,7 @@ def test_fork(operators: Path) -> None:
 
 
 def test_fork_while_other_threads_run(operators: Path) -> None:
-    """A child's own session works; exit does not wait for threads that only the parent has."""
+    """A child's own session works; its exit does not wait for threads of the parent."""
     program = """
         session = open_session()
         def work():
@@ -395,7 +395,7 @@ def test_fork_while_other_threads_run(operators: Path) -> None:
             if process == 0:
                 result = open_session().run(None, X)[0][1]
                 started = time.monotonic()
-                opgraft._session._pyop.close_gate()
+                opgraft._run._session._pyop.close_gate()
                 os._exit(int(result) if time.monotonic() - started < 0.9 else 99)
             return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         print([child() for _ in range(8)])
@@ -471,7 +471,7 @@ HOT = """
 
 @pytest.mark.parametrize("class_name", TRIES)
 def test_exit_with_daemon_threads_hot_inside_run(operators: Path, class_name: str) -> None:
-    """ONNX Runtime alone aborts there, in almost every try."""
+    """Plain ONNX Runtime aborts in almost every such exit."""
     for _ in range(TRIES[class_name]):
         done = run_python(HOT, operators, class_name)
         assert (done.returncode, done.stdout, done.stderr) == (3, "done\n", "")
@@ -516,7 +516,7 @@ def test_threads_that_are_no_daemons_finish_before_the_exit(operators: Path) -> 
 
 
 def test_sessions_may_be_run_at_exit(operators: Path) -> None:
-    """By functions of atexit that were registered before Opgraft was imported, and after."""
+    """By atexit functions that were registered before and after Opgraft was imported."""
     program = f"""
         import atexit, sys
         sys.path[:0] = [{str(TESTS)!r}, {str(operators)!r}]
@@ -540,16 +540,16 @@ def test_a_run_that_is_interrupted_as_it_begins_is_over(
     request: pytest.FixtureRequest,
     call: str,
 ) -> None:
-    """Else the exit would wait for it. Python looks for Ctrl-C when a call has returned."""
+    """Otherwise the exit would wait for it. Python checks for Ctrl-C when a call returns."""
     module = write_module(DOUBLE)
     session = opgraft.InferenceSession(pyop_model(module), allow=[module])
     left: list[bool] = []
     interrupt = functools.partial(signal.raise_signal, signal.SIGINT)
-    # A shell has its jobs in the background ignore Ctrl-C.
+    # A shell makes background jobs ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-    monkeypatch.setattr("opgraft._session._enter_run", interrupt)
-    monkeypatch.setattr("opgraft._session._leave_run", lambda: left.append(True))
+    monkeypatch.setattr("opgraft._run._session._enter_run", interrupt)
+    monkeypatch.setattr("opgraft._run._session._leave_run", lambda: left.append(True))
     with pytest.raises(KeyboardInterrupt) as interrupted:
         getattr(session, call)(
             *([["CPUExecutionProvider"]] if call == "set_providers" else [[], {}])
@@ -612,7 +612,7 @@ LATE = {
 
 @pytest.mark.parametrize("who", LATE)
 def test_operators_on_other_threads_at_exit(who: str) -> None:
-    """On the runtime's own, and on one that a function of atexit starts."""
+    """On the runtime's own threads, and on one that an atexit function starts."""
     source = textwrap.dedent(AT_EXIT) + textwrap.dedent(LATE[who])
     command = [sys.executable, "-c", source]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -660,7 +660,7 @@ def test_many_runs_do_not_take_memory(operators: Path) -> None:
     """
     done = run_python(program, operators)
     assert done.returncode == 0, done.stderr
-    # In kB. A loss, of an object at least, is there each time; what comes and goes is not.
+    # In kB. A leak grows in each round; other changes of memory do not.
     assert int(done.stdout) < 1500
 
 
@@ -673,7 +673,7 @@ def test_neither_runs_nor_sessions_take_memory_in_cpp(run_host: Host, what: str)
 
 
 def test_sessions_are_freed(write_module: Write) -> None:
-    """And with them their operators."""
+    """And so are their operators."""
     module = write_module(
         """
         import weakref

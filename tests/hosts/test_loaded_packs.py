@@ -1,4 +1,4 @@
-"""opgraft.load: sessions find the operators of packs, whoever else has some in the same domain."""
+"""opgraft.load: sessions find the operators of packs, even if others share the domain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ X = np.float32([1, 2])
 
 
 def model(*operators: str, domain: str = "test.packs", version: int = 5) -> onnx.ModelProto:
-    """z = the operators in turn, of one float vector x."""
+    """Returns a model that applies the operators in turn to a float vector x."""
     values = ["x", *(f"v{i}" for i in range(len(operators) - 1)), "z"]
     nodes = " ".join(
         f"{values[i + 1]} = {name if '.' in name else f'{domain}.{name}'} ({values[i]})"
@@ -34,13 +34,13 @@ def model(*operators: str, domain: str = "test.packs", version: int = 5) -> onnx
 
 
 def small_pack(name: str, operator: str, domain: str = "test.packs", step: int = 1) -> Path:
-    """A pack with one operator, y = x + step."""
+    """Builds a pack with one operator, y = x + step."""
     return build_once(name, operator_source(operator, f"x[i] + {step}", domain))
 
 
 @pytest.fixture(scope="module")
 def second_pack() -> opgraft.Pack:
-    """Another one with operators in the domain of the first."""
+    """Another pack with operators in the domain of the first."""
     return opgraft.load(small_pack("second", "Second", step=10))
 
 
@@ -82,7 +82,7 @@ def test_packs_and_python_in_one_domain() -> None:
 @pytest.mark.usefixtures("first_pack", "second_pack")
 @pytest.mark.parametrize("names", [["Late", "Second"], ["Second", "Late"]])
 def test_the_import_that_is_added_serves_all_packs(names: list[str]) -> None:
-    """The one has version 4 of the domain, the other 1."""
+    """One pack has version 4 of the domain, the other version 1."""
     (z,) = run_model(model(*names, version=0), X)
     np.testing.assert_array_equal(z, X + 50)
 
@@ -115,7 +115,7 @@ def test_a_saved_model_in_a_plain_session(tmp_path: Path, version: int) -> None:
     session = onnxruntime.InferenceSession(str(tmp_path / "prepared.onnx"), options)
     expected = (X + version) * 2
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected)
-    again = opgraft.InferenceSession(tmp_path / "prepared.onnx")  # which prepares it again
+    again = opgraft.InferenceSession(tmp_path / "prepared.onnx")  # prepares it again
     np.testing.assert_array_equal(again.run(None, {"x": X})[0], expected)
 
 
@@ -207,10 +207,10 @@ def test_options_that_were_registered_before_the_pack_was_loaded() -> None:
     refused(
         lambda: opgraft.register(options),
         f"these session options were registered before the pack '{more}' was loaded, which has "
-        "operators in 'test.late' too; load packs first, or make new session options",
+        "operators in 'test.late' too. Fix: load packs first, or make new session options",
     )
     given = model("Operator", "Another", domain="test.late", version=1)
-    np.testing.assert_array_equal(run_model(given, X)[0], X + 2)  # with options of its own
+    np.testing.assert_array_equal(run_model(given, X)[0], X + 2)  # with new options
 
 
 @pytest.mark.usefixtures("first_pack", "second_pack")
@@ -232,16 +232,20 @@ def test_a_newer_contract(tmp_path: Path) -> None:
     with pytest.raises(opgraft.UnavailableError) as raised:
         opgraft.load(library)
     assert str(raised.value) == (
-        f"the pack '{library}' is of version 4 of the contract between packs and hosts, this "
-        "Opgraft takes up to version 3; install a newer Opgraft, or build the pack with this one"
+        f"the pack '{library}' has version 4 of the contract between packs and hosts, but this "
+        "Opgraft supports up to version 3. Fix: install a newer Opgraft, or build the pack with "
+        "this one"
     )
 
 
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("int nothing;", "is no pack: it has no function opgraft_pack. An ordinary library of"),
-        ("void* opgraft_pack(void) { return 0; }", "is no pack: its function opgraft_pack"),
+        (
+            "int nothing;",
+            "is not a pack: it has no function opgraft_pack. Fix: register an ordinary",
+        ),
+        ("void* opgraft_pack(void) { return 0; }", "is not a pack: its function opgraft_pack"),
     ],
 )
 def test_a_library_that_is_no_pack(tmp_path: Path, source: str, text: str) -> None:
@@ -262,7 +266,7 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
 
 
 def test_a_pack_with_a_problem(tmp_path: Path) -> None:
-    """`opgraft build` would not have made it."""
+    """`opgraft build` would have refused it."""
     problem = "test.problem::Alike: it is declared twice at version 1"
     source = f"""#include <opgraft/c_api.h>
         static const OpgraftPack pack = {{OPGRAFT_PACK_VERSION, "{problem}", 0, 0}};

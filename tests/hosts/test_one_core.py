@@ -1,4 +1,4 @@
-"""A process has one core: libopgraft's, which the module for Python uses too."""
+"""A process has one core, that of libopgraft, which the Python module uses too."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import onnx
 
 import opgraft
 from conftest import HOST_PYTHON, Write, pyop_model
-from opgraft._library import runner_path, runtime_library, shipped_packs
+from opgraft._base._library import runner_path, runtime_library, shipped_packs
 
 PROGRAM = """
 import ctypes, sys
 import opgraft
-from opgraft import _packs
+from opgraft._declare import _packs
 
 path, pack = opgraft.library_path(), sys.argv[1]
 before = len(_packs.operators())
@@ -38,7 +38,7 @@ def test_a_pack_that_the_library_has_loaded_is_loaded_for_python() -> None:
 
 
 def test_a_library_of_another_version(tmp_path: Path, write_module: Write) -> None:
-    """A program that brings a libopgraft with another core than its Python's package."""
+    """A program whose libopgraft has another version than its Python package."""
     module = write_module("class Op:\n    def compute(self, x): return x + x")
     onnx.save(pyop_model(module), tmp_path / "model.onnx")
     for place, source in (("bin", runner_path()), ("lib", opgraft.library_path())):
@@ -57,4 +57,4 @@ def test_a_library_of_another_version(tmp_path: Path, write_module: Write) -> No
         check=False,
     )
     assert done.returncode != 0
-    assert "is of another version of Opgraft than this program's libopgraft" in done.stderr
+    assert "belongs to another version of Opgraft than this program's libopgraft" in done.stderr

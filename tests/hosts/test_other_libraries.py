@@ -1,4 +1,4 @@
-"""Sessions that register our library again, or libraries of other vendors beside it."""
+"""Sessions that register our library again, or also libraries of other vendors."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ extern "C" OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApi
 
 
 def model_with(vendors: onnx.NodeProto, module: str) -> onnx.ModelProto:
-    """x, the vendor's node, our Python operator, y."""
+    """Returns a model with the vendor's node followed by our Python operator."""
     node = pyop_model(module, inputs=("between",)).graph.node[0]
     values = [helper.make_tensor_value_info(name, FLOAT, ["n"]) for name in "xy"]
     graph = helper.make_graph([vendors, node], "graph", values[:1], values[1:])

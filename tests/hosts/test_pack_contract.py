@@ -1,4 +1,4 @@
-"""Packs of an older contract: what has been added since is not read from them."""
+"""Packs with an older contract: members that were added later are not read from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import opgraft
 from opgraft import _pyop
 from packs import build_c_library
 
-# Its kernel has the members of version 1, and ends where the memory does that may be read.
+# Its kernel has the members of version 1, and ends at the end of readable memory.
 VERSION_1 = """
 #include <opgraft/c_api.h>
 #include <string.h>
@@ -80,11 +80,11 @@ def test_a_pack_of_version_1_runs(pack: Path) -> None:
     x = np.float32([1, 2])
     (y,) = opgraft.InferenceSession(model).run(None, {"x": x})
     np.testing.assert_array_equal(y, x + 1)
-    # Without a runtime too.
+    # Also without a runtime.
     reference = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})[0]
     np.testing.assert_array_equal(reference, x + 1)
 
 
 def test_a_pack_of_version_1_says_no_more_of_torch_than_names(pack: Path) -> None:
-    """The members that came with version 3 are not read: they lie where nobody may."""
+    """The members that were added in version 3 are not read: their memory is inaccessible."""
     assert _pyop.torch_calls(os.fsencode(pack), "test.version1", "AddOne", 1) is None

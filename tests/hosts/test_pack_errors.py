@@ -1,4 +1,4 @@
-"""What goes wrong in operators written in C++ is an error with the node's name, never a crash."""
+"""Failures in operators written in C++ are errors with the node's name, never crashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 FAILURES = {
     "status": "opgraft.ModelError: {}: the values do not please",
     "exception": "opgraft.Error: {}: it threw a C++ exception: a bad day",
-    "int": "opgraft.Error: {}: it threw something that is no std::exception",
+    "int": "opgraft.Error: {}: it threw an object that is not a std::exception",
     "bad_alloc": "opgraft.Error: {}: out of memory",
     "vector": "opgraft.Error: {}: it threw a C++ exception: vector::_M_range_check",
     "zero": "opgraft.Error: {}: it threw a C++ exception: before",
@@ -53,9 +53,9 @@ def test_kernels_that_cannot_be_made(how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "text"),
     [
-        ("negative", "an output is asked for with the shape [2, -1]"),
+        ("negative", "an output is requested with the shape [2, -1]"),
         ("overflow", "is more than memory can hold"),
-        ("strings", "an output is asked for with the shape [-5]"),
+        ("strings", "an output is requested with the shape [-5]"),
         ("twice", "the kernel has allocated output 'y' twice"),
         ("not", "the kernel has not allocated output 'y'"),
         ("not strings", "the kernel has not allocated output 'z'"),
@@ -75,7 +75,7 @@ def test_absurd_outputs_that_would_take_memory(how: str) -> None:
 
 
 def test_outputs_allocated_well() -> None:
-    """By a list of sizes that is gone when the kernel asks for them again."""
+    """With a list of sizes that no longer exists when the kernel reads the shape."""
     y, z = run_node("Allocate", floats(3), outputs=[FLOAT, STRING])
     np.testing.assert_array_equal(y, floats(3, 1) + 13)
     assert z.tolist() == ["z"]
@@ -120,17 +120,17 @@ SIMPLE = """.Shape(opgraft::SameAs("x"))
         (
             """OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y")
                 .Shape(opgraft::SameAs("z")).Cpu([](auto, auto) {});""",
-            "my::A: its shape rule names 'z', which is no input",
+            "my::A: its shape rule names 'z', which is not an input",
         ),
         (
             """OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y")
                 .Shape(opgraft::Sizes({opgraft::SizeFrom("k")})).Cpu([](auto, auto) {});""",
-            "my::A: its shape rule names 'k', which is no attribute",
+            "my::A: its shape rule names 'k', which is not an attribute",
         ),
         (
             """OPGRAFT_OP("my::A").Input<float>("x").Input<float>("x").Output<float>("y")
                 .Shape(opgraft::SameAs("x")).Cpu([](auto, auto, auto) {});""",
-            "my::A: two are called input 'x'",
+            "my::A: two inputs are called 'x'",
         ),
         (
             """OPGRAFT_OP("my::A").Input<float>("").Output<float>("y")
@@ -140,12 +140,12 @@ SIMPLE = """.Shape(opgraft::SameAs("x"))
         (
             """OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y").Output<float>("y")
                 .Shape(opgraft::SameAs("x"), opgraft::SameAs("x")).Cpu([](auto, auto, auto) {});""",
-            "my::A: two are called output 'y'",
+            "my::A: two outputs are called 'y'",
         ),
         (
             """OPGRAFT_OP("my::A").VariadicInput<float>("x").Input<float>("z").Output<float>("y")
                 .Shape(opgraft::SameAs("z")).Cpu([](auto, auto, auto) {});""",
-            "my::A: input 'x' is variadic, and only the last one may be",
+            "my::A: input 'x' is variadic, but only the last one may be",
         ),
         (
             """OPGRAFT_OP("my::A").OptionalInput<float>("x").Input<float>("z").Output<float>("y")
@@ -160,8 +160,8 @@ SIMPLE = """.Shape(opgraft::SameAs("x"))
         (
             """OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y").InPlace("a", "b")
                 .Shape(opgraft::SameAs("x")).Cpu([](auto, auto) {});""",
-            "my::A: InPlace names 'a', which is no input; "
-            "my::A: InPlace names 'b', which is no output",
+            "my::A: InPlace names 'a', which is not an input; "
+            "my::A: InPlace names 'b', which is not an output",
         ),
         (
             """OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y")
@@ -173,7 +173,7 @@ SIMPLE = """.Shape(opgraft::SameAs("x"))
             """OPGRAFT_OP("my::A").Input<float>("x").Output<float>("y")
                 .Attribute<opgraft::TensorValue>("t", {{3}, std::vector<float>{1, 2}})
                 .Shape(opgraft::SameAs("x")).Cpu([](auto, auto, const auto&) {});""",
-            "my::A: the default of attribute 't' has not as many elements as its shape says",
+            "my::A: the default of attribute 't' does not have as many elements as its shape says",
         ),
         (
             f"""OPGRAFT_OP("my::A").Since(0).Input<float>("x").Output<float>("y"){SIMPLE}""",
@@ -209,7 +209,7 @@ def test_a_pack_shows_two_names_and_needs_nothing_but_the_runtime_of_the_compile
 
 
 def test_two_packs_in_one_session(tmp_path: Path) -> None:
-    """Each has its own operators, though both are made of the same SDK."""
+    """Each has its own operators, although both are built with the same SDK."""
     other = library_of(
         """OPGRAFT_OP("other::Double").Input<float>("x").Output<float>("y")
             .Shape(opgraft::SameAs("x"))

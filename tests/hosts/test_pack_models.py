@@ -1,4 +1,4 @@
-"""Models with operators of packs: versions, places, the runtime's own domains, what is refused."""
+"""Models with operators of packs: versions, places, the runtime's own domains, refusals."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_an_import_below_the_oldest_version() -> None:
     with pytest.raises(opgraft.ModelError) as raised:
         opgraft.prepare(one_node("test.packs.Late (x)", '"test.packs": 3'))
     assert str(raised.value) == (
-        "node 'name', operator test.packs::Late: the model imports version 3 of 'test.packs', the "
-        "pack libfirst.so has it from version 4 on"
+        "node 'name', operator test.packs::Late: the model imports version 3 of 'test.packs', but "
+        "the pack libfirst.so has the operator from version 4 on"
     )
 
 
@@ -65,7 +65,7 @@ def test_what_an_older_version_does_not_have() -> None:
 
 
 def test_whole_numbers_stand_for_floats() -> None:
-    """As they do where the pack is a plain library."""
+    """As if the pack were a plain library."""
     given = one_node("test.packs.Scale <factor = 3> (x)")
     assert given.graph.node[0].attribute[0].type == onnx.AttributeProto.INT
     np.testing.assert_array_equal(run_model(given, X)[0], X * 3)
@@ -132,7 +132,7 @@ def test_a_domain_that_only_a_function_imports() -> None:
 
 @pytest.mark.parametrize(("version", "is_same"), [(9, True), (4, False), (1, False)])
 def test_a_function_that_imports_another_version(version: int, is_same: bool) -> None:
-    """Its nodes stand in the model's graph then, where the model's version counts."""
+    """Its nodes are inlined into the model's graph, for which the model's version counts."""
     given = parse(
         "(float[n] x) => (float[n] y) { y = local.f (x) }",
         '"local": 1, "test.packs": 5',
@@ -141,7 +141,7 @@ def test_a_function_that_imports_another_version(version: int, is_same: bool) ->
     if is_same:
         np.testing.assert_array_equal(run_model(given, X)[0], X + 5)
         return
-    with pytest.raises(opgraft.ModelError, match=f"'local.f'.* Step of version {version} of 'test"):
+    with pytest.raises(opgraft.ModelError, match=f"'local.f'.* uses version {version} of 'test"):
         opgraft.prepare(given)
 
 
@@ -178,7 +178,7 @@ def test_ours_where_it_is_preferred(prefer: str, imports: str) -> None:
 
 
 def test_a_programs_own_pack_is_preferred_to_ours(tmp_path: Path) -> None:
-    """In a process of its own: the packs that come with Opgraft have the operator too."""
+    """In a separate process, since the packs that come with Opgraft have the operator too."""
     library = build_once("own_gelu", operator_source("Gelu", "x[i] + 7", "com.microsoft"))
     model = tmp_path / "model.onnx"
     onnx.save(one_node("com.microsoft.Gelu (x)", MICROSOFT), model)
@@ -215,7 +215,7 @@ def test_operators_of_onnx_itself() -> None:
     np.testing.assert_allclose(run_model(given, X)[0], np.log1p(np.exp(X)), rtol=1e-5)
     for prefer in ("ai.onnx::Softplus", "ai.onnx"):
         np.testing.assert_array_equal(run_model(given, X, prefer=[prefer])[0], X + 400)
-    # The model's opset is older than the pack's version: of interest only where that shall run it.
+    # The model's opset is older than the pack's version, which matters only if the pack runs it.
     given = one_node("Softsign (x)", "")
     np.testing.assert_allclose(run_model(given, X)[0], X / (1 + X), rtol=1e-5)
     with pytest.raises(opgraft.ModelError, match="operator ::Softsign.* from version 22 on"):
@@ -235,9 +235,9 @@ def test_a_preference_for_something_unknown() -> None:
         with pytest.raises(opgraft.Error) as raised:
             make(one_node("test.packs.Scale (x)"), prefer=["com.microsoft::Nothing"])
         assert str(raised.value) == (
-            "prefer: no pack is loaded that has 'com.microsoft::Nothing'; expected "
-            '"domain::Name", or a domain for all that packs have of it. opgraft.load(path) loads '
-            "a pack"
+            "prefer: no loaded pack has 'com.microsoft::Nothing'; expected "
+            '"domain::Name", or a domain for all operators that packs have in it. Fix: load '
+            "the pack with opgraft.load(path)"
         )
 
 
@@ -306,7 +306,7 @@ def test_types(dtype: str) -> None:
 
 @pytest.mark.parametrize("ends", [None, ["?"], ["", "ä", "x:y", "3:"]])
 def test_lists_of_strings(ends: list[str] | None) -> None:
-    """Runtimes before 1.25 do not hand them over, so that preparing packs them into one string."""
+    """Runtimes before 1.25 cannot pass them, so preparing packs them into one string."""
     given = parse("(string[n] x) => (string[n] y) { [name] y = test.packs.Shout (x) }")
     if ends is not None:
         given.graph.node[0].attribute.append(onnx.helper.make_attribute("ends", ends))

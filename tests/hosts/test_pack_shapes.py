@@ -12,14 +12,14 @@ from conftest import VERSION, floats
 
 
 def shape_of(operator: str, *inputs: Any, **options: Any) -> tuple[int, ...]:
-    """The shape of what it gives, whose elements its kernel has numbered."""
+    """Returns the shape of the output; checks the elements, which the kernel numbers."""
     (y,) = run_node(operator, *inputs, **options)
     np.testing.assert_array_equal(y, floats(*y.shape))
     return tuple(y.shape)
 
 
 def inferred(graph: str) -> list[Any]:
-    """What the session says of the shapes of the outputs, which the model leaves open."""
+    """Returns the shapes of the outputs in a session of a model that does not declare them."""
     return [value.shape for value in open_session(pack_model(graph)).get_outputs()]
 
 
@@ -38,7 +38,7 @@ def test_broadcast() -> None:
     ):
         assert shape_of("ShapeBroadcast", floats(*a), floats(*b), floats(9, 9)) == expected
     with pytest.raises(Exception, match=r"node 'the node', operator test.pack::ShapeBroadcast: "
-                                        r"the shapes \[2, 3\] and \[2\] do not go together: "
+                                        r"the shapes \[2, 3\] and \[2\] cannot be broadcast: "
                                         r"3 and 2 are different"):  # fmt: skip
         shape_of("ShapeBroadcast", floats(2, 3), floats(2), floats(1))
 
@@ -54,7 +54,7 @@ def test_matrix_product() -> None:
         assert shape_of("ShapeProduct", floats(*a), floats(*b)) == expected
     with pytest.raises(Exception, match=r"ShapeProduct: the matrices \[2, 3\] and \[4, 5\] cannot"):
         shape_of("ShapeProduct", floats(2, 3), floats(4, 5))
-    with pytest.raises(Exception, match="ShapeProduct: a matrix product of a scalar"):
+    with pytest.raises(Exception, match="ShapeProduct: a matrix product cannot take a scalar"):
         shape_of("ShapeProduct", floats(), floats(4, 5))
 
 
@@ -93,7 +93,7 @@ def test_a_rule_that_needs_an_absent_input() -> None:
     assert shape_of("ShapeOptional", floats(2)) == (2,)
     y, z = run_node("ShapeOptional", floats(2), floats(3), outputs=[1, 1])
     assert (y.shape, z.shape) == ((2,), (3,))
-    with pytest.raises(Exception, match="output 'z' is given no shape by the shape rule"):
+    with pytest.raises(Exception, match="the shape rule gives no shape to output 'z'"):
         run_node("ShapeOptional", floats(2), outputs=[1, 1])
 
 
@@ -109,11 +109,11 @@ def test_a_function() -> None:
     ("how", "text"),
     [
         ("exception", "it threw a C++ exception: the rule is out of order"),
-        ("int", "it threw something that is no std::exception"),
+        ("int", "it threw an object that is not a std::exception"),
         ("beyond", "the shape rule sets output 5, but the operator has 1"),
         ("undeclared", "no attribute 'nobody' is declared"),
         ("negative", "a size would be -2"),
-        ("nothing", "output 'y' is given no shape by the shape rule"),
+        ("nothing", "the shape rule gives no shape to output 'y'"),
         ("unknown", "whose sizes are not all known"),
         ("large", "is more than memory can hold"),
     ],
@@ -127,7 +127,7 @@ def test_rules_that_go_wrong(how: str, text: str) -> None:
 
 
 def test_an_empty_tensor_of_large_sizes() -> None:
-    """Whatever the runtime thinks of it, it is no crash."""
+    """Whether or not the runtime accepts it, it does not crash."""
     try:
         (y,) = run_node("ShapeThrows", floats(2), how="zero")
     except Exception as error:
@@ -168,7 +168,7 @@ def test_symbols_arrive() -> None:
 
 
 def test_a_name_that_is_the_text_of_a_quotient() -> None:
-    """What is computed is not taken for a size that the model gives the same text."""
+    """A computed size is not mistaken for a size of the model with the same text."""
     model = pack_model("(float[n, m] x) => (y) { y = test.pack.ShapeSizes<k = 6>(x) }")
     first = model.graph.input[0].type.tensor_type.shape.dim[0]
     first.dim_param = "(m - 1)//2"
@@ -184,7 +184,7 @@ def test_the_rank_of_what_a_constant_will_tell() -> None:
 
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_ranks_in_the_nodes_that_follow(rank: int) -> None:
-    """The rank trap: a scalar's shape and an unknown one must not be mixed up."""
+    """A scalar's shape and an unknown shape must not be confused."""
     x = floats(*[2] * rank)
     (shape,) = run_graph(
         "(float x) => (int64[k] s) { y = test.pack.ShapeSame(x)  s = Shape(y) }".replace(
@@ -222,7 +222,9 @@ def test_a_chain_whose_symbols_would_grow_without_end() -> None:
     assert y.shape == (3,)
 
 
-@pytest.mark.skipif(VERSION < (1, 28), reason="this ONNX Runtime asks only where all is required")
+@pytest.mark.skipif(
+    VERSION < (1, 28), reason="this ONNX Runtime infers shapes only if everything is required"
+)
 def test_rules_beside_what_is_left_out() -> None:
     assert inferred("(float[n] x, float[m] h) => (y) { y = test.pack.Clip(x, , h) }") == [["n"]]
     graph = "(float[n] x) => (a, c) { a, b, c = test.pack.Repeat(x) }"

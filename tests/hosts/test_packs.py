@@ -1,4 +1,4 @@
-"""Operators written in C++, in plain sessions: types, what may be left out, services, versions."""
+"""Operators written in C++, in plain sessions: types, optional values, services, versions."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_graph_that_says_another_type() -> None:
         run_node("Double", np.float32([1]), outputs=[DOUBLE])
 
 
-# What may be left out
+# Optional inputs and outputs
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -120,7 +120,7 @@ def test_optional_inputs(dtype: Any, low: int | None, high: int | None) -> None:
     expected = x if low is high is None else np.clip(x, low, high)
     outputs = [helper.np_dtype_to_tensor_dtype(x.dtype)]
     np.testing.assert_array_equal(run_node("Clip", x, *limits, outputs=outputs)[0], expected)
-    if high is None:  # left off instead of named by nothing
+    if high is None:  # left out instead of an empty name
         np.testing.assert_array_equal(
             run_node("Clip", x, *limits[:1], outputs=outputs)[0], expected
         )
@@ -261,7 +261,7 @@ def test_parallel_ranges(grain: int, size: int) -> None:
 
 
 def test_scratch_memory_in_a_parallel_loop_is_refused() -> None:
-    """It would be asked for by several threads at once."""
+    """Several threads would allocate it at once."""
     session = open_session(node_model("ScratchInLoop", [floats(10_000)]), threads=4)
     for _ in range(3):
         with pytest.raises(
@@ -298,7 +298,7 @@ def test_memory_in_place() -> None:
     )
     np.testing.assert_array_equal(y, floats(3) - 2)
     assert (first.item(), second.item()) == (True, True)
-    # The input is needed again, or is not the session's.
+    # Not in place: the input is needed again, or does not belong to the session.
     y, flag = run_graph(
         """(float[3] x) => (float[3] y, bool flag) {
             a = Neg(x)  b, flag = test.pack.Increment(a)  y = Add(a, b) }""",

@@ -148,7 +148,7 @@ def test_several_operators_in_a_row_and_side_by_side(write_module: Write) -> Non
     assert open_session(model, module).run(None, {"x": floats(2)})[0][1] == sum(range(50))
 
 
-# Each way of running gets a session and an input, and gives the output.
+# Each way of running takes a session and an input, and returns the output.
 
 
 def by_run(session: opgraft.InferenceSession, x: np.ndarray) -> np.ndarray:
@@ -171,7 +171,7 @@ def by_binding_of_arrays(session: opgraft.InferenceSession, x: np.ndarray) -> np
 
 
 def by_binding_of_values(session: opgraft.InferenceSession, x: np.ndarray) -> np.ndarray:
-    """The output is a buffer of the caller's."""
+    """The output is the caller's buffer."""
     result = np.zeros_like(x)
     binding = session.io_binding()
     binding.bind_ortvalue_input("x", OrtValue.ortvalue_from_numpy(x))
@@ -206,7 +206,7 @@ def test_ways_of_running(write_module: Write, way: Way) -> None:
 def run_async(
     session: opgraft.InferenceSession, x: np.ndarray
 ) -> tuple[list[np.ndarray], object, str]:
-    """What the callback got."""
+    """Returns the arguments of the callback."""
     got: list[Any] = []
     done = threading.Event()
 
@@ -214,7 +214,7 @@ def run_async(
         got.extend([results, data, error])
         done.set()
 
-    options = onnxruntime.RunOptions()  # which the runtime does not keep alive itself
+    options = onnxruntime.RunOptions()  # the runtime does not keep them alive
     session.run_async(["y"], {"x": x}, callback, "data", options)
     assert done.wait(60)
     return got[0], got[1], got[2]
@@ -223,13 +223,13 @@ def run_async(
 def test_run_async(write_module: Write) -> None:
     module = write_module(FAILING)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 2  # it needs a thread of the runtime's
+    options.intra_op_num_threads = 2  # it needs a thread of the runtime
     session = open_session(pyop_model(module), module, sess_options=options)
     results, data, error = run_async(session, floats(3))
     np.testing.assert_array_equal(results[0], [0, 2, 4])
     assert (data, error) == ("data", "")
     _, _, error = run_async(session, floats(2, 2))
-    # As docs/pyop.md says: class, number, node and operator, then the traceback.
+    # As documented in docs/pyop.md: class, number, node and operator, then the traceback.
     assert "opgraft.PyOpError: [" in error
     assert f"node 'node', operator {module}.Op" in error
     assert "LookupError: no such row" in error
@@ -253,7 +253,7 @@ def test_profiling(write_module: Write, tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_terminated(write_module: Write) -> None:
-    """An operator that runs is not interrupted, but the node after it is not reached."""
+    """A running operator is not interrupted, but the next node is not reached."""
     module = write_module(
         """
         options = None

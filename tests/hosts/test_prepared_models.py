@@ -1,4 +1,4 @@
-"""Preparing a model, registering session options, and models whose weights lie beside them."""
+"""Preparing a model, registering session options, and models with external weights."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_external_data_is_found(write_module: Write, tmp_path: Path) -> None:
 
 @tells_the_folder
 def test_external_data_is_that_of_the_model_at_hand(write_module: Write, tmp_path: Path) -> None:
-    """One set of options, models in three folders, all with a file of the same name."""
+    """One set of options for models in three folders, each with a file of the same name."""
     module = write_module(DOUBLE)
     options = onnxruntime.SessionOptions()
     sessions = []
     for number in (1, 2, 3):
         model = pyop_model(module, inputs=("weight",))
-        if number == 2:  # one that needs no preparing
+        if number == 2:  # a model that needs no preparing
             model.graph.node[0].CopyFrom(helper.make_node("Add", ["weight", "weight"], ["y"]))
             model.ir_version, model.opset_import[0].version = 10, 21
         (tmp_path / str(number)).mkdir()
@@ -81,7 +81,7 @@ def test_external_data_is_that_of_the_model_at_hand(write_module: Write, tmp_pat
         sessions.append(opgraft.InferenceSession(path, options, allow=[module]))
         assert sessions[-1].run(None, {})[0][0] == 2 * number
     for number, session in enumerate(sessions, 1):
-        session.set_providers(["CPUExecutionProvider"])  # makes the session anew
+        session.set_providers(["CPUExecutionProvider"])  # makes the session again
         assert session.run(None, {})[0][0] == 2 * number
 
 
@@ -107,7 +107,7 @@ def test_a_prepared_model_with_external_data_is_saved_beside_it(tmp_path: Path) 
     prepared = opgraft.prepare(path)
     prepared.save(tmp_path / "prepared.onnx")
     (tmp_path / "other").mkdir()
-    with pytest.raises(opgraft.ModelError, match="weights lie in files of"):
+    with pytest.raises(opgraft.ModelError, match="weights are in files in"):
         prepared.save(tmp_path / "other" / "prepared.onnx")
 
 
@@ -128,9 +128,9 @@ def test_a_registration_that_failed_can_be_made_good(write_module: Write) -> Non
     module = write_module(DOUBLE)
     options = onnxruntime.SessionOptions()
     for _ in range(2):
-        with pytest.raises(opgraft.Error, match="is no name of a Python module"):
+        with pytest.raises(opgraft.Error, match="is neither the name of a Python module"):
             opgraft.register(options, allow=["*"])
-    with pytest.raises(opgraft.Error, match="does not take opgraft.allow"):
+    with pytest.raises(opgraft.Error, match="refuses opgraft.allow"):
         opgraft.register(options, allow=[f"{'long' * 100}_{number}" for number in range(100)])
     opgraft.register(options, allow=[module])
     session = onnxruntime.InferenceSession(opgraft.prepare(pyop_model(module)).bytes, options)
@@ -150,10 +150,10 @@ def test_options_have_one_policy(write_module: Write) -> None:
     opgraft.register(options, allow=["one"])
     opgraft.register(options, allow=["one", "one"])
     opgraft.register(options)
-    with pytest.raises(opgraft.Error, match=r"allow=\['one'\] already; make new ones"):
+    with pytest.raises(opgraft.Error, match=r"already registered with allow=\['one'\]"):
         opgraft.register(options, allow=["other"])
     assert options.get_session_config_entry("opgraft.allow") == "one"
-    options.register_custom_ops_library(opgraft.library_path())  # changes nothing either
+    options.register_custom_ops_library(opgraft.library_path())  # has no effect either
     session = opgraft.InferenceSession(pyop_model(write_module(DOUBLE, name="one")), options)
     assert session.run(None, {"x": floats(2)})[0][1] == 2
 

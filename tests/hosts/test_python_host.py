@@ -1,4 +1,4 @@
-"""Python operators in Python programs: Opgraft's session and the plain one."""
+"""Python operators in Python programs: in Opgraft's session and in a plain one."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_inputs_are_views_that_cannot_be_written_to(write_module: Write) -> None
 
 
 def test_an_output_costs_one_copy(write_module: Write, module_folder: Path) -> None:
-    """In a process of its own: how far its memory grows while 80 MB are returned."""
+    """In a separate process: measures how much memory grows while 80 MB are returned."""
     write_module(
         """
         class Op:
@@ -224,7 +224,7 @@ def test_an_output_costs_one_copy(write_module: Write, module_folder: Path) -> N
         def memory(field):
             status = open("/proc/self/status").read()
             return int(re.search(field + r":\\s+(\\d+) kB", status)[1]) * 1024
-        open("/proc/self/clear_refs", "w").write("5")  # the peak is counted anew
+        open("/proc/self/clear_refs", "w").write("5")  # resets the peak
         before = memory("VmRSS")
         session.run(None, {{"x": floats(1)}})
         print(memory("VmHWM") - before)
@@ -250,7 +250,7 @@ def test_an_input_that_is_kept_is_refused(write_module: Write, what: str) -> Non
     session = opgraft.InferenceSession(pyop_model(module), allow=[module])
     with pytest.raises(opgraft.PyOpError, match=rf"node 'node', operator {module}\.Op: .*kept"):
         session.run(None, {"x": floats(4)})
-    # It would work on memory that is gone, so that it is not run again.
+    # It would use memory that no longer exists, so it is not run again.
     with pytest.raises(opgraft.PyOpError, match="not run, since .*copy_inputs = True"):
         session.run(None, {"x": floats(4) + 1})
 
@@ -272,7 +272,7 @@ def test_a_session_is_usable_once_the_kept_input_is_let_go(write_module: Write) 
         session.run(None, {"x": x})
     kept = sys.modules[module].kept
     x[:] = -1
-    np.testing.assert_array_equal(kept[0], floats(4))  # a copy by now
+    np.testing.assert_array_equal(kept[0], floats(4))  # it has become a copy
     kept.clear()
     np.testing.assert_array_equal(session.run(None, {"x": floats(4) + 1})[0], floats(4) + 2)
 
@@ -352,7 +352,7 @@ def test_eight_threads_in_one_session(write_module: Write, open_session: object)
 def test_the_first_sessions_of_a_process_made_by_eight_threads(
     write_module: Write, module_folder: Path
 ) -> None:
-    """All of them want the bridge at once, some with the GIL and some without."""
+    """All of them need the bridge at once, some with the GIL and some without."""
     write_module(DOUBLE, name="doubling")
     program = f"""
         import sys, threading
@@ -374,7 +374,7 @@ def test_the_first_sessions_of_a_process_made_by_eight_threads(
 
 
 def test_the_library_outlives_the_last_session(write_module: Write, module_folder: Path) -> None:
-    """The runtime unloads it then, but its registrations and Python's bridge stay in use."""
+    """The runtime then unloads it, but its registrations and Python's bridge are still used."""
     write_module(DOUBLE, name="doubling")
     program = f"""
         import gc, sys
@@ -394,7 +394,7 @@ def test_the_library_outlives_the_last_session(write_module: Write, module_folde
 
 
 def test_the_gil_is_free_while_the_runtime_works(write_module: Write) -> None:
-    """Between two Python operators lie matrix products; another thread must run meanwhile."""
+    """Another thread must be able to run during matrix products between two Python operators."""
     module = write_module(
         """
         import threading
@@ -429,7 +429,7 @@ def test_the_gil_is_free_while_the_runtime_works(write_module: Write) -> None:
         operators.begun.wait()
         operators.seen.set()
 
-    # A thread that wants the GIL would otherwise get it in the second operator's first steps.
+    # Otherwise a waiting thread would get the GIL in the first steps of the second operator.
     interval = sys.getswitchinterval()
     watcher = threading.Thread(target=watch)
     watcher.start()

@@ -1,4 +1,4 @@
-"""What `opgraft run` says of inputs that do not fit and of operators that end it, in both hosts."""
+"""Messages of `opgraft run` about wrong inputs and operators that end it, in both hosts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(host: str, *arguments: str) -> str:
 
 
 def add(given: np.ndarray, host: str) -> str:
-    """Of two inputs, the second one is given."""
+    """Runs a model of two inputs with `given` as the second."""
     head = '<ir_version: 10, opset_import: ["": 21]>'
     graph = "graph (double[n] a, double[n] b) => (double[n] y) { y = Add(a, b) }"
     onnx.save(onnx.parser.parse_model(f"{head} {graph}"), "model.onnx")
@@ -50,7 +50,9 @@ def test_a_type_that_the_model_does_not_take(host: str) -> None:
 def test_objects_are_not_read(host: str) -> None:
     said = add(np.array(["a", None, 3], dtype=object), host)
     assert "b.npy" in said
-    assert "holds Python objects, which are not read: they may be programs. Fix: save an" in said
+    assert (
+        "holds pickled Python objects, which are not read because they may run code. Fix: " in said
+    )
 
 
 @hosts
@@ -70,7 +72,7 @@ def test_a_module_that_is_not_found_is_told_once(host: str) -> None:
     np.save("x.npy", np.ones(3, np.float32))
     said = run(host, "--allow", "not_there_at_all", "--input", "x=x.npy")
     assert said.count("No module named 'not_there_at_all'") == 1
-    assert "must lie on Python's path" in said and "Traceback" not in said
+    assert "must be on Python's path" in said and "Traceback" not in said
 
 
 @hosts

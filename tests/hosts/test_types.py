@@ -1,4 +1,4 @@
-"""Every element type that ONNX Runtime carries, through Python operators and through sessions."""
+"""Every element type that ONNX Runtime supports, through Python operators and sessions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NUMBERS = {
 
 
 def every_value(name: str) -> np.ndarray:
-    """All values of a type of up to 8 bits, some of bfloat16; an odd number of them."""
+    """Returns all values of a type of up to 8 bits, or some of bfloat16; an odd number of them."""
     dtype = np.dtype(getattr(ml_dtypes, name))
     if name in PACKED:
         return np.array([*range(16), 3], np.uint8).view(dtype)
@@ -43,7 +43,7 @@ def every_value(name: str) -> np.ndarray:
 
 
 def same(left: np.ndarray, right: np.ndarray) -> bool:
-    """Bit by bit: NaN is no obstacle."""
+    """Compares bit by bit, so that NaN equals NaN."""
     return (
         left.dtype == right.dtype
         and left.shape == right.shape
@@ -53,7 +53,7 @@ def same(left: np.ndarray, right: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("name", TYPES)
 def test_between_two_operators(write_module: Write, name: str) -> None:
-    """One makes the values, the other reads them; the session sees bytes alone."""
+    """One makes the values, the other reads them; the session itself only sees bytes."""
     module = write_module(
         f"""
         import ml_dtypes
@@ -83,7 +83,7 @@ def test_between_two_operators(write_module: Write, name: str) -> None:
 
 @takes_nibbles
 def test_a_nibble_lies_where_the_runtime_expects_it(write_module: Write) -> None:
-    """Against the runtime's own kernels: Cast reads what the operator made."""
+    """Checked with the runtime's own kernels: Cast reads what the operator made."""
     module = write_module(
         """
         import ml_dtypes
@@ -106,7 +106,7 @@ def test_a_nibble_lies_where_the_runtime_expects_it(write_module: Write) -> None
 def test_nibbles_where_the_runtime_has_none(write_module: Write) -> None:
     model = pyop_model(write_module(IDENTITY), type=TensorProto.INT4)
     with pytest.raises(
-        opgraft.ModelError, match="node 'node'.*of int4, which .* 1.20.1 cannot have; int4 .*1.21"
+        opgraft.ModelError, match="node 'node'.*of int4, which .* 1.20.1 cannot have.*int4 .*1.21"
     ):
         opgraft.prepare(model, runtime="1.20.1")
     opgraft.prepare(model, runtime="1.21.0")
@@ -203,7 +203,7 @@ def test_strings_that_are_refused(write_module: Write, expression: str, message:
 
 
 def test_bytes_that_are_no_text_pass_through_unharmed(write_module: Write) -> None:
-    """They reach an operator as lone surrogates, which become the same bytes again."""
+    """They reach an operator as lone surrogates, which become the same bytes again in outputs."""
     module = write_module(
         r"""
         class First:
@@ -229,7 +229,7 @@ def test_bytes_that_are_no_text_pass_through_unharmed(write_module: Write) -> No
     [
         TensorProto.COMPLEX64,
         TensorProto.COMPLEX128,
-        *range(24, 29),  # younger than the oldest onnx
+        *range(24, 29),  # newer than the oldest supported onnx
     ],
 )
 def test_types_that_the_runtime_lacks_are_refused_by_name(write_module: Write, number: int) -> None:
@@ -240,14 +240,14 @@ def test_types_that_the_runtime_lacks_are_refused_by_name(write_module: Write, n
     for name, value in attributes.items():
         model.graph.node[0].attribute.append(helper.make_attribute(name, value))
     with pytest.raises(
-        opgraft.ModelError, match="node 'node'.*asks for (complex|float|u?int2).*, of which ONNX Ru"
+        opgraft.ModelError, match="node 'node'.*asks for (complex|float|u?int2).*, but ONNX Ru"
     ):
         opgraft.prepare(model)
 
 
 WITHOUT = """
     import sys
-    sys.modules["ml_dtypes"] = None  # as where it is not installed
+    sys.modules["ml_dtypes"] = None  # as if it were not installed
     sys.path[:0] = [{tests!r}, {modules!r}]
     import numpy as np, onnxruntime
     import opgraft
@@ -338,12 +338,12 @@ def test_through_a_session(write_module: Write, name: str) -> None:
             assert same(result, array), array
     assert same(session.run(None, {"x": x[3]})[0], x[3].reshape(()))
     results = [session.run(None, {"x": np.full(9, value, x.dtype)})[0] for value in x[:4]]
-    for value, result in zip(x[:4], results, strict=True):  # each has memory of its own
+    for value, result in zip(x[:4], results, strict=True):  # each has its own memory
         assert same(result, np.full(9, value, x.dtype))
 
 
 def test_big_endian_inputs(write_module: Write) -> None:
-    """ONNX Runtime alone takes the bytes as they lie."""
+    """Plain ONNX Runtime ignores the byte order."""
     module = write_module(IDENTITY)
     for dtype in (">f4", ">i8", ">u2", ">f2"):
         number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype).newbyteorder("="))
@@ -370,7 +370,7 @@ def test_strings_through_a_session(write_module: Write, dtype: str) -> None:
 
 
 def mixed_model(module: str) -> onnx.ModelProto:
-    """Inputs of plain floats, strings and bfloat16; outputs of the same."""
+    """Returns a model with inputs and outputs of floats, strings and bfloat16."""
     types = {"f": FLOAT, "s": TensorProto.STRING, "b": TensorProto.BFLOAT16}
     model = pyop_model(
         module,
@@ -403,7 +403,7 @@ def test_a_session_with_some_of_each(write_module: Write) -> None:
             assert results["s2"].tolist() == ["Grüße", "a"]
         if "b2" in results:
             assert same(results["b2"], feed["b"][::-1].copy())
-    assert feed["f"].dtype == ">f4"  # the caller's dictionary stays as it was
+    assert feed["f"].dtype == ">f4"  # the caller's dictionary is unchanged
 
 
 @pytest.mark.parametrize(
@@ -453,14 +453,14 @@ def test_results_outlive_their_session(write_module: Write) -> None:
     model = pyop_model(module, type=TensorProto.BFLOAT16)
     x = np.arange(10_000).astype(ml_dtypes.bfloat16)
     (result,) = opgraft.InferenceSession(model, allow=[module]).run(None, {"x": x})
-    np.random.default_rng(0).random(100_000)  # other use of the memory
+    np.random.default_rng(0).random(100_000)  # reuses freed memory
     assert same(result, x)
-    result[0] = 5  # it is the caller's
+    result[0] = 5  # it belongs to the caller
     assert result[0] == 5
 
 
 def test_a_session_of_the_runtimes_own_operators() -> None:
-    """No Python operator at all: Cast, from bfloat16 and to it."""
+    """No Python operator at all, only Cast from and to bfloat16."""
     graph = helper.make_graph(
         [helper.make_node("Cast", ["x"], ["y"], to=FLOAT)],
         "graph",

@@ -1,4 +1,4 @@
-"""What an operator may return, what it may leave out, and what its attributes become."""
+"""What an operator may return or leave out, and how it gets its attributes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BIG = 2**63
 
 
 def returned(write: Write, expression: str, dtype: str, **given: Any) -> Any:
-    """What a session makes of an operator that returns this."""
+    """Returns the output of a session whose operator returns this expression."""
     module = write(
         f"""
         import ml_dtypes
@@ -92,7 +92,7 @@ def test_values_that_are_taken(
         ("uint8", "[0, 256]", r"256 \(int\) does not fit uint8"),
         ("uint8", "-1", r"-1 \(int\) does not fit uint8"),
         ("int64", str(BIG), rf"{BIG} \(int\) does not fit int64"),
-        ("int64", "10**5000", "one int does not fit int64"),
+        ("int64", "10**5000", "a value of type int does not fit int64"),
         ("float32", "1e300", r"1e\+300 \(float\) does not fit float32"),
         ("float16", "[1, 70000]", r"70000 \(int\) does not fit float16"),
         ("float64", "10**400", r"1000.* \(int\) does not fit float64"),
@@ -104,7 +104,7 @@ def test_values_that_are_taken(
         ("float32", "[[1.0], [1.0, 2.0]]", "its parts are of different lengths"),
         ("float32", "[1.0, [2.0]]", "its parts are of different lengths"),
         ("float32", "[[1.0], 2.0]", "its parts are of different lengths"),
-        ("float32", "(lambda l: l.append(l) or l.append(l) or l)([])", "more than 32 deep"),
+        ("float32", "(lambda l: l.append(l) or l.append(l) or l)([])", "more than 32 levels deep"),
         ("float32", "[np.float64(1.5)]", r"it holds (np.float64\()?1\.5\)? \(float64\)"),
         ("int64", "[np.int32(1)]", r"\(int32\), expected integers"),
         ("float32", "np.float64(1.5)", "returned a numpy.float64"),
@@ -197,7 +197,7 @@ def test_nothing_need_be_returned_for_an_output_that_nobody_wants(
 
 @pytest.mark.parametrize("value", ["None", "()", "[]"])
 def test_no_outputs(write_module: Write, value: str) -> None:
-    """Such a node is run for what it does; the graph needs some output."""
+    """Such a node is run for its side effects; the graph still needs an output."""
     module = write_module(
         f"""
         class Op:
@@ -217,7 +217,7 @@ def test_no_outputs(write_module: Write, value: str) -> None:
 
 
 def test_nodes_without_outputs_and_names(write_module: Write) -> None:
-    """ONNX Runtime refuses two nodes of one name, so each is given its own."""
+    """ONNX Runtime refuses two nodes of the same name, so each gets its own."""
     module = write_module(
         """
         import opgraft
@@ -280,7 +280,7 @@ def test_scalars_and_empty_tensors_of_each_type(
 
 
 def attribute(write: Write, value: Any) -> Any:
-    """What __init__ is given for an attribute of this value."""
+    """Returns what __init__ gets for an attribute with this value."""
     module = write(
         """
         class Op:
@@ -312,7 +312,7 @@ def example(name: str) -> np.ndarray:
 
 @pytest.mark.parametrize("name", RAW)
 def test_tensors_as_attributes(write_module: Write, name: str) -> None:
-    """As raw bytes and in a field of their type; as one and as a list."""
+    """As raw bytes and in a field of their type; as one tensor and as a list."""
     expected = example(name)
     raw = numpy_helper.from_array(expected, "t")
     assert raw.raw_data
@@ -352,7 +352,7 @@ def test_scalars_and_empty_tensors_as_attributes(
 
 @pytest.mark.parametrize("number", [0.1, 1 / 3, 1e-45, 3.4028234e38, float("inf")])
 def test_floats_have_the_value_that_the_model_holds(write_module: Write, number: float) -> None:
-    """A FLOAT is one of 32 bits; for one of 64 there is the tensor."""
+    """A FLOAT has 32 bits; a number of 64 bits needs a tensor."""
     assert attribute(write_module, number) == float(np.float32(number))
     assert attribute(write_module, [number, number]) == [float(np.float32(number))] * 2
     seen = attribute(write_module, numpy_helper.from_array(np.array(number)))
@@ -386,14 +386,17 @@ def test_parts_of_a_model_without_onnx(
     [
         ({"data_type": 1, "dims": [2], "raw_data": b"1234"}, "it holds 4 bytes .* expected 8 for"),
         ({"data_type": 1, "dims": [2], "float_data": [1, 2, 3]}, "it holds 12 bytes"),
-        ({"data_type": 1, "dims": [-1]}, "its shape .* is none"),
+        ({"data_type": 1, "dims": [-1]}, "its shape .* is invalid"),
         ({"data_type": 1, "dims": [2**62, 2**62]}, "its shape .* too large"),
         ({"data_type": 1, "dims": [2**60]}, "its shape .* too large|it holds 0 bytes"),
         ({"data_type": 22, "dims": [3], "raw_data": b"1"}, "it holds 1 bytes .*expected 2"),
         ({"data_type": 8, "dims": [2], "string_data": [b"1"]}, "it holds 1 strings, expected 2"),
-        ({"data_type": 0, "dims": [0]}, "which is no ONNX type"),
-        ({"data_type": 99, "dims": [0]}, "type number 99, which is no ONNX type"),
-        ({"data_type": 1, "dims": [1], "data_location": 1}, "its elements lie outside the model"),
+        ({"data_type": 0, "dims": [0]}, "which is not an ONNX type"),
+        ({"data_type": 99, "dims": [0]}, "type number 99, which is not an ONNX type"),
+        (
+            {"data_type": 1, "dims": [1], "data_location": 1},
+            "its elements are stored outside the model",
+        ),
     ],
 )
 def test_broken_tensors(write_module: Write, fields: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-// A program without Python: eight threads, one session that another thread has made, many runs.
+// A program without Python: eight threads run one session, made by another thread, many times.
 //     threads libonnxruntime.so model.onnx module runs
 #include <dlfcn.h>
 #include <opgraft/host.h>
@@ -21,7 +21,7 @@ OrtSession* session;
 OrtMemoryInfo* memory;
 std::atomic<int> wrong = 0;
 
-/// The model gives y = x + x; an error where x is negative.
+/// The model computes y = x + x, and fails if x is negative.
 void Work(int number, int runs) {
   for (int i = 0; i < runs; ++i) {
     const bool must_fail = i % 10 == 9;
@@ -64,7 +64,7 @@ int main(int, char** arguments) {
   ort::CreateSessionOptions(api, &options);
   ort::CreateCpuMemoryInfo(api, 1, 0, &memory);
 
-  // Several sessions, so that several threads would start Python, or come while it starts.
+  // Several sessions, so that several threads try to start Python, or arrive while it starts.
   std::vector<std::thread> openers;
   std::vector<OrtSession*> sessions(40);
   for (OrtSession*& opened : sessions) {

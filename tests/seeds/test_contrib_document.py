@@ -15,7 +15,7 @@ from pack_building import KEPT, build_pack, find_compiler
 from tester_programs import compile_tests, run_tests
 
 from conftest import SEEDS, VERSION
-from opgraft import _cuda
+from opgraft._cuda import _provider
 
 pytestmark = pytest.mark.skipif(
     not SEEDS.is_dir(), reason=f"the documents are not here: {SEEDS.parent.name}/{SEEDS.name}"
@@ -219,7 +219,7 @@ def test_the_kernel_for_cuda(fake_gpu: FakeGpu, folder: Path) -> None:
     include = "#include <opgraft/contrib.h>\n#include <fake_kernel.h>\n#include <cmath>\n"
     sources[1].write_text(include + fill(kernel, MEMBERS, CUDA_KERNEL))
     pack = build_pack(sources, include=[Path(__file__).parents[1] / "cuda"])
-    assert not _cuda.find_problem()  # which registers the provider
+    assert not _provider.find_problem()  # which registers the provider
     matrices = np.random.default_rng(1).normal(size=(5, 3, 3)) + 4 * np.eye(3)
     x = matrices.astype(np.float32)
     before_run = fake_gpu.counts()["launches"]

@@ -2,8 +2,8 @@
 
 What loads is run in a process of its own, with tests/fence.c around each array, so that a read or
 write beyond one ends the process. Each line that this prints is such an end: a check that is
-missing in python/opgraft/sklearn/_owners.py, or a lack of memory that docs/security.md names. Not
-part of `make test`: it takes some minutes.
+missing in python/opgraft/sklearn/_stored/_owners.py, or a lack of memory that docs/security.md
+names. Not part of `make test`: it takes some minutes.
 
     python tests/sklearn/hostile_estimators.py --only Neighbors
 """
@@ -31,8 +31,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import fitted_estimators  # noqa: E402
 import numpy as np  # noqa: E402
 
-from opgraft.sklearn import _store, _unpack  # noqa: E402
-from opgraft.sklearn._walk import walk  # noqa: E402
+from opgraft.sklearn._stored import _skops, _unpack  # noqa: E402
+from opgraft.sklearn._stored._walk import walk  # noqa: E402
 from opgraft.sklearn.operators import METHODS  # noqa: E402
 
 Change = tuple[int, str, Any]  #: the number of the object in a walk, its attribute, another value
@@ -200,7 +200,7 @@ def run(estimator: Any, change: Change, X: Any) -> str:
         else:
             setattr(owner, name, copy.deepcopy(other))
         try:
-            loaded = _store._fenced(changed, [], _allow, _unpack.FREE)
+            loaded = _skops._fenced(changed, [], _allow, _unpack.FREE)
         except Exception as error:  # of which `load` makes ours
             return f"refused: {error}"
         rows = [copy.copy(X)]
@@ -230,7 +230,7 @@ def attack(name: str, fitted: Any, is_loud: bool) -> int:
     """All changes to one estimator; how many of them end the process."""
     estimator, X = fitted
     X = X[:7]
-    stored = _store._without_compiled(estimator)
+    stored = _skops._without_compiled(estimator)
     everything = list(cases(stored))
     ends, first = 0, 0
     while first < len(everything):

@@ -28,14 +28,14 @@ from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 import opgraft  # noqa: E402
 import opgraft.sklearn  # noqa: E402
-from opgraft.sklearn import _store, _stored  # noqa: E402
-from opgraft.sklearn._walk import walk  # noqa: E402
+from opgraft.sklearn._stored import _compiled_objects, _skops  # noqa: E402
+from opgraft.sklearn._stored._walk import walk  # noqa: E402
 
 
 def poison(estimator: Any, damage: Any) -> bytes:
     """The estimator with damaged holders in it."""
-    stored = _store._without_compiled(estimator)
-    holders = [one.value for one in walk(stored) if isinstance(one.value, _stored.Stored)]
+    stored = _skops._without_compiled(estimator)
+    holders = [one.value for one in walk(stored) if isinstance(one.value, _compiled_objects.Stored)]
     assert holders
     damage(stored, holders[0])
     return bytes(skops_io.dumps(stored))
@@ -91,7 +91,7 @@ def test_damaged_memory_is_found(estimator: Any, damage: Any) -> None:
     """Each of these would read beyond an array's end; skops alone loads them without a word."""
     data = poison(estimator.fit(X, y), damage)
     with pytest.raises(opgraft.ModelError, match="damaged"):
-        _store.load(data, anybody)
+        _skops.load(data, anybody)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_sizes_that_compiled_code_does_not_look_at(estimator: Any) -> None:
     is_kernel = getattr(estimator, "kernel", "") == "precomputed"
     given = X @ X.T if is_kernel else X
     fitted = estimator.fit(given, y)
-    loaded = _store.load(_store.dump(fitted), nobody)
+    loaded = _skops.load(_skops.dump(fitted), nobody)
     assert (loaded.predict(given) == fitted.predict(given)).all()
     damages = {"n_features_in_": fitted.n_features_in_ + 1000}
     if hasattr(fitted, "cluster_centers_"):
@@ -132,4 +132,4 @@ def test_sizes_that_compiled_code_does_not_look_at(estimator: Any) -> None:
         damaged = copy.copy(fitted)
         setattr(damaged, name, value)
         with pytest.raises(opgraft.ModelError, match="do not agree"):
-            _store.load(skops_io.dumps(damaged), nobody)
+            _skops.load(skops_io.dumps(damaged), nobody)

@@ -45,7 +45,7 @@ from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 import opgraft  # noqa: E402
 import opgraft.sklearn  # noqa: E402
-from opgraft.sklearn import _patterns, _store, _unpack  # noqa: E402
+from opgraft.sklearn._stored import _patterns, _skops, _unpack  # noqa: E402
 
 LOGISTIC = LogisticRegression(max_iter=300).fit(X, y)
 
@@ -61,7 +61,7 @@ LOGISTIC = LogisticRegression(max_iter=300).fit(X, y)
 def test_patterns_that_cannot_take_for_ever(pattern: str) -> None:
     assert _patterns.is_bounded(pattern)
     vectorizer = CountVectorizer(token_pattern=pattern, vocabulary=["one"])
-    assert _store.load(_store.dump(vectorizer), nobody).token_pattern == pattern
+    assert _skops.load(_skops.dump(vectorizer), nobody).token_pattern == pattern
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def test_patterns_that_may(pattern: str) -> None:
 
 def test_any_pattern_with_an_allowance() -> None:
     """The report names it, and the host that allows it gets it."""
-    data = _store.dump(TfidfVectorizer(token_pattern=r"(\w+-?)+").fit(["one-two three"]))
-    assert _store.untrusted(data) == ["re.compile"]
+    data = _skops.dump(TfidfVectorizer(token_pattern=r"(\w+-?)+").fit(["one-two three"]))
+    assert _skops.untrusted(data) == ["re.compile"]
     with pytest.raises(opgraft.PolicyError, match="may take for ever"):
-        _store.load(data, nobody)
+        _skops.load(data, nobody)
 
     def allows(names: list[str]) -> None:
         if names != ["re.compile"]:
             nobody(names)
 
-    assert _store.load(data, allows).transform(["three"]).sum() == 1
+    assert _skops.load(data, allows).transform(["three"]).sum() == 1
 
 
 def test_what_packs_to_nearly_nothing_is_stored_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,9 +94,9 @@ def test_what_packs_to_nearly_nothing_is_stored_as_it_is(monkeypatch: pytest.Mon
     fitted = LogisticRegression(max_iter=300).fit(X, y)
     fitted.zeros_ = np.zeros(2**21)
     monkeypatch.setattr(_unpack, "FREE", 2**20)
-    data = _store.dump(fitted)
+    data = _skops.dump(fitted)
     assert len(data) > fitted.zeros_.nbytes
-    assert _store.load(data, nobody).zeros_.shape == fitted.zeros_.shape
+    assert _skops.load(data, nobody).zeros_.shape == fitted.zeros_.shape
 
 
 def test_a_file_that_lies_about_its_size_takes_no_memory() -> None:
@@ -121,7 +121,7 @@ def test_parts_of_the_same_name() -> None:
         for _ in range(2):
             file.writestr("schema.json", "{}")
     with pytest.raises(opgraft.ModelError, match="the same name"):
-        _store.load(packed.getvalue(), nobody)
+        _skops.load(packed.getvalue(), nobody)
 
 
 def test_a_cache_is_not_stored_and_processes_are_not_started() -> None:
@@ -131,14 +131,14 @@ def test_a_cache_is_not_stored_and_processes_are_not_started() -> None:
     pipeline.memory = None
     pipeline.fit(X, y)
     pipeline.memory = "cache"
-    data = _store.dump(pipeline)
-    loaded = _store.load(data, nobody)
+    data = _skops.dump(pipeline)
+    loaded = _skops.load(data, nobody)
     assert loaded.memory is None and loaded[-1].n_jobs == 1
     assert pipeline.memory == "cache"  # the caller's own stays as it is
     assert (loaded.predict(X) == pipeline.predict(X)).all()
     pipeline.memory = None
     kept = skops_io.dumps(pipeline)
-    assert _store.load(kept, nobody)[-1].n_jobs == 1
+    assert _skops.load(kept, nobody)[-1].n_jobs == 1
 
 
 def test_encoders_that_group_and_drop() -> None:
@@ -151,7 +151,7 @@ def test_encoders_that_group_and_drop() -> None:
         {"handle_unknown": "ignore", "categories": [["d", "c", "b", "a"], ["y", "x"]]},
     ):
         encoder: Any = OneHotEncoder(**options).fit(words)
-        loaded = _store.load(_store.dump(encoder), nobody)
+        loaded = _skops.load(_skops.dump(encoder), nobody)
         assert (loaded.transform(words) != encoder.transform(words)).nnz == 0
 
 
@@ -176,7 +176,7 @@ def test_names_of_an_allowed_class_are_its_own_affair(
     )
     own = importlib.import_module(module).Own().fit(X)
     del own.transform
-    loaded = _store.load(_store.dump(own), lambda names: None)
+    loaded = _skops.load(_skops.dump(own), lambda names: None)
     assert loaded.response_method == "anything" and loaded.counts_ == [1, 2]
 
 
@@ -200,7 +200,7 @@ def test_names_of_an_allowed_class_are_its_own_affair(
 )  # fmt: skip
 def test_options_that_lead_to_other_compiled_code(estimator: Any, rows: Any) -> None:
     fitted = estimator.fit(rows, y)
-    loaded = _store.load(_store.dump(fitted), nobody)
+    loaded = _skops.load(_skops.dump(fitted), nobody)
     method = "predict" if hasattr(fitted, "predict") else "mahalanobis"
     assert (getattr(loaded, method)(rows) == getattr(fitted, method)(rows)).all()
 
@@ -210,9 +210,9 @@ def test_boosting_from_what_may_give_other_rows() -> None:
     first = make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=300))
     fitted = GradientBoostingClassifier(n_estimators=2, init=first).fit(X, y)
     with pytest.raises(opgraft.UnavailableError, match="init_ is a Pipeline.*expected 'zero', or"):
-        _store.dump(fitted)
+        _skops.dump(fitted)
     two = GradientBoostingClassifier(n_estimators=2).fit(X, y > 0)
-    loaded = _store.load(_store.dump(two), nobody)
+    loaded = _skops.load(_skops.dump(two), nobody)
     assert (loaded.predict_proba(X) == two.predict_proba(X)).all()
 
 
@@ -223,20 +223,20 @@ def test_kernels_that_are_functions(write_module: Any) -> None:
     own = importlib.import_module(module).own
     for kernel in (rbf_kernel, partial(polynomial_kernel, degree=2), own, partial(own)):
         fitted = SVC(kernel=kernel).fit(X, y)
-        loaded = _store.load(_store.dump(fitted), lambda names: None)
+        loaded = _skops.load(_skops.dump(fitted), lambda names: None)
         assert (loaded.decision_function(X) == fitted.decision_function(X)).all()
     fitted = SVC(kernel=rbf_kernel).fit(X, y)
     for kernel in (np.add, np.matmul, partial(np.add), partial(rbf_kernel, Y=X), RBF()):
         fitted.kernel = kernel
         with pytest.raises(opgraft.UnavailableError, match="SVC.kernel is .* the host allows"):
-            _store.dump(fitted)
+            _skops.dump(fitted)
 
 
 def test_sparse_matrices_of_other_formats() -> None:
     """Lists for each row take a hundred times the memory: they are stored as rows."""
     fitted = MinMaxScaler().fit(X)
     fitted.held_ = [scipy.sparse.eye(3).asformat(one) for one in ("csr", "csc", "coo", "lil")]
-    loaded = _store.load(_store.dump(fitted), nobody)
+    loaded = _skops.load(_skops.dump(fitted), nobody)
     assert [one.format for one in loaded.held_] == ["csr", "csc", "coo", "csr"]
     assert all((one.toarray() == np.eye(3)).all() for one in loaded.held_)
 
@@ -247,7 +247,7 @@ def test_a_word_that_is_the_name_of_a_parameter(write_module: Any) -> None:
 
     texts = ["a_b n_jobs zz yy", "alpha beta cc"]
     fitted = CountVectorizer().fit(texts)
-    loaded = _store.load(_store.dump(fitted), nobody)
+    loaded = _skops.load(_skops.dump(fitted), nobody)
     assert loaded.vocabulary_ == fitted.vocabulary_
     assert (loaded.transform(texts) != fitted.transform(texts)).nnz == 0
 
@@ -266,9 +266,9 @@ def test_a_word_that_is_the_name_of_a_parameter(write_module: Any) -> None:
     )
     users = importlib.import_module(module)
     own = users.Own().fit(X)
-    assert _store.load(_store.dump(own), lambda names: None).options_ == {"n_jobs": 4}
+    assert _skops.load(_skops.dump(own), lambda names: None).options_ == {"n_jobs": 4}
     own = FunctionTransformer(users.function, kw_args={"n_jobs": 4})
-    assert _store.load(_store.dump(own), lambda names: None).kw_args == {"n_jobs": 4}
+    assert _skops.load(_skops.dump(own), lambda names: None).kw_args == {"n_jobs": 4}
 
 
 def test_processes_by_way_of_options() -> None:
@@ -281,29 +281,29 @@ def test_processes_by_way_of_options() -> None:
         (SelectKBest(of_partial), lambda one: one.score_func.keywords),
         (neighbours, lambda one: one.effective_metric_params_),
     ):
-        assert found(_store.load(_store.dump(fitted), nobody)) == {"n_jobs": 1}
+        assert found(_skops.load(_skops.dump(fitted), nobody)) == {"n_jobs": 1}
 
 
 def test_boosting_of_categories() -> None:
     """It has a step before itself, whose functions are asked for where nobody has read them."""
     fitted = HistGradientBoostingRegressor(max_iter=2, categorical_features=[0])
     fitted = fitted.fit(np.round(X), y)
-    loaded = _store.load(_store.dump(fitted), lambda names: None)
+    loaded = _skops.load(_skops.dump(fitted), lambda names: None)
     assert (loaded.predict(np.round(X)) == fitted.predict(np.round(X))).all()
 
 
 def test_an_estimator_that_nobody_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of a newer scikit-learn: skops trusts it, and the host is asked."""
-    from opgraft.sklearn import _reviewed
+    from opgraft.sklearn._stored import _reviewed
 
-    data = _store.dump(make_pipeline(MinMaxScaler(), LOGISTIC))
+    data = _skops.dump(make_pipeline(MinMaxScaler(), LOGISTIC))
     monkeypatch.setattr(_reviewed, "ESTIMATORS", _reviewed.ESTIMATORS - {"LogisticRegression"})
     with pytest.raises(opgraft.PolicyError, match="asked for.*_logistic.LogisticRegression"):
-        _store.load(data, nobody)
-    assert _store.load(data, lambda names: None)[-1].coef_.shape == (3, 4)
+        _skops.load(data, nobody)
+    assert _skops.load(data, lambda names: None)[-1].coef_.shape == (3, 4)
 
 
 def test_functions_that_any_model_may_run() -> None:
     for function in (None, np.log1p, np.mean, np.float64):
-        loaded = _store.load(_store.dump(FunctionTransformer(function)), nobody)
+        loaded = _skops.load(_skops.dump(FunctionTransformer(function)), nobody)
         assert loaded.func is function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import sys
 from typing import Any
 
@@ -20,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler  # noqa: E402
 
 import opgraft  # noqa: E402
 import opgraft.sklearn  # noqa: E402
-from opgraft.sklearn import _boosters  # noqa: E402
+from opgraft.sklearn._convert import _boosters  # noqa: E402
 
 FRAME = pandas.DataFrame(X.astype(np.float64), columns=list("abcd")).assign(
     city=np.resize(["u", "v", "w", "u"], len(X))
@@ -73,3 +74,32 @@ def test_without_onnxmltools_the_line_that_installs_it_is_said(
     model = opgraft.sklearn.to_onnx(fitted, X)
     (step,) = opgraft.sklearn.python_steps(model)
     assert "no converter for it; onnxmltools has one. Fix: pip install onnxmltools" in step.because
+
+
+class KeepsBest(ClassifierMixin, BaseEstimator):
+    """Has what LightGBM's estimators have: a dictionary that makes dictionaries."""
+
+    def fit(self, X: Any, y: Any) -> KeepsBest:
+        self.classes_ = np.unique(y)
+        self.best_score_: Any = collections.defaultdict(collections.OrderedDict)
+        self.best_score_["training"]["loss"] = 0.5
+        return self
+
+    def predict(self, X: Any) -> Any:
+        assert not self.best_score_["another"]
+        return np.full(len(X), self.classes_[0])
+
+
+def test_a_dictionary_that_makes_dictionaries_is_stored() -> None:
+    fitted = KeepsBest().fit(X, y)
+    model = opgraft.sklearn.to_onnx(fitted, X)
+    assert (opgraft.InferenceSession(model).run(None, {"X": X})[0] == 0).all()
+
+
+def test_fitted_on_categories() -> None:
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    frame = FRAME.assign(city=FRAME["city"].astype("category"))
+    fitted = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(frame, y)
+    model = opgraft.sklearn.to_onnx(fitted, frame)
+    label, _ = opgraft.InferenceSession(model).run(None, frame)
+    np.testing.assert_array_equal(label, fitted.predict(frame))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,9 @@ def test_truths_with_holes() -> None:
     frame = pandas.DataFrame({"paid": [None, True, False, True, False] * 6, "fare": range(ROWS)})
     imputed = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder())
     columns = make_column_transformer((imputed, ["paid"]), (StandardScaler(), ["fare"]))
-    run(make_pipeline(columns, LogisticRegression()).fit(frame, LABELS), frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # rows that are made up have the same types
+        run(make_pipeline(columns, LogisticRegression()).fit(frame, LABELS), frame)
 
 
 def test_categories_that_the_estimator_asks_for_by_type() -> None:
@@ -170,9 +173,9 @@ def test_columns_that_are_missing_or_too_many_are_named(scaled: Any) -> None:
     _, frame, sessions = scaled
     for session in sessions:
         for feed in (lambda rows: rows, lambda rows: {"X": rows}):
-            with pytest.raises(opgraft.Error, match="it lacks 'kids'; it has besides 'children'"):
+            with pytest.raises(opgraft.Error, match="it lacks 'kids'; it also has 'children'"):
                 session.run(None, feed(frame.rename(columns={"kids": "children"})))
-            with pytest.raises(opgraft.Error, match="besides 'id'. Fix: frame.*'fare', 'kids'"):
+            with pytest.raises(opgraft.Error, match="also has 'id'. Fix: frame.*'fare', 'kids'"):
                 session.run(None, feed(frame.assign(id=1)))
             twice = frame.set_axis(["fare", "fare"], axis=1)
             with pytest.raises(opgraft.Error, match="lacks 'kids'; it has more than once 'fare'"):
@@ -186,10 +189,10 @@ def test_values_that_the_model_cannot_take_are_refused() -> None:
     session = opgraft.InferenceSession(opgraft.sklearn.to_onnx(fitted, frame))
     session.run(None, frame.astype({"kids": "Float64", "city": "category"}))
     for column, values, message in [
-        ("city", 1, "column 'city' has int64, but the model takes texts"),
-        ("kids", "1", "column 'kids' has text, but the model takes numbers .int64."),
+        ("city", 1, "column 'city' has int64, but the model expects texts"),
+        ("kids", "1", "column 'kids' has text, but the model expects numbers .int64."),
         ("kids", [np.nan, *range(29)], "column 'kids' has missing values"),
-        ("kids", 1.5, "column 'kids' has float64 that are no int64"),
+        ("kids", 1.5, "column 'kids' has float64 values that do not fit int64"),
         ("kids", pandas.Timestamp("2024-01-01"), "column 'kids' has dates"),
     ]:
         with pytest.raises(opgraft.Error, match=message):

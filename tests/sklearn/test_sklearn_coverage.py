@@ -29,16 +29,16 @@ def bench() -> Any:
 NATIVE = """ARDRegression AdaBoostClassifier BernoulliNB ColumnTransformer DictVectorizer
     FeatureUnion
     GaussianMixture GradientBoostingRegressor HistGradientBoostingClassifier IsolationForest
-    KBinsDiscretizer KMeans KNNImputer LabelBinarizer LabelEncoder LinearSVC MLPClassifier
+    KBinsDiscretizer KMeans LabelBinarizer LabelEncoder LinearSVC MLPClassifier
     MultiOutputClassifier OneClassSVM OneHotEncoder OrdinalEncoder Pipeline
     QuadraticDiscriminantAnalysis RFE RandomTreesEmbedding ClassifierChain RegressorChain SVC
     StackingRegressor TargetEncoder VotingClassifier""".split()
 PYTHON = """AdditiveChi2Sampler Birch BisectingKMeans CCA CountVectorizer DummyClassifier
     EllipticEnvelope EmpiricalCovariance FastICA FeatureAgglomeration FixedThresholdClassifier
-    GaussianProcessClassifier HashingVectorizer IsotonicRegression KernelDensity KernelPCA
-    LabelPropagation LocallyLinearEmbedding MissingIndicator NearestNeighbors
-    PatchExtractor RadiusNeighborsClassifier SparseCoder SparseRandomProjection SplineTransformer
-    TransformedTargetRegressor TunedThresholdClassifierCV""".split()
+    GaussianProcessClassifier HashingVectorizer IsotonicRegression KNNImputer KernelDensity
+    KernelPCA LabelPropagation LocallyLinearEmbedding MissingIndicator NearestNeighbors
+    PatchExtractor RadiusNeighborsClassifier SparseCoder SparseRandomProjection
+    SplineTransformer TransformedTargetRegressor TunedThresholdClassifierCV""".split()
 
 
 @pytest.mark.parametrize("name", NATIVE + PYTHON)

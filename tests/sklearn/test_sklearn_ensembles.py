@@ -38,7 +38,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor  # noqa: 
 
 import opgraft  # noqa: E402
 import opgraft.sklearn  # noqa: E402
-from opgraft.sklearn import _to_onnx  # noqa: E402
+from opgraft.sklearn._convert import _to_onnx  # noqa: E402
 
 FRAME = pandas.DataFrame(X.astype(np.float64), columns=list("abcd")).assign(
     city=np.resize(["u", "v", "w", "u"], len(X))

@@ -55,7 +55,7 @@ def test_docstrings() -> None:
     names = {"np": np, "opgraft": opgraft, "NMF": NMF, "X": X, "W": X}
     names["add_pyop"] = opgraft.sklearn.add_pyop
     found = 0
-    for name in ("_to_onnx", "_report", "_convert_sklearn"):
+    for name in ("_convert._to_onnx", "_convert._report", "_convert._convert_sklearn"):
         module = importlib.import_module(f"opgraft.sklearn.{name}")
         runner = doctest.DocTestRunner()
         with warnings.catch_warnings():

@@ -25,7 +25,8 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 import opgraft
 import opgraft.sklearn
 from conftest import HOST_PYTHON, Write
-from opgraft._library import runner_path, runtime_library
+from opgraft import _command
+from opgraft._base._library import runner_path, runtime_library
 
 
 def fitted(*first: Any) -> Any:
@@ -87,6 +88,22 @@ def test_a_users_function_in_cpp(tmp_path: Path, write_module: Write, module_fol
     check(estimator, tmp_path)
     done = run_cpp(tmp_path, "sklearn", f"{module}.half")
     assert done.returncode != 0 and "PYTHONPATH" in done.stderr
+
+
+def test_prepare_prints_all_that_must_be_allowed(
+    tmp_path: Path,
+    write_module: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    import importlib
+
+    module = write_module(FUNCTION)
+    save(fitted(FunctionTransformer(importlib.import_module(module).half)), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert _command.main(["prepare", "model.onnx", "prepared.onnx"]) == 0
+    wanted = sorted(["sklearn", f"{module}.half"])
+    assert f"allow={wanted!r}" in capfd.readouterr().out
 
 
 def test_in_another_python(tmp_path: Path) -> None:

@@ -41,12 +41,14 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     MinMaxScaler,
+    OneHotEncoder,
     SplineTransformer,
     StandardScaler,
 )
 
 import opgraft
 import opgraft.sklearn
+from opgraft.sklearn._convert import _verify
 
 
 def python_steps(model: onnx.ModelProto) -> list[str]:
@@ -257,6 +259,19 @@ def test_verification_finds_the_step() -> None:
     session = opgraft.InferenceSession(model, allow=step.allow)
     (output,) = session.run(None, {"X": X})
     np.testing.assert_allclose(output.ravel(), estimator.predict(X), rtol=1e-3)
+
+
+@pytest.mark.parametrize("handle_unknown", ["ignore", "error"])
+@pytest.mark.parametrize("is_frame", [False, True])
+def test_rounding_is_no_excuse_for_categories(handle_unknown: str, is_frame: bool) -> None:
+    """A category is another, or none, if it moves by ever so little."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    rows: Any = np.array([[1.0], [2.0], [3.0], [2.0]], np.float32)
+    rows = pandas.DataFrame(rows, columns=["p"]) if is_frame else rows
+    encoder = OneHotEncoder(handle_unknown=handle_unknown, sparse_output=False)
+    fitted = make_pipeline(encoder, StandardScaler(with_mean=False, with_std=False)).fit(rows)
+    wrong = fitted.transform(rows) / 2
+    assert "differ" in _verify.difference(fitted, ["transform"], rows, [wrong])
 
 
 @pytest.mark.usefixtures("wrong_converter")

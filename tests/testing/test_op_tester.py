@@ -18,7 +18,7 @@ from conftest import VERSION
 from opgraft.testing import OpTester
 
 ALL = f"in ONNX Runtime {onnxruntime.__version__}, in all 6 ways of running"
-ALONE = f"in ONNX Runtime {onnxruntime.__version__}, in these ways of running alone:"
+ALONE = f"in ONNX Runtime {onnxruntime.__version__}, only in these ways of running:"
 
 
 @opgraft.op("test.testing::Scale", shape=lambda x: x)
@@ -207,28 +207,28 @@ def test_a_rule_that_lies_is_found_out() -> None:
 
 def test_a_wrong_inference_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a session and of onnx: both are asked, for sizes and for symbols."""
-    from opgraft import _trial
+    from opgraft._testing import _case
 
-    monkeypatch.setattr(_trial.Session, "inferred", lambda *_: ("float32", ("x_0+1",)))
+    monkeypatch.setattr(_case.Session, "inferred", lambda *_: ("float32", ("x_0+1",)))
     with pytest.raises(AssertionError) as raised:
         case("Scale", [2, 4]).run()
     assert str(raised.value) == (
         "test.testing::Scale: output 'y': the runtime inferred the shape [x_0+1], where x_0+1 is "
-        f"3, but [2] came\n  {ALONE}\n    inputs fed, dimensions symbolic"
+        f"3, but it is [2]\n  {ALONE}\n    inputs fed, dimensions symbolic"
     )
     monkeypatch.undo()
-    monkeypatch.setattr(_trial, "ask_onnx", lambda *_: ({"y": ("float64", (None, 2))}, {}))
+    monkeypatch.setattr(_case, "ask_onnx", lambda *_: ({"y": ("float64", (None, 2))}, {}))
     with pytest.raises(AssertionError) as raised:
         case("Scale", [2, 4]).run()
-    assert "output 'y': its shape rule says float64, but float32 came" in str(raised.value)
-    assert "its shape rule says the shape [?, 2], but [2] came" in str(raised.value)
+    assert "output 'y': its shape rule says float64, but it is float32" in str(raised.value)
+    assert "its shape rule says the shape [?, 2], but it is [2]" in str(raised.value)
     assert "\n    onnx.shape_inference, dimensions fixed\n" in str(raised.value)
 
 
 def test_the_reference_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    from opgraft import _trial
+    from opgraft._testing import _case
 
-    monkeypatch.setattr(_trial, "run_reference", lambda _: {"y": np.float32([2, 5])})
+    monkeypatch.setattr(_case, "run_reference", lambda _: {"y": np.float32([2, 5])})
     with pytest.raises(AssertionError) as raised:
         case("Scale", [2, 4]).run()
     assert "output 'y'[1]: expected 4.0, got 5.0" in str(raised.value)
@@ -284,14 +284,14 @@ def test_several_operators_share_a_case() -> None:
 @pytest.mark.parametrize(
     "make, text",
     [
-        (lambda: OpTester([]), "name the operator"),
+        (lambda: OpTester([]), "expected the name of the operator"),
         (lambda: OpTester("my::Op").run(), "no output was added"),
-        (lambda: OpTester("my::Op").set_tolerance(1), "none was added before"),
-        (lambda: OpTester("my::Op").add_input("", 1.0), "an input or output has a name"),
+        (lambda: OpTester("my::Op").set_tolerance(1), "no such output has been added"),
+        (lambda: OpTester("my::Op").add_input("", 1.0), "an input or output needs a name"),
         (lambda: OpTester("my::Op").add_input("x", 1).add_output("x", 1), "are called 'x'"),
         (
             lambda: OpTester("my::Op").add_input_shape("x", int, ["n"]).add_output("y", 1).run(),
-            "'x' has no elements: only infer_shapes needs none",
+            "'x' has no elements, which only infer_shapes allows",
         ),
     ],
 )

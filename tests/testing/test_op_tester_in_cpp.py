@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from pack_building import PACKAGE, compile_folder
 
 import opgraft
 from conftest import VERSION
 from opgraft.testing import OpTester
 
 FOLDER = Path(__file__).parent
-PACKAGE = Path(opgraft.__file__).parent
 COMPILER = [os.environ.get("CXX", "g++"), "-std=c++20", "-Wall", "-Wextra", "-Werror"]
 
 
@@ -28,22 +28,16 @@ def compile(target: Path, *arguments: str | Path) -> Path:
     return target
 
 
-def compile_all(folder: Path, sources: str) -> list[Path]:
-    """Sources of the package, compiled once for all programs and packs."""
-    options = ["-fvisibility=hidden", "-fPIC", f"-I{PACKAGE}/adapter", "-c"]
-    found = sorted(PACKAGE.glob(sources))
-    assert found
-    return [compile(folder / f"{one.parent.name}_{one.stem}.o", *options, one) for one in found]
+@pytest.fixture(scope="module")
+def adapter() -> list[Path]:
+    """What a pack is built with, one that uses opgraft/contrib.h too."""
+    folders = [*sorted(PACKAGE.glob("adapter/*")), PACKAGE / "contrib"]
+    return [compile_folder(folder) for folder in folders]
 
 
 @pytest.fixture(scope="module")
-def adapter(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return compile_all(tmp_path_factory.mktemp("adapter"), "adapter/*/*.cc")
-
-
-@pytest.fixture(scope="module")
-def testing(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return compile_all(tmp_path_factory.mktemp("testing"), "testing/*.cc")
+def testing() -> list[Path]:
+    return [compile_folder(PACKAGE / "testing")]
 
 
 def compile_pack(target: Path, adapter: list[Path], *arguments: str | Path) -> Path:
@@ -93,7 +87,7 @@ def test_right_cases_pass(program: Path, pack: Path) -> None:
 
 
 ALL = f"in ONNX Runtime {onnxruntime.__version__}, in all 6 ways of running"
-ALONE = f"in ONNX Runtime {onnxruntime.__version__}, in these ways of running alone:"
+ALONE = f"in ONNX Runtime {onnxruntime.__version__}, only in these ways of running:"
 FED = ["fixed", "symbolic", "ranks unknown", "odd addresses"]
 
 REPORTS = {
@@ -107,16 +101,16 @@ REPORTS = {
     "Shape": ["output 'y': expected the shape [4], got [2, 2]", ALL],
     "Type": ["output 'y': expected double, got float", ALL],
     "InferredShape": [
-        "output 'y': the runtime inferred the shape [3], but [1] came",
-        "output 'y': the operator Shape behind it gives [3], but [1] came: the runtime inferred",
-        "output 'y': the runtime inferred the shape [x_0], where x_0 is 3, but [1] came",
-        "output 'y': its shape rule says the shape [3], but [1] came",
-        "output 'y': its shape rule says the shape [x_0], where x_0 is 3, but [1] came",
+        "output 'y': the runtime inferred the shape [3], but it is [1]",
+        "output 'y': the operator Shape after it returns [3], but its shape is [1]: ",
+        "output 'y': the runtime inferred the shape [x_0], where x_0 is 3, but it is [1]",
+        "output 'y': its shape rule says the shape [3], but it is [1]",
+        "output 'y': its shape rule says the shape [x_0], where x_0 is 3, but it is [1]",
     ],
     "InferredSymbol": [
-        "the runtime inferred the shape [x_0 + 1], where x_0 + 1 is 3, but [4] came",
-        f"its shape rule says the shape [x_0 + 1], where x_0 + 1 is 3, but [4] came\n  {ALONE}\n"
-        "    its shape rule, asked alone, dimensions symbolic\n",
+        "the runtime inferred the shape [x_0 + 1], where x_0 + 1 is 3, but it is [4]",
+        f"its shape rule says the shape [x_0 + 1], where x_0 + 1 is 3, but it is [4]\n  {ALONE}\n"
+        "    its shape rule by itself, dimensions symbolic\n",
     ],
     "Aligned": [
         "output 'y'[0]: expected 1, got 2, which is 1 away (tolerance 1e-05 + 1e-05 * |expected|); "
@@ -140,14 +134,14 @@ REPORTS = {
         ALL,
     ],
     "ShapeRule": [
-        "output 'c': expected the shape [m, n], got [n, m]\n  from its shape rule, asked alone",
+        "output 'c': expected the shape [m, n], got [n, m]\n  from its shape rule by itself",
         "output 'c': expected the shape [m, n], got [n, m]\n  inferred by ONNX Runtime",
     ],
     "ShapeRuleThatDoesNotFail": ['its shape rule to fail with "columns", but it did not fail'],
     "Case": [
         "the case is wrong: 'x' has the shape [2, 2] and 3 elements, not 4",
-        "the case is wrong: a tolerance is set for 'z', which is no output",
-        "the case is wrong: 'y' has no elements: only InferShapes needs none",
+        "the case is wrong: a tolerance is set for 'z', but no such output",
+        "the case is wrong: 'y' has no elements, which only InferShapes allows",
     ],
     "NoSuchOperator": ["test.tester::Nothing: it failed: ", "is not a registered function/op", ALL],
 }
@@ -179,10 +173,10 @@ def test_a_crash_names_its_way(program: Path, pack: Path) -> None:
 def test_without_a_runtime_it_says_what_to_set(program: Path, pack: Path) -> None:
     done = run(program, "Right.Floats")
     assert done.returncode == 1
-    assert "Set OPGRAFT_TEST_RUNTIME to the path of its library" in done.stdout
+    assert "set OPGRAFT_TEST_RUNTIME to the path of its library" in done.stdout
     assert "OPGRAFT_TEST_PACKS to the packs" in done.stdout
     done = run(program, "Right.Floats", OPGRAFT_TEST_RUNTIME=str(pack))
-    assert f"OPGRAFT_TEST_RUNTIME={pack} is no ONNX Runtime" in done.stdout
+    assert f"OPGRAFT_TEST_RUNTIME={pack} is not ONNX Runtime" in done.stdout
     done = run(program, "Right.Floats", OPGRAFT_TEST_RUNTIME="/nowhere.so")
     assert "OPGRAFT_TEST_RUNTIME=/nowhere.so: " in done.stdout
 
@@ -190,7 +184,7 @@ def test_without_a_runtime_it_says_what_to_set(program: Path, pack: Path) -> Non
 def test_without_a_pack_it_says_so(program: Path) -> None:
     runtime = opgraft.runtime_library()
     done = run(program, "Right.Floats", OPGRAFT_TEST_RUNTIME=runtime)
-    assert "No pack is loaded: OPGRAFT_TEST_PACKS names those to be tested" in done.stdout
+    assert "No pack is loaded. Fix: name the packs in OPGRAFT_TEST_PACKS" in done.stdout
     done = run(program, "Right.TheRuntimesOwn", OPGRAFT_TEST_RUNTIME=runtime)
     assert done.returncode == 0, done.stdout
     done = run(program, "Right.*", OPGRAFT_TEST_RUNTIME=runtime, OPGRAFT_TEST_PACKS="/nowhere.so")
@@ -327,9 +321,9 @@ def test_inverse():
         (
             "Liar",
             [
-                "output 'y': the runtime inferred the shape [2], but [1] came",
-                "output 'y': the runtime inferred the shape [x_0], where x_0 is 2, but [1] came",
-                "output 'y': the operator Shape behind it gives [2], but [1] came",
+                "output 'y': the runtime inferred the shape [2], but it is [1]",
+                "output 'y': the runtime inferred the shape [x_0], where x_0 is 2, but it is [1]",
+                "output 'y': the operator Shape after it returns [2], but its shape is [1]",
             ],
         ),
         ("Aligned", [f"{ALONE}\n    inputs fed at odd addresses"]),

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
 import opgraft  # noqa: E402
-from opgraft.torch import _symbolic  # noqa: E402
+from opgraft.torch._legacy import _symbolic  # noqa: E402
 
 X = torch.linspace(-2, 2, 12).reshape(4, 3)
 LIBRARY = torch.library.Library("symbolic_test", "FRAGMENT")

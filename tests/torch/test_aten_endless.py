@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 pytest.importorskip("torch")
 
 import opgraft
-from opgraft._library import runner_path, runtime_library
+from opgraft._base._library import runner_path, runtime_library
 
 DOUBLE = TensorProto.DOUBLE
 MATRIX = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -142,7 +142,7 @@ def test_nothing_runs_without_end() -> None:
     for place, case in enumerate(ENDLESS):
         for text in said[3 * place + 1 : 3 * place + 3]:
             assert "node 'it', operator aten::" in text, (case, text)
-            assert "expected" in text or "it gives a list of" in text, (case, text)
+            assert "expected" in text or "it returns a list of" in text, (case, text)
 
 
 def test_in_a_cpp_program(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_in_a_cpp_program(tmp_path: Path) -> None:
         command, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 1
-    assert "expected n between -2^31 and 2^31, came -9223372036854775808" in done.stderr
+    assert "expected n between -2^31 and 2^31, got -9223372036854775808" in done.stderr
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="ATen nodes need torch")
 from aten_calls import SMALLEST, SMALLEST_OF_32, good_calls  # noqa: E402
 from aten_models import of_call  # noqa: E402
 
-from opgraft.torch._aten import Output, is_listed  # noqa: E402
+from opgraft.torch._rungs._aten import Output, is_listed  # noqa: E402
 
 A = torch.ops.aten
 FOLDER = Path(__file__).resolve().parents[1]
@@ -72,22 +72,27 @@ NO_SIZES = torch.empty(0, dtype=torch.int64)
             "_scaled_dot_product_flash_attention_for_cpu",
             [QUERY, KEY[:0], KEY[:0]],
             {},
-            r"not empty, came query float32\[1, 2, 4, 8\], key float32\[0, 2, 5, 8\]",
+            r"not empty, got query float32\[1, 2, 4, 8\], key float32\[0, 2, 5, 8\]",
         ),
-        ("upsample_nearest2d", [IMAGE, [12, 14], 1e-30, 2.0], {}, "scales_h .*, came 1e-30"),
-        ("upsample_bilinear2d", [IMAGE, [12, 14], False, 2.0, NAN], {}, "scales_w .*, came nan"),
-        ("upsample_bicubic2d", [IMAGE, [12, 0], False], {}, "output_size above 0, came 0"),
-        ("grid_sampler_2d", [IMAGE, PLACES, 3, 0, False], {}, "_mode from 0 to 2, came 3"),
+        ("upsample_nearest2d", [IMAGE, [12, 14], 1e-30, 2.0], {}, "scales_h .*, got 1e-30"),
+        ("upsample_bilinear2d", [IMAGE, [12, 14], False, 2.0, NAN], {}, "scales_w .*, got nan"),
+        ("upsample_bicubic2d", [IMAGE, [12, 0], False], {}, "output_size above 0, got 0"),
+        ("grid_sampler_2d", [IMAGE, PLACES, 3, 0, False], {}, "_mode from 0 to 2, got 3"),
         ("grid_sampler", [IMAGE, PLACES[..., :1], 0, 0, False], {}, r"\[1, 4, 5, 1\]"),
-        ("linalg_eigvals", [torch.full((3, 3), NAN)], {}, "finite numbers, came nan"),
+        ("linalg_eigvals", [torch.full((3, 3), NAN)], {}, "finite numbers, got nan"),
         (
             "native_group_norm",
             [torch.ones(2, 6, 5), None, None, 2**62 + 15, 4, 1, 1, 1e-5],
             {},
-            "the input has 60 elements",
+            "the input's 60 elements",
         ),
-        ("repeat_interleave.Tensor", [torch.tensor([2**62] * 4)], {}, "whose sum can be had"),
-        ("repeat_interleave.Tensor", [torch.tensor([2, -1])], {}, "of 0 or more, came -1"),
+        (
+            "repeat_interleave.Tensor",
+            [torch.tensor([2**62] * 4)],
+            {},
+            "whose sum does not overflow",
+        ),
+        ("repeat_interleave.Tensor", [torch.tensor([2, -1])], {}, "of 0 or more, got -1"),
         (
             "_native_batch_norm_legit_no_training",
             [IMAGE, None, None, torch.ones(1), torch.ones(2), 0.1, 1e-5],
@@ -106,18 +111,18 @@ NO_SIZES = torch.empty(0, dtype=torch.int64)
             {"rounding_mode": "trunc"},
             "-1 among the divisors",
         ),
-        ("_pdist_forward", [torch.ones(3), 2.0], {}, "2 dimensions, came float32"),
+        ("_pdist_forward", [torch.ones(3), 2.0], {}, "2 dimensions, got float32"),
         (
             "lstm.input",
             [torch.ones(4, 2, 3), STATES, WEIGHTS, False, 1, 0.0, False, False, False],
             {},
-            r"params\[1\] float32\[20, 5\], came float32\[20, 4\]",
+            r"params\[1\] float32\[20, 5\], got float32\[20, 4\]",
         ),
         (
             "gru.data",
             [torch.ones(6, 3), NO_SIZES, STATES[0], WEIGHTS, False, 1, 0.0, False, False],
             {},
-            r"batch_sizes .*, came int64\[0\]",
+            r"batch_sizes .*, got int64\[0\]",
         ),
         (
             "_masked_softmax",
@@ -146,7 +151,7 @@ def test_numbers_in_inputs_are_checked_too() -> None:
     session = opgraft.InferenceSession(case.model)
     np.testing.assert_allclose(session.run(None, case.feed)[0], case.expected[0])
     case.feed[next(name for name in case.feed if case.feed[name].ndim == 0)] = np.array(7)
-    with pytest.raises(opgraft.Error, match="interpolation_mode from 0 to 2, came 7"):
+    with pytest.raises(opgraft.Error, match="interpolation_mode from 0 to 2, got 7"):
         session.run(None, case.feed)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import opgraft
 from conftest import HOST_PYTHON
-from opgraft._library import runtime_library
+from opgraft._base._library import runtime_library
 
 torch = pytest.importorskip("torch", reason="ATen nodes need torch")
 

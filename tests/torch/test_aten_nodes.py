@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="ATen nodes need torch")
 from aten_models import Case, is_carried, model_of, of_call, to_numpy  # noqa: E402
 from pack_building import MORE  # noqa: E402
 
-from opgraft.torch._aten import Input, Output, aten_node  # noqa: E402
+from opgraft.torch._rungs._aten import Input, Output, aten_node  # noqa: E402
 
 A = torch.ops.aten
 torch.manual_seed(0)
@@ -68,6 +68,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "int64": (A.bitwise_not.default, [torch.tensor([1, -7])]),
     "bool": (A.logical_not.default, [torch.tensor([True, False])]),
     "uint8": (A.flip.default, [torch.tensor([1, 2, 255], dtype=torch.uint8), [0]]),
+    "a number for numbers": (A.isin.Tensor_Scalar, [torch.tensor([1, 2, 3]), 2]),
     # several results
     "linalg_svd": (A.linalg_svd.default, [x(4, 3), False]),
     "eigh": (A.linalg_eigh.default, [positive(4)]),

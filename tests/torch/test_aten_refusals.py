@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch", reason="ATen nodes need torch")
 
 from aten_models import Case, model_of, of_call  # noqa: E402
 
-from opgraft.torch._aten import Input, Output, aten_node, is_listed  # noqa: E402
+from opgraft.torch._rungs._aten import Input, Output, aten_node, is_listed  # noqa: E402
 
 A = torch.ops.aten
 FEED = {"x0": np.ones((3, 3), np.float32)}
@@ -51,33 +51,39 @@ def test_the_model_itself_is_good() -> None:
     ("attributes", "says"),
     [
         ({"operator": "aten::no_such"}, "there is no such operator"),
-        ({"operator": "torchvision::nms"}, "of the namespace aten alone"),
-        ({"operator": "prims::svd"}, "of the namespace aten alone"),
+        ({"operator": "torchvision::nms"}, "only operators of the namespace aten"),
+        ({"operator": "prims::svd"}, "only operators of the namespace aten"),
         ({"operator": "aten::relu_"}, "there is no such operator, or it writes to its arguments"),
         (
             {"operator": "aten::median", "overload_name": "dims"},
-            "it has no such overload; there are ''",
+            "it has no such overload; its overloads are ''",
         ),
         ({"encoding": 2}, "in encoding 2, this Opgraft reads encoding 1; install a newer one"),
-        ({"arguments": "(%0)", "results": "float32[...]"}, r"it gives \(Tensor, Tensor, Tensor\)"),
-        ({"results": "float32[...], float32[...], int"}, r"it gives \(Tensor, Tensor, Tensor\)"),
-        ({"results": "[float32[...]], float32[...], float32[...]"}, "it gives"),
-        ({"arguments": "(%1)"}, "argument 'A': it is input %1, but the node has 1"),
-        ({"arguments": "(%0, 1)"}, "argument 'full_matrices': expected bool, came 1"),
-        ({"arguments": "(%0, %0)"}, "argument 'full_matrices': expected bool, came a tensor"),
-        ({"arguments": "(1)"}, "argument 'A': expected Tensor, came 1"),
-        ({"arguments": "(null)"}, "argument 'A': expected Tensor, came null"),
+        (
+            {"arguments": "(%0)", "results": "float32[...]"},
+            r"it returns \(Tensor, Tensor, Tensor\)",
+        ),
+        ({"results": "float32[...], float32[...], int"}, r"it returns \(Tensor, Tensor, Tensor\)"),
+        ({"results": "[float32[...]], float32[...], float32[...]"}, "it returns"),
+        ({"arguments": "(%1)"}, "argument 'A': it is input %1, but the node has only 1 input"),
+        ({"arguments": "(%0, 1)"}, "argument 'full_matrices': expected bool, got 1"),
+        ({"arguments": "(%0, %0)"}, "argument 'full_matrices': expected bool, got a tensor"),
+        ({"arguments": "(1)"}, "argument 'A': expected Tensor, got 1"),
+        ({"arguments": "(null)"}, "argument 'A': expected Tensor, got null"),
         ({"arguments": "()"}, "argument 'A' is missing in the node"),
-        ({"arguments": "([%0])"}, "argument 'A': expected Tensor, came a list"),
-        ({"arguments": "(%0, true, driver=4)"}, r"argument 'driver': expected str\?, came 4"),
-        ({"arguments": "(%0, drivers=null)"}, "its argument 'drivers' is none"),
+        ({"arguments": "([%0])"}, "argument 'A': expected Tensor, got a list"),
+        ({"arguments": "(%0, true, driver=4)"}, r"argument 'driver': expected str\?, got 4"),
+        ({"arguments": "(%0, drivers=null)"}, "it has no argument 'drivers'"),
         ({"arguments": "(%0, A=%0)"}, "its argument 'A' is given twice"),
         ({"arguments": "(%0, true, null, null)"}, "it takes 3 arguments, the node has 4"),
-        ({"arguments": "(%0"}, "'arguments' is broken at 3, where ',' or '\\)' is expected"),
-        ({"arguments": "(%99999999999999999999)"}, "the place of an input"),
-        ({"arguments": "(complex(%0))"}, "which is no complex tensor"),
-        ({"results": "float32[, float32[], float32[]"}, "'results' is broken at 8"),
-        ({"results": "floats[1], float32[], float32[]"}, "a type that tensors have"),
+        (
+            {"arguments": "(%0"},
+            "'arguments' is malformed at offset 3, where ',' or '\\)' is expected",
+        ),
+        ({"arguments": "(%99999999999999999999)"}, "the index of an input"),
+        ({"arguments": "(complex(%0))"}, "a complex tensor must be float16"),
+        ({"results": "float32[, float32[], float32[]"}, "'results' is malformed at offset 8"),
+        ({"results": "floats[1], float32[], float32[]"}, "an element type of tensors"),
         ({"results": "float32[3,4], float32[...], float32[...]"}, "shape .3, 3., .* says .3, 4."),
     ],
 )
@@ -96,7 +102,7 @@ def test_a_result_of_another_type() -> None:
 
 def test_another_number_of_results() -> None:
     case = of_call(A.split.Tensor, [torch.ones(6), 2], results=[Output("float32")] * 2)
-    assert "it gives a list of 3 tensors, but the node's attribute 'results' says 2" in str(
+    assert "it returns a list of 3 tensors, but the node's attribute 'results' says 2" in str(
         refusal(case.model, case.feed)
     )
 
@@ -119,12 +125,19 @@ def test_a_number_that_is_none() -> None:
     case = of_call(A.roll.default, [torch.ones(3), [1], [0]], numbers=[1])
     case.feed["x1"] = np.array([1, 2])
     case.model.graph.input[1].type.tensor_type.shape.Clear()
-    assert "input %1 stands for one int, but is int64[2]" in str(refusal(case.model, case.feed))
+    assert "input %1 must hold one int, but is int64[2]" in str(refusal(case.model, case.feed))
 
 
 def test_scalars_are_named() -> None:
     case = of_call(A.renorm.default, [torch.ones(3, 3), 2, 0, 1.5])
     assert "argument 'p' is a Scalar" in str(refusal(case.model, case.feed))
+
+
+@pytest.mark.parametrize("target", [A.trapezoid.dx, A.cumulative_trapezoid.dx])
+def test_a_step_is_not_taken_for_samples(target: Any) -> None:
+    """There is an overload of the same types, which takes the places of the samples."""
+    case = of_call(target, [torch.ones(3, 2, dtype=torch.float64)], {"dx": 1.0})
+    assert "argument 'dx' is a Scalar" in str(refusal(case.model, case.feed))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +146,7 @@ def test_scalars_are_named() -> None:
         (A.lu_unpack.default, [torch.eye(3), torch.tensor([1, 2, 9], dtype=torch.int32)], "pivots"),
         (A.lu_unpack.default, [torch.eye(3), torch.zeros(0, dtype=torch.int32)], "pivots"),
         (A.lcm.default, [torch.tensor([-(2**63)]), torch.tensor([3])], "the smallest"),
-        (A.reshape.default, [torch.ones(1), [1] * 300], "expected at most 64 numbers, came 300"),
+        (A.reshape.default, [torch.ones(1), [1] * 300], "expected at most 64 numbers, got 300"),
         (A.unsqueeze.default, [torch.ones([1] * 64), 0], "65 dimensions, expected at most 64"),
         (
             A.scatter_reduce.two,
@@ -169,7 +182,7 @@ def test_a_node_of_torchs_own_in_a_plain_session() -> None:
     model.opset_import.append(helper.make_opsetid("org.pytorch.aten", 1))
     options = onnxruntime.SessionOptions()
     opgraft.register(options)
-    with pytest.raises(Exception, match="has to be prepared first"):
+    with pytest.raises(Exception, match="must be prepared first"):
         onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
@@ -318,4 +331,4 @@ def test_libtorch_that_is_too_old(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(old), str(source)], check=True)
     said = run_script(tmp_path, OPGRAFT_LIBTORCH=str(old))
     assert said.startswith("UnavailableError")
-    assert "is of torch 2.7, which is too old: it has no torch_call_dispatcher" in said
+    assert "torch 2.7, which is too old: it has no torch_call_dispatcher" in said

@@ -20,7 +20,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _private, _symbolic  # noqa: E402
+from opgraft.torch import _private  # noqa: E402
+from opgraft.torch._legacy import _symbolic  # noqa: E402
 
 X = torch.linspace(-2, 2, 9).reshape(3, 3) + 3 * torch.eye(3)
 

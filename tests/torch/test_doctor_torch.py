@@ -50,6 +50,15 @@ def examine(capfd: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
     return report
 
 
+def test_prepare_prints_all_that_must_be_allowed(
+    acme: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    __import__(acme)
+    opgraft.torch.export(lambda x: torch.ops.acme.softclip(x, 3.0), (torch.eye(3),), "model.onnx")
+    assert _command.main(["prepare", "model.onnx", "prepared.onnx"]) == 0
+    assert f"allow={[acme, OURS]!r}" in capfd.readouterr().out
+
+
 def test_all_permissions_at_once(acme: str, capfd: pytest.CaptureFixture[str]) -> None:
     __import__(acme)
 

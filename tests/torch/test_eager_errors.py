@@ -38,17 +38,17 @@ X = torch.ones(2)
         ),
         (
             lambda: python_operators.Cube(X.to(torch.complex64)),
-            "eager.py::Cube: input 0, 'x', is complex64, which operators of ONNX Runtime cannot "
-            "take. Fix: convert it, as in torch.view_as_real(x)",
+            "eager.py::Cube: input 0, 'x', is complex64, which ONNX Runtime's operators do not "
+            "support. Fix: convert it, as in torch.view_as_real(x)",
         ),
         (
             lambda: python_operators.Cube(X.to_sparse()),
             "eager.py::Cube: input 0, 'x', is a tensor of layout torch.sparse_coo on the device "
-            "cpu, expected a dense one (torch.strided) in the CPU's memory. Fix: x.to_dense",
+            "cpu, expected a dense tensor (torch.strided) on the CPU. Fix: x.to_dense",
         ),
         (
             lambda: pack_operators.Copy(torch.empty(2, dtype=torch.bits8)),
-            "eager.pack::Copy: input 0, 'x', is torch.bits8, which ONNX has no tensors of",
+            "eager.pack::Copy: input 0, 'x', is torch.bits8, which ONNX tensors cannot have",
         ),
         (
             lambda: pack_operators.Sum([]),
@@ -60,13 +60,13 @@ X = torch.ones(2)
         ),
         (
             lambda: pack_operators.Add(torch.ones(2), torch.ones(3)),
-            "eager.pack::Add: the shapes [2] and [3] do not go together",
+            "eager.pack::Add: the shapes [2] and [3] cannot be broadcast",
         ),
         (lambda: pack_operators.Fail(X), "eager.pack::Fail: as told"),
         (
             lambda: pack_operators.OnGpu(X),
-            "eager.pack::OnGpu: its kernel for these types is for CUDA alone, and what runs it "
-            "here is on the CPU",
+            "eager.pack::OnGpu: its only kernel for these types is for CUDA, but here it runs on "
+            "the CPU",
         ),
         (
             lambda: python_operators.Rows(X, outputs=-1),

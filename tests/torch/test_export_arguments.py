@@ -179,3 +179,49 @@ def test_a_tensor_that_is_given_twice() -> None:
     program = opgraft.torch.export(lambda x, y, others: x - 2 * y + others[0], (x, x, [x]))
     args = torch.rand(3), torch.rand(3), [torch.rand(3)]
     torch.testing.assert_close(program(*args)[0], args[0] - 2 * args[1] + args[2][0])
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamo": False}], ids=["any way", "traced"])
+def test_numbers_among_the_arguments_are_fixed(options: Any) -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, x: Any, n: Any, bias: Any = None, *, negative: bool = False) -> Any:
+            y = x * n if bias is None else x * n + bias
+            return -y if negative else y
+
+    program = opgraft.torch.export(Scaled(), (X, 3), kwargs={"negative": False}, **options)
+    assert program.report.specialised == [
+        "argument 'n' is always 3, as at the export",
+        "argument 'negative' is always False, as at the export",
+    ]
+    torch.testing.assert_close(program(X, 3, negative=False)[0], X * 3)
+    for n, negative, told in (
+        (5, False, "the export has fixed 'n' as 3; it cannot be 5 now. Fix: "),
+        (3, True, "the export has fixed 'negative' as False; it cannot be True now"),
+        (torch.tensor(3), False, "it cannot be a tensor now"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            program(X, n, negative=negative)
+
+
+@pytest.mark.parametrize(
+    "names", [{"input_names": ["a", "a"]}, {"input_names": ["a", "b"], "output_names": ["a"]}]
+)
+def test_names_that_stand_twice(names: Any) -> None:
+    with pytest.raises(opgraft.Error, match="'a' stands there twice.*Fix: "):
+        opgraft.torch.export(torch.add, (torch.ones(2), torch.ones(2)), **names)
+
+
+def test_a_model_that_gives_no_tensor() -> None:
+    for options in ({}, {"dynamo": False}):
+        with pytest.raises(opgraft.ModelError, match="no tensor.*Fix: return tensors"):
+            opgraft.torch.export(lambda x: 3, (torch.ones(2),), **options)
+
+
+def test_functions_of_sizes_are_named_as_in_code() -> None:
+    """No `<function _sym_sqrt at 0x7f…>`."""
+    with pytest.raises(opgraft.Error) as caught:
+        opgraft.torch.export(
+            lambda x: x[: round(x.shape[0] * 0.5)], (torch.rand(6, 4),), dynamic_shapes=({0: "n"},)
+        )
+    assert "<" not in str(caught.value).partition("custom_translation_table=")[2].partition("}")[0]
+    assert "custom_translation_table={round: function}" in str(caught.value)

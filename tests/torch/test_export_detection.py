@@ -17,7 +17,7 @@ from torchvision.ops import MultiScaleRoIAlign  # noqa: E402
 from torchvision.ops import boxes as boxes_ops  # noqa: E402
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _compare, _ties  # noqa: E402
+from opgraft.torch._verify import _rounding, _ties  # noqa: E402
 
 
 class Resized(torch.nn.Module):
@@ -64,7 +64,7 @@ def _check(model: Any, program: Any, image: Any) -> None:
     wrong, _ = _ties.difference(
         wanted,
         program([image]),
-        lambda times: results(_compare.disturb(image, times)),
+        lambda times: results(_rounding.disturb(image, times)),
         roundings=100,
     )
     assert not wrong

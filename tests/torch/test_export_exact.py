@@ -9,10 +9,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
+import onnx_ir as ir  # noqa: E402
+
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _exact, _probe, _verify  # noqa: E402
-from opgraft.torch._graph import operator_name  # noqa: E402
-from opgraft.torch._part import Parts  # noqa: E402
+from opgraft.torch._graphs._graph import Place, operator_name  # noqa: E402
+from opgraft.torch._program._dispatch import STANDARD, Choice  # noqa: E402
+from opgraft.torch._verify import _exact, _probe, _verify  # noqa: E402
+from opgraft.torch._verify._part import Parts  # noqa: E402
 
 BINARY = "add sub mul div eq ge gt le lt maximum minimum".split()
 SCALAR = "add sub mul div eq ge gt le lt".split()
@@ -92,3 +95,20 @@ def test_another_node_is_tried() -> None:
     opgraft.torch.export(lambda x: x.relu().half().relu(), (torch.ones(4),), progress=False)
     assert any(torch.float16.__repr__() in str(key) for key in _probe._known)
     assert not any("aten::relu" in key and "torch.float32" in str(key) for key in _probe._known)
+
+
+def test_a_node_of_other_values_is_tried() -> None:
+    """The sine of |x| is a Sin, and no sine of x."""
+    graph = torch.fx.Graph()
+    argument = graph.placeholder("x")
+    argument.meta["val"] = torch.ones(3)
+    node = graph.call_function(torch.ops.aten.sin.default, (argument,))
+    x = ir.Value(name="x")
+
+    def is_exact_for(value: ir.Value) -> bool:
+        choice = Choice(node, Place("", "sin", "aten::sin", 0), STANDARD, None, "aten::sin")
+        choice.args, choice.outputs = (x,), ir.node("Sin", [value]).outputs[0]
+        return _exact.is_exact(choice)
+
+    assert is_exact_for(x)
+    assert not is_exact_for(ir.node("Abs", [x]).outputs[0])

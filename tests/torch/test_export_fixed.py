@@ -11,6 +11,7 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip insta
 
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
+from opgraft.torch._capture import _fixed  # noqa: E402
 
 X = torch.tensor([1.0, -2.0, 3.0, 4.0])
 
@@ -68,3 +69,21 @@ def test_an_open_size_decides_too() -> None:
             (X,),
             dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
         )
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_norms_write_to_what_they_keep_in_training(training: bool) -> None:
+    """Their schemas do not say so."""
+
+    class Norm(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(3))
+            self.register_buffer("var", torch.ones(3))
+
+        def forward(self, x: Any) -> Any:
+            y = torch.nn.functional.batch_norm(x, self.mean, self.var, training=training)
+            return y * self.mean.sum().item()
+
+    program = torch.export.export(Norm(), (torch.rand(4, 3),), strict=False)
+    assert bool(_fixed.fixed_symbols(program)) is not training

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _functions  # noqa: E402
+from opgraft.torch._rungs import _functions  # noqa: E402
 
 INFINITY, NAN = float("inf"), float("nan")
 # How far off a result may be, relative to itself: some roundings.

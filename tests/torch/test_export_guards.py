@@ -209,6 +209,35 @@ class Bounded(torch.nn.Module):
         return torch.zeros(n)
 
 
+class NotNegative(torch.nn.Module):
+    """Bounds at and below 0 are bounds too, where it is the model that has them."""
+
+    def forward(self, x):
+        n = x.sum().long().item()
+        torch._check(n >= -3)
+        m = int(x.sum())
+        torch._check(m >= 0)
+        return x * n * m
+
+
+class BelowAConstant(torch.nn.Module):
+    def forward(self, x):
+        most = torch.full((), 100).item()
+        n = x.sum().long().item()
+        torch._check(n < most)
+        return x * n
+
+
+class CheckedTwice(torch.nn.Module):
+    """The number of the draft's decision is asserted as well, by another line."""
+
+    def forward(self, x):
+        n = x.sum().long().item()
+        torch._check(n % 3 == 0)
+        torch._check(n != 5)
+        return x * n
+
+
 class FixedMask(torch.nn.Module):
     def forward(self, x):
         return x[x > 1.5].view(2, 1)
@@ -228,25 +257,44 @@ class RaisesInTorch(torch.nn.Module):
         return torch.nn.functional.gaussian_nll_loss(x, x * 2, x + 1)
 
 
-@pytest.mark.parametrize(
-    ("model", "condition"),
-    [
-        (Positive, "(x > 0).all()"),
-        (Checked, "the number is 6"),
-        (Bounded, "the number is at least 2 and at most 19"),
-        (FixedMask, "the size of the result is 2"),
-        (Raises, "not ((x < 0).any() or x.max() > 100)"),
-        (RaisesInTorch, "not (torch.any(var < 0))"),
-    ],
-    ids=lambda one: getattr(one, "__name__", ""),
-)
-def test_what_the_model_asserts_is_told(model: Any, condition: str) -> None:
+ASSERTED = {
+    Positive: ["(x > 0).all()"],
+    Checked: ["the number is 6"],
+    Bounded: ["the number is at least 2 and at most 19"],
+    NotNegative: ["m >= 0", "the number is at least -3"],
+    BelowAConstant: ["n < most"],
+    CheckedTwice: ["n % 3 == 0", "n != 5"],
+    FixedMask: ["the size of the result is 2"],
+    Raises: ["not ((x < 0).any() or x.max() > 100)"],
+    RaisesInTorch: ["not (torch.any(var < 0))"],
+}
+
+
+@pytest.mark.parametrize("model", ASSERTED)
+def test_what_the_model_asserts_is_told(model: Any) -> None:
     """It fails in torch on other data, and need not in ONNX, which asserts nothing."""
+    conditions = ASSERTED[model]
     program = opgraft.torch.export(model(), (X,))
-    assert program.report.verified == [f"the given arguments, where {condition}"]
-    (note,) = program.report.specialised
-    assert note.endswith(f"holds where {condition}") and "test_export_guards.py, line" in note
-    assert condition in program.model.metadata_props["opgraft.holds_where"]
+    assert program.report.verified == [f"the given arguments, where {' and '.join(conditions)}"]
+    notes = program.report.specialised
+    assert [one.partition("holds where ")[2] for one in notes] == conditions
+    assert all("test_export_guards.py, line" in one for one in notes)
+    stored = program.model.metadata_props["opgraft.holds_where"].splitlines()
+    assert [one.partition("holds where ")[2] for one in stored] == conditions
+
+
+def test_a_size_that_an_operator_wants_is_no_bound_of_the_model() -> None:
+    """`zeros` takes no negative number, in ONNX as in torch."""
+    program = opgraft.torch.export(lambda x: torch.zeros(x.sum().long().item()), (X,))
+    assert not program.report.specialised
+    with pytest.raises(Exception, match="must be >= 0"):
+        program(-X)
+
+
+def test_assertions_of_a_program_that_was_captured_before() -> None:
+    captured = torch.export.export(NotNegative(), (X,), strict=True)
+    notes = opgraft.torch.export(captured, (X,)).report.specialised
+    assert any("the number is at least -3" in one for one in notes)
 
 
 def test_specialise_allows_it_with_a_warning(
@@ -276,13 +324,14 @@ def test_other_sizes_for_which_a_specialised_graph_does_not_hold_are_not_compare
     """The model takes the other branch there; that is not the graph's fault."""
 
     def model(x):
-        return x * 2 if x.sum() > 5 else -x
+        return x * 2 if x.sum() < 7 else -x
 
     with pytest.warns(UserWarning, match="silently wrong elsewhere"):
         program = opgraft.torch.export(
             model, (X,), dynamic_shapes=({0: "length"},), specialise=True
         )
-    assert program.report.verified == ["the given arguments, where x.sum() > 5"]
+    assert not any("length=7" in one for one in program.report.verified)
+    assert program.report.verified[0] == "the given arguments, where x.sum() < 7"
     assert any("were not compared" in note for note in program.report.notes)
 
 

@@ -13,7 +13,7 @@ from onnxscript import opset18 as op  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _compare  # noqa: E402
+from opgraft.torch._verify import _rounding  # noqa: E402
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(4, 64, generator=GENERATOR)
@@ -94,12 +94,12 @@ def test_what_is_right_stays_standard(name: str, dtype: Any, recwarn: Any) -> No
 def test_types_of_8_bits_may_be_one_step_off(dtype: Any) -> None:
     wanted = torch.tensor([1.0, 0.5, -3.0, 0.0]).to(dtype)
     one, three = ((wanted.view(torch.uint8) + n).view(dtype) for n in (1, 3))
-    assert _compare.difference([wanted], [one]) == ""
-    assert "4 of 4 elements differ" in _compare.difference([wanted], [three], roundings=100)
+    assert _rounding.difference([wanted], [one]) == ""
+    assert "4 of 4 elements differ" in _rounding.difference([wanted], [three], roundings=100)
 
 
 def test_small_numbers_of_half_types() -> None:
     """They are as far apart as others, of their size."""
     small = torch.tensor([1e-3, 2e-3, -1.5e-3], dtype=torch.float16)
-    assert "3 of 3" in _compare.difference([small], [small * 1.05])
-    assert _compare.difference([small], [small * 1.001]) == ""
+    assert "3 of 3" in _rounding.difference([small], [small * 1.05])
+    assert _rounding.difference([small], [small * 1.001]) == ""

@@ -16,8 +16,9 @@ import onnxscript  # noqa: E402
 
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _functions, _probe  # noqa: E402
-from opgraft.torch._hard_numbers import Numbers  # noqa: E402
+from opgraft.torch._rungs import _functions  # noqa: E402
+from opgraft.torch._verify import _probe  # noqa: E402
+from opgraft.torch._verify._hard_numbers import Numbers  # noqa: E402
 
 op = onnxscript.values.Opset("", 18)
 X = torch.tensor([0.5, 0.25, 0.75])  # near which textbook formulas hold
@@ -234,6 +235,44 @@ def test_what_a_small_example_did_not_cover_is_tried_again(
     assert kinds_of_division((2,), (2,)) == ["standard"]
     assert kinds_of_division((400,), (400,)) == ["aten"]
     assert kinds_of_division((2,), (2,)) == ["aten"]
+
+
+def test_integers_are_tried_where_floats_lack_digits(wrong_division: None) -> None:
+    """Torch writes it as a division of floats; and neither divides by 0."""
+    report = opgraft.torch.export(FLOOR, (torch.tensor([7, -8]), torch.tensor([2, 3]))).report
+    (row,) = report.rows
+    assert row.kind == "aten" and "its result is wrong for numbers that" in row.because
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_the_least_integer_is_not_divided(dtype: Any) -> None:
+    """By -1, which ends the process."""
+    ends = torch.iinfo(dtype)
+    for target, divides in ((torch.ops.aten.add.Tensor, False), (torch.ops.aten.fmod.Tensor, True)):
+        graph = torch.fx.Graph()
+        nodes = [graph.placeholder(name) for name in "xy"]
+        for one in nodes:
+            one.meta["val"] = torch.ones(3, dtype=dtype)
+        numbers = Numbers(graph.call_function(target, tuple(nodes)), resize=True)
+        found = {int(one) for fills in numbers.finite() for one in fills[nodes[0]].flatten()}
+        assert ends.max in found and (ends.min in found) == (not divides or ends.min == 0)
+
+
+def test_complex_numbers_are_tried_in_all_quadrants_and_on_the_axes() -> None:
+    """torch's translation of `angle` is right for none that lies on the left axis."""
+    program = opgraft.torch.export(lambda x: torch.fft.rfft(x).angle(), (torch.arange(1.0, 5),))
+    rows = {one.operator: one for one in program.report.rows}
+    assert rows["aten::angle"].kind != "standard"
+    x = torch.tensor([-1.0, -2.0, -0.5, -3.0])
+    torch.testing.assert_close(program(x)[0][0], torch.tensor(math.pi))
+    graph = torch.fx.Graph()
+    node = graph.placeholder("x")
+    node.meta["val"] = torch.ones(3, dtype=torch.complex64)
+    numbers = Numbers(graph.call_function(torch.ops.aten.angle.default, (node,)), resize=True)
+    tried = {repr(one) for fills in numbers.finite() for one in fills[node].flatten().tolist()}
+    assert tried >= {
+        repr(complex(a, b)) for a in (-0.0, 0.0, -1.0, 10.0) for b in (-0.0, 0.0, -1.0)
+    }
 
 
 def test_what_could_not_be_tried_is_told_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ import onnxscript  # noqa: E402
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
 from opgraft._command import main  # noqa: E402
-from opgraft.torch import _compare, _nearby, _verify  # noqa: E402
+from opgraft.torch._capture._examples import Example  # noqa: E402
+from opgraft.torch._verify import _nearby, _rounding, _verify  # noqa: E402
 
 op = onnxscript.values.Opset("", 18)
 ROUND = torch.tensor([1.0, 2.0, 3.0])
@@ -57,7 +58,7 @@ def test_a_capture_that_differs_in_all_elements_is_an_error(
     with pytest.raises(opgraft.Error, match=r"(?s)decides by data.*Fix: keep it a tensor"):
         opgraft.torch.export(model, (ROUND,), progress=False)
     # Where no guard sees it, the comparison does.
-    monkeypatch.setattr("opgraft.torch._capture.texts", lambda: nullcontext([]))
+    monkeypatch.setattr("opgraft.torch._capture._capture.texts", lambda: nullcontext([]))
     with pytest.raises(opgraft.Error, match="captured something else.*3 of 3 elements differ"):
         opgraft.torch.export(model, (ROUND,), progress=False)
 
@@ -86,6 +87,21 @@ def test_a_wrong_translation_is_found(model: Any) -> None:
     with pytest.raises(opgraft.Error, match="aten::floor .*its result is wrong: output 0"):
         opgraft.torch.export(
             model, (ROUND,), custom_translation_table={FLOOR: wrong_floor}, progress=False
+        )
+
+
+def beside_a_million(x: Any) -> Any:
+    """As class numbers beside coordinates: what is much for them is little of the largest."""
+    return torch.cat([torch.floor(x), x.new_full((1,), 1e6)])
+
+
+def test_a_wrong_translation_is_found_beside_large_numbers() -> None:
+    with pytest.raises(opgraft.Error, match="aten::floor .*its result is wrong: output 0"):
+        opgraft.torch.export(
+            beside_a_million,
+            (torch.tensor([2.0, 3.0, 5.0]),),
+            custom_translation_table={FLOOR: lambda x: op.Sub(op.Floor(x), op.CastLike(1.0, x))},
+            progress=False,
         )
 
 
@@ -136,6 +152,11 @@ def test_what_rounding_decides_is_told_everywhere(tmp_path: Path, capfd: Any) ->
     assert "with the given arguments, 3 of 4 elements differ" in capfd.readouterr().out
     main(["doctor", str(path), "--json"])
     assert len(json.loads(capfd.readouterr().out)["differs"]) == 1
+
+
+def test_what_rounding_decides_beside_large_numbers_is_told() -> None:
+    with pytest.warns(UserWarning, match="3 of 5 elements differ.*at numbers nearby all agree"):
+        export_rounding(torch.tensor([1.0, 2.0, 3.0, 2.5]), beside_a_million)
 
 
 @torch.library.custom_op("jumps_test::whole_floor", mutates_args=())
@@ -192,23 +213,50 @@ def test_a_difference_for_which_no_operator_is_to_blame_goes_the_other_ways(
 
 def test_elements_that_say_nothing_are_counted() -> None:
     wanted, got = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0.0, 1.0, 3.0, 4.0])
-    jumping = _compare.compare([wanted], [got], lambda: [wanted - 1])
+    jumping = _rounding.compare([wanted], [got], lambda: [wanted - 1])
     assert not jumping.problem and (jumping.excused, jumping.total) == (2, 4)
     assert jumping.is_decided and jumping.worst == "0 instead of 1"
-    most = _compare.compare([wanted], [got - 1], lambda: [wanted - 1])
+    most = _rounding.compare([wanted], [got - 1], lambda: [wanted - 1])
     assert most.excused == 4 and not most.is_decided
     # Each output counts for itself.
-    two = _compare.compare([wanted, wanted], [got - 1, wanted], lambda: [wanted - 1, wanted])
+    two = _rounding.compare([wanted, wanted], [got - 1, wanted], lambda: [wanted - 1, wanted])
     assert two.excused == 4 and two.total == 8 and not two.is_decided
-    # What rounding moves by little of the largest is compared all the same.
-    near = _compare.compare([wanted], [wanted + 0.01], lambda: [wanted + 0.0005])
+
+
+def moving(wanted: Any, moves: Any) -> Any:
+    """Results that disturbed inputs move by so much for each rounding."""
+    return lambda: [wanted + moves * (_rounding.disturb(torch.ones(())).double() - 1) * 1e6]
+
+
+def test_what_moves_with_the_rounding_is_no_jump() -> None:
+    """It is compared all the same, as where large numbers cancel out; what jumps is not, however
+    large the others are."""
+    wanted = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    near = _rounding.compare([wanted], [wanted + 0.01], moving(wanted, 0.0005))
     assert not near.problem and not near.excused
+    beside = torch.tensor([0.0, 2.0, 1e6])
+    got = beside + torch.tensor([0.5, 0.5, 0])
+    cancelled = _rounding.compare([beside], [got], moving(beside, torch.tensor([0.1, 0.1, 0])))
+    assert not cancelled.problem and not cancelled.excused
+    jump = _rounding.compare([beside], [got], lambda: [beside + torch.tensor([0.1, 0.1, 0])])
+    assert not jump.problem and jump.excused == 2
+    # A whole number that is another one has jumped.
+    whole = beside.long()
+    assert _rounding.compare([whole], [whole + 1], lambda: [whole + 1]).excused == 3
+
+
+def test_much_is_what_is_much_for_a_column() -> None:
+    """Of a table, such as coordinates and scores."""
+    wanted = torch.cat([torch.full((9, 1), 1e4), torch.full((9, 1), 0.5)], 1)
+    moves = torch.tensor([0.0, 0.01])
+    found = _rounding.compare([wanted], [wanted + moves], moving(wanted, moves))
+    assert not found.problem and found.excused == 9
 
 
 def test_inputs_are_disturbed_both_ways() -> None:
     """So that whoever is on a jump is seen to be, for any number of elements."""
     x = torch.arange(1.0, 501.0)
-    found = _compare.compare([x], [x - 1], lambda: [torch.floor(_compare.disturb(x))])
+    found = _rounding.compare([x], [x - 1], lambda: [torch.floor(_rounding.disturb(x))])
     assert found.excused == 500
 
 
@@ -225,3 +273,17 @@ def test_numbers_nearby(dtype: Any, each: bool) -> None:
     assert (near[0, 0] == near[1, 1]) != each
     whole = torch.tensor([1, 2])
     assert _nearby.shifted(whole) is whole and _nearby.shifted(3.0) == 3.0
+
+
+def test_numbers_nearby_may_keep_their_ratios() -> None:
+    """Where the model takes no others, those all less by the same share decide."""
+
+    def results(leaves: Any, _: Any) -> Any:
+        (x,) = leaves
+        if x.unique().numel() > 1:
+            raise ValueError("they must be equal")
+        return [x.floor()]
+
+    twos = torch.full((3,), 2.0)
+    (other,) = _nearby.nearby(Example("twos", [twos], None, [twos]), results)
+    assert other.leaves[0].unique().numel() == 1 and other.wanted[0].tolist() == [1.0] * 3

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _progress, _watch  # noqa: E402
+from opgraft.torch._capture import _progress, _watch  # noqa: E402
 
 STEPS = 12
 X = torch.randn(1, STEPS, 2, generator=torch.Generator().manual_seed(0))
@@ -115,3 +115,13 @@ def test_nothing_is_said_where_nobody_wants_it(monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(_progress, "time", SimpleNamespace(monotonic=Clock(10.0).monotonic))
         opgraft.torch.export(Recurrent(), (X,), verify=False, progress=False)
     assert stream.getvalue() == ""
+
+
+def test_an_export_inside_another_leaves_its_limit_to_that_one() -> None:
+    outer, inner = (_watch.Watch(_progress.Progress("", is_shown=False)) for _ in range(2))
+    with (
+        pytest.raises(opgraft.Error, match="limit of 1 s"),
+        outer.watching(1),
+        inner.watching(None),
+    ):
+        raise _progress.Late

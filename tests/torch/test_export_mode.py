@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
 import opgraft.torch  # noqa: E402
+from opgraft.torch import _private  # noqa: E402
 
 X = torch.rand(2, 3)
 
@@ -51,6 +52,18 @@ def test_layers_of_transformers_are_not_captured_as_one_kernel() -> None:
     assert torch.is_grad_enabled() and torch.backends.mha.get_fastpath_enabled() == before
 
 
+def test_kernels_for_whole_layers_are_off_while_a_model_is_captured() -> None:
+    """A kernel of that kind is no help to an export; in use they are as the user has them."""
+    seen: list[bool] = []
+
+    def model(x):
+        seen.append(torch.backends.mha.get_fastpath_enabled())
+        return x + 1
+
+    opgraft.torch.export(model, (X,), verify=False)
+    assert False in seen and torch.backends.mha.get_fastpath_enabled()
+
+
 @pytest.mark.parametrize("kind", [torch.nn.GRU, torch.nn.LSTM])
 def test_a_second_export_is_as_the_first(kind: type[torch.nn.Module]) -> None:
     """Operators remember the kernels that another capture has put in their place."""
@@ -64,13 +77,33 @@ def test_a_second_export_is_as_the_first(kind: type[torch.nn.Module]) -> None:
             )
         assert [str(one) for one in program.model.graph.inputs[0].shape] == ["batch", "time", "12"]
         assert not program.report.specialised
-    assert len(program.report.verified) == 2
+    assert len(program.report.verified) == 3
 
 
 def test_nothing_of_an_export_is_left_in_the_operators_of_torch() -> None:
     """What they were dispatched to in it would be called by whatever comes after."""
     opgraft.torch.export(torch.nn.GRU(3, 3), (X,), verify=False)
     assert not torch.ops.aten.gru.input._dispatch_cache
+    cache = torch.ops.aten.relu.default._dispatch_cache
+    cache["before"] = None
+    with _private.fresh_dispatch():
+        assert not cache
+        cache["meanwhile"] = None
+    assert not cache
+
+
+def test_composite_operators_are_listed_once_for_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are added between two exports are found by the second."""
+    listed = []
+    known = torch._export.utils._materialize_cpp_cia_ops
+    monkeypatch.setattr(
+        torch._export.utils, "_materialize_cpp_cia_ops", lambda: (listed.append(1), known())
+    )
+    ours = torch._export.utils._materialize_cpp_cia_ops
+    opgraft.torch.export(torch.nn.ReLU(), (torch.rand(3),))
+    opgraft.torch.export(torch.nn.ReLU(), (torch.rand(3),))
+    assert len(listed) == 2
+    assert torch._export.utils._materialize_cpp_cia_ops is ours
 
 
 def test_a_gpu_that_is_not_in_use_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

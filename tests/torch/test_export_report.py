@@ -16,7 +16,8 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip insta
 from eager_operators import pack_operators  # noqa: E402
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _nodes, _progress  # noqa: E402
+from opgraft.torch._capture import _progress  # noqa: E402
+from opgraft.torch._rungs import _nodes  # noqa: E402
 
 X = torch.rand(3, 3, generator=torch.Generator().manual_seed(0)) + torch.eye(3)
 

@@ -14,7 +14,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence  # noqa
 
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _ties, _traced_corrections  # noqa: E402
+from opgraft.torch._traced import _conversions, _traced_corrections  # noqa: E402
+from opgraft.torch._verify import _ties  # noqa: E402
 
 
 class Packed(torch.nn.Module):
@@ -147,6 +148,30 @@ def test_a_tensor_that_becomes_a_value_of_pythons_is_refused(model):
         export(model, torch.rand(4, 3))
 
 
+def _chained(x, y):
+    inside = 0 < x[0] < 2
+    return torch.where(inside, x, y)
+
+
+def _both(x, y):
+    return torch.where(x[0] > 0 and x[1] > 0, x, y)
+
+
+def _either(x, y):
+    return torch.where(x[0] < 0 or x[1] > 0, x, y)
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "second"])
+@pytest.mark.parametrize("model", [_chained, _both, _either])
+def test_each_of_several_arguments_is_watched(model, is_first):
+    """Torch names them after variables of Python's; of one name is the last alone."""
+    x, y = torch.tensor([1.0, 2, 3]), torch.ones(3)
+    swapped = model if is_first else (lambda y, x: model(x, y))
+    for options in ({}, {"dynamo": False}):
+        with pytest.raises(opgraft.ModelError, match=REFUSED):
+            opgraft.torch.export(swapped, (x, y) if is_first else (y, x), **options)
+
+
 def test_specialise_allows_a_trace_for_the_examples_data():
     with pytest.warns(UserWarning, match=r"specialised.*holds where x.sum\(\) > 0"):
         program = export(Branch(), torch.rand(4, 3), specialise=True)
@@ -207,7 +232,9 @@ class Unseen(torch.nn.Module):
         return x + ctypes.c_float.from_address(x.data_ptr()).value
 
 
-def test_other_data_shows_what_nobody_warned_of():
+def test_other_data_shows_what_nobody_warned_of(monkeypatch):
+    seen = [name for name in _conversions._MEMORY if name != "data_ptr"]
+    monkeypatch.setattr(_conversions, "_MEMORY", seen)
     with pytest.raises(opgraft.ModelError, match="right for the example, but with other data"):
         export(Unseen(), torch.rand(4, 3))
 
@@ -282,7 +309,7 @@ class Waves(torch.nn.Module):
 
 def test_a_symbolic_function_that_is_wrong_is_found(monkeypatch):
     wrong = {"aten::tanh": lambda g, x: g.op("Sin", x)}
-    monkeypatch.setattr("opgraft.torch._traced_grafts.CORRECTIONS", wrong)
+    monkeypatch.setattr("opgraft.torch._traced._traced_grafts.CORRECTIONS", wrong)
     program = export(Waves(), torch.rand(3))
     rows = {row.operator.partition(".")[0]: row for row in program.report.rows}
     assert rows["aten::tanh"].became == "Tanh" and "differ" in rows["aten::tanh"].because
@@ -302,7 +329,7 @@ def test_names_and_structures():
     assert [one.name for one in graph.inputs] == ["pair_a", "pair_b_0"]
     assert graph.outputs[0].name == "sum"
     torch.testing.assert_close(program({"a": y, "b": [y]}, scale=2)[0], 4 * y)
-    with pytest.raises(TypeError, match="the export has fixed 2"):
+    with pytest.raises(TypeError, match="the export has fixed 'scale' as 2; it cannot be 3"):
         program({"a": x, "b": [y]}, scale=3)
     with pytest.raises(TypeError, match="not built as"):
         program(x)
@@ -359,3 +386,25 @@ def test_a_translation_that_holds_near_the_example_alone() -> None:
     ]
     hard = torch.tensor([-1.0, 0.0, 10.0, 100.0])
     torch.testing.assert_close(program(hard)[0], torch.special.erfcx(hard))
+
+
+class Unused(torch.nn.Module):
+    def forward(self, x, y, z):
+        return y * 2
+
+
+def test_arguments_that_nothing_uses_are_inputs_too():
+    args = torch.rand(3, 4), torch.rand(2, 2), torch.tensor([1, 2])
+    sizes = ({0: "a"}, None, {0: "b"})
+    program = opgraft.torch.export(Unused(), args, dynamo=False, dynamic_shapes=sizes)
+    shapes = {one.name: [str(size) for size in one.shape] for one in program.model.graph.inputs}
+    assert shapes == {"x": ["a", "4"], "y": ["2", "2"], "z": ["b"]}
+    check(program, Unused(), torch.rand(5, 4), args[1], torch.tensor([3]))
+
+
+def test_a_trace_that_fails_prints_nothing(capfd):
+    with pytest.raises(opgraft.Error, match="Fix: "):
+        opgraft.torch.export(
+            torch.special.bessel_j0, (torch.rand(3),), dynamo=False, fallback="none"
+        )
+    assert capfd.readouterr().out == ""

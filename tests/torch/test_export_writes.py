@@ -174,8 +174,12 @@ def _normalise(model: Any, x: Any) -> Any:
 @pytest.mark.parametrize("decide", [_count, _remember, _normalise])
 @pytest.mark.parametrize("options", [{}, {"dynamo": False}], ids=["any way", "traced"])
 def test_what_the_model_keeps_and_writes_decides_by_data(decide: Any, options: Any) -> None:
-    with pytest.raises(opgraft.ModelError, match="decides by data"):
+    """That it keeps state comes first; where that is allowed, the decision is told as well."""
+    with pytest.raises(opgraft.ModelError, match="keeps state from call to call"):
         opgraft.torch.export(Kept(decide), (X,), **options)
+    with pytest.warns(UserWarning, match="specialised"):
+        program = opgraft.torch.export(Kept(decide), (X,), specialise=True, **options)
+    assert any("is what it was at the export" not in one for one in program.report.specialised)
 
 
 @pytest.mark.parametrize(
@@ -206,3 +210,37 @@ def test_sizes_that_a_trace_was_not_tried_at_are_told() -> None:
     assert "> 100 else x * 2: asks for sizes" in stored["opgraft.holds_where"]
     fixed = opgraft.torch.export(model, (X,), dynamo=False)
     assert not [one for one in fixed.report.notes if "ask for sizes" in one]
+
+
+def _data_of_another(x: Any) -> Any:
+    memory = torch.zeros(1, 4)
+    memory.data = x
+    return memory
+
+
+def _by_dlpack(x: Any) -> Any:
+    memory = torch.zeros(1, 4)
+    torch.utils.dlpack.from_dlpack(memory).copy_(x)
+    return memory
+
+
+def _by_storage(x: Any) -> Any:
+    memory = torch.zeros(1, 4)
+    memory.untyped_storage().copy_(x.untyped_storage())
+    return memory
+
+
+def _by_a_function(x: Any) -> Any:
+    memory = torch.zeros(1, 4)
+    memory.map_(x, lambda old, new: new)
+    return memory
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamo": False}], ids=["any way", "traced"])
+@pytest.mark.parametrize("write", [_data_of_another, _by_dlpack, _by_storage, _by_a_function])
+def test_memory_that_is_written_past_operators(write: Any, options: Any) -> None:
+    def model(x: Any) -> Any:
+        return -x if (write(x.clone()) > 40).any() else x * 2
+
+    with pytest.raises(opgraft.Error):
+        opgraft.torch.export(model, (X,), **options)

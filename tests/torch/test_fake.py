@@ -12,7 +12,7 @@ from eager_operators import pack_operators, python_operators
 
 import opgraft
 import opgraft.torch
-from opgraft.torch import _sizes
+from opgraft.torch._eager import _sizes
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -130,7 +130,7 @@ def test_no_more_than_is_named_is_saved() -> None:
 
 def test_no_grad_runs_no_code_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither where no gradient is wanted: it would cost."""
-    from opgraft.torch import _gradient
+    from opgraft.torch._eager import _gradient
 
     def refuse(*args: Any) -> None:
         raise AssertionError
@@ -181,9 +181,9 @@ def test_training() -> None:
     ("backward", "text"),
     [
         (lambda: 1, "its backward must take 1 gradient, one for each output"),
-        (lambda gradient, z: 1, "'z' is none of them"),
-        (lambda gradient, *, axis: 1, "'axis' is no attribute"),
-        (lambda gradient, *more: 1, r"'\*more' names none"),
+        (lambda gradient, z: 1, "'z' is not one of them"),
+        (lambda gradient, *, axis: 1, "'axis' is not an attribute"),
+        (lambda gradient, *more: 1, r"'\*more' is not a name"),
         (3, "expected backward to be a function, not 3"),
     ],
 )

@@ -99,12 +99,28 @@ def test_domains_become_namespaces() -> None:
         "names.a.b::C": "names_a_b",
         "names-a/b+c::C": "names_a_b_c",
         "3names::C": "_3names",
-        "ai.onnx::NamesTest": "ai_onnx",
     }.items():
         declare(name, 1)
         operator = getattr(torch.ops, namespace)
         assert getattr(operator, name.partition("::")[2])(X).tolist() == [2, 2]
         assert opgraft.torch.operator(name)(X).tolist() == [2, 2]
+
+
+def test_the_domain_of_onnx_becomes_a_namespace(tmp_path: Path) -> None:
+    """In its own process: other tests read all that onnx.defs has in this domain."""
+    code = """
+import numpy as np
+import opgraft.torch
+import torch
+
+@opgraft.op("ai.onnx::NamesTest")
+def op(x: np.ndarray) -> np.ndarray:
+    return x + 1
+
+x = torch.ones(2)
+print(torch.ops.ai_onnx.NamesTest(x).tolist(), opgraft.torch.operator("ai.onnx::NamesTest")(x).tolist())
+"""
+    assert in_a_process(code, tmp_path) == "[2.0, 2.0] [2.0, 2.0]\n"
 
 
 def test_two_of_a_name() -> None:
@@ -168,7 +184,7 @@ def test_operators_that_come_with_opgraft(tmp_path: Path) -> None:
         """
 import opgraft.torch
 import torch
-from opgraft import _packs
+from opgraft._declare import _packs
 
 def refusal(name):
     try:

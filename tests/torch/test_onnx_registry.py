@@ -199,7 +199,7 @@ def test_operators_that_are_not_there_are_told_of() -> None:
 
 
 def test_symbolic_functions_count_too_and_the_registry_first(monkeypatch: Any) -> None:
-    from opgraft.torch import _symbolic
+    from opgraft.torch._legacy import _symbolic
 
     monkeypatch.setattr(_symbolic, "_registered", {})
     opgraft.torch.register_custom_op_symbolic("::gelu", lambda g, x, *_: g.op("my::Symbolic", x), 1)

@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
 import opgraft.torch  # noqa: E402
-from opgraft.torch import _aten_text  # noqa: E402
 from opgraft.torch._private import operators  # noqa: E402
+from opgraft.torch._rungs import _aten_text  # noqa: E402
 from opgraft.torch.operators import TorchOperator  # noqa: E402
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)

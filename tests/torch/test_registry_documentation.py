@@ -25,7 +25,8 @@ x, y = torch.randn(3), torch.randn(3)
 program = opgraft.torch.dynamo_export(lambda a, b: a["a"] + b[0], {"a": x}, (y, None))
 model, args = torch.nn.ReLU(), (x,)
 names = dict(globals())
-for name in "_dynamo_export _legacy_program _registry _symbolic symbolics compat".split():
+legacy = "_dynamo_export _legacy_program _registry _symbolic".split()
+for name in [*("_legacy." + name for name in legacy), "symbolics", "compat"]:
     module = importlib.import_module("opgraft.torch." + name)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     finder = doctest.DocTestFinder(exclude_empty=True, recurse=False)

@@ -38,7 +38,7 @@ def test_add_and_round(tmp_path: Path) -> None:
 
 def test_inverse(tmp_path: Path) -> None:
     assert run("inverse", folder=tmp_path) == [
-        f"dynamo={dynamo}, com.microsoft {version}: as torch has it"
+        f"dynamo={dynamo}, com.microsoft {version}: the same result as torch"
         for dynamo in (True, False)
         for version in (1, 5)
     ]

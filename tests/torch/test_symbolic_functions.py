@@ -10,7 +10,8 @@ import pytest
 from read_once import functions_read_once  # noqa: F401
 from symbolic_exports import LIBRARY, X, assert_same, declare, export, node_names, torch
 
-from opgraft.torch import _private, _symbolic, _symbolic_call, register_custom_op_symbolic
+from opgraft.torch import _private, register_custom_op_symbolic
+from opgraft.torch._legacy import _symbolic, _symbolic_call
 
 # isort: split
 import onnxscript

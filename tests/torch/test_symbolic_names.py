@@ -9,12 +9,8 @@ from read_once import functions_read_once  # noqa: F401
 from symbolic_exports import X, assert_same, declare, export, node_names, torch
 
 import opgraft.torch
-from opgraft.torch import (
-    _private,
-    _symbolic,
-    register_custom_op_symbolic,
-    unregister_custom_op_symbolic,
-)
+from opgraft.torch import _private, register_custom_op_symbolic, unregister_custom_op_symbolic
+from opgraft.torch._legacy import _symbolic
 
 # isort: split
 from torch.onnx import symbolic_opset9, symbolic_opset11
@@ -96,7 +92,7 @@ def test_what_is_registered_with_torch_counts() -> None:
 
 
 def test_exports_by_opgraft_find_them() -> None:
-    pytest.importorskip("opgraft.torch._export")
+    pytest.importorskip("opgraft.torch._export._export")
     register_custom_op_symbolic("::inverse", lambda g, x: g.op("com.microsoft::Inverse", x), 1)
     x = torch.eye(3) * 2
     for function in (torch.inverse, torch.linalg.inv):

@@ -11,8 +11,9 @@ from read_once import functions_read_once  # noqa: F401
 from symbolic_exports import export, node_names, torch
 
 import opgraft
-from opgraft import _library
-from opgraft.torch import _symbolic, register_custom_ops_pytorch_exporter, symbolics
+from opgraft._base import _library
+from opgraft.torch import register_custom_ops_pytorch_exporter, symbolics
+from opgraft.torch._legacy import _symbolic
 
 MATRICES = torch.linspace(-2, 2, 24).reshape(2, 3, 4)[:, :, :3] + 3 * torch.eye(3)
 

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
-from opgraft.torch import _ties  # noqa: E402
+from opgraft.torch._verify import _ties  # noqa: E402
 
 SCORES = torch.tensor([0.9, 0.5, 0.5, 0.1])
 BOXES = torch.arange(16.0).reshape(4, 4)
@@ -55,6 +55,28 @@ def test_a_constant_is_no_score(scores):
     assert wrong and how == _ties.UNDECIDED
     labels = torch.arange(4)
     assert compare([scores, labels], [scores, labels.flip(0)])[0]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got"),
+    [([-0.0, -0, -0], [-2.0, -4, -6]), ([3.0, 0, 0, 0, 0], [3.0, -1, -2, -3, -4])],
+)
+def test_a_tie_excuses_rows_of_its_own_score_alone(wanted, got):
+    """What goes down, and is the same at its end, is no score that anything could be hidden by."""
+    wanted, got = torch.tensor(wanted), torch.tensor(got)
+    assert compare([wanted], [got])[0] and compare([wanted], [got])[1] == ""
+    labels = torch.arange(len(wanted))
+    assert compare([wanted, labels], [got, labels + 1]) == (
+        compare([wanted], [got])[0],
+        "",
+    )
+
+
+def test_a_constant_hides_nothing_beside_a_score():
+    ones, scores = torch.ones(4), torch.tensor([0.9, 0.7, 0.5, 0.1])
+    for table in ([ones, scores, BOXES], [scores, ones, BOXES]):
+        wrong, how = compare(table, [*table[:2], BOXES + 20])
+        assert wrong and how == ""
 
 
 def test_a_row_that_is_another():

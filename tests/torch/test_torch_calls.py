@@ -14,8 +14,9 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip insta
 
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
-from opgraft import _library, _packs  # noqa: E402
-from opgraft._torch_calls import TorchArgument, TorchCall  # noqa: E402
+from opgraft._base import _library  # noqa: E402
+from opgraft._declare import _packs  # noqa: E402
+from opgraft._declare._torch_calls import TorchArgument, TorchCall  # noqa: E402
 
 DECLARATION = """#include <opgraft/op.h>
 OPGRAFT_OP("torch.calls::Op")
@@ -73,7 +74,7 @@ def test_arguments_and_types(dtype: Any, domain: str) -> None:
         ('.Torch("gelu")', "Torch('gelu'): expected a name such as aten::gelu"),
         (
             '.Torch("aten::a", {{"z", opgraft::Argument("b")}})',
-            "'z' is to be torch's 'b', but is neither an attribute nor an input",
+            "'z' should take torch's 'b', but is neither an attribute nor an input",
         ),
         (
             '.Torch("aten::a", {{"scale", 1}})',

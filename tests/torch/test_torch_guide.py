@@ -118,4 +118,4 @@ def test_the_readmes_operator_for_gpus_without_one(tmp_path: Path) -> None:
     done = run_example(code, tmp_path)
     assert done.returncode == 1
     assert "opgraft.UnavailableError: " in done.stderr
-    assert "my::Scale: it runs on GPUs alone, and OpgraftCUDA is not to be had: " in done.stderr
+    assert "my::Scale: it runs on GPUs alone, and OpgraftCUDA is not available: " in done.stderr

@@ -17,7 +17,7 @@ from eager_operators import pack_operators, python_operators
 import opgraft
 import opgraft.torch
 from conftest import Write
-from opgraft import _library
+from opgraft._base import _library
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
@@ -205,7 +205,7 @@ def test_other_processes_find_the_module(
     )
     assert done.stdout.endswith("float32 (2)\n3 3\n"), done.stderr
     done = subprocess.run([*command, source], capture_output=True, text=True, check=False)
-    assert f"'{name}', which this host has not allowed" in done.stderr
+    assert f"'{name}', which this host does not allow" in done.stderr
 
 
 def test_answering_to_an_operator_of_torchs() -> None:

@@ -1,5 +1,4 @@
-// What the inference function of a schema may ask and say, and the functions that such functions
-// usually call.
+// The context of a schema's inference function, and the functions that inference functions call.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +17,14 @@ class InferenceContext {
  public:
   virtual ~InferenceContext() = default;
 
-  /// As in the node, or the schema's default; nullptr where there is neither.
+  /// Returns the node's attribute or the schema's default; nullptr if there is neither.
   virtual const AttributeProto* getAttribute(const std::string& name) const = 0;
   virtual std::size_t getNumInputs() const = 0;
-  /// nullptr where the input is absent.
+  /// Returns nullptr if the input is absent.
   virtual const TypeProto* getInputType(std::size_t index) const = 0;
-  /// The value of an input where it is known already, else nullptr.
+  /// Returns the value of an input if it is already known, else nullptr.
   virtual const TensorProto* getInputData(std::size_t index) const = 0;
-  /// As declared where the host does not tell how many the node has.
+  /// Returns the declared number if the host does not know how many outputs the node has.
   virtual std::size_t getNumOutputs() const = 0;
   virtual TypeProto* getOutputType(std::size_t index) = 0;
 
@@ -37,7 +36,7 @@ class InferenceContext {
 
 using InferenceFunction = std::function<void(InferenceContext&)>;
 
-// Attributes: of the node, or what is given here.
+// Attributes: the node's value, or `fallback`.
 std::int64_t getAttribute(const InferenceContext& ctx, const std::string& name,
                           std::int64_t fallback);
 inline std::int64_t getAttribute(const InferenceContext& ctx, const std::string& name,
@@ -51,7 +50,7 @@ inline std::string getAttribute(const InferenceContext& ctx, const std::string& 
                                 const char* fallback) {
   return getAttribute(ctx, name, std::string(fallback));
 }
-/// False where there is no such attribute.
+/// Returns false if there is no such attribute.
 bool getRepeatedAttribute(const InferenceContext& ctx, const std::string& name,
                           std::vector<std::int64_t>& values);
 bool getRepeatedAttribute(const InferenceContext& ctx, const std::string& name,
@@ -59,29 +58,29 @@ bool getRepeatedAttribute(const InferenceContext& ctx, const std::string& name,
 bool getRepeatedAttribute(const InferenceContext& ctx, const std::string& name,
                           std::vector<std::string>& values);
 
-// Asking for shapes.
+// Queries about shapes.
 bool hasShape(const TypeProto& type);
 bool hasInputShape(const InferenceContext& ctx, std::size_t index);
 bool hasNInputShapes(const InferenceContext& ctx, std::size_t count);
-/// An error where it is not known.
+/// Throws if the shape is not known.
 const TensorShapeProto& getInputShape(const InferenceContext& ctx, std::size_t index);
-/// nullptr where it is not known.
+/// Returns nullptr if the shape is not known.
 const TensorShapeProto* getOptionalInputShape(const InferenceContext& ctx, std::size_t index);
-/// An error where the input's rank is known and another.
+/// Throws if the input's rank is known and differs.
 void checkInputRank(const InferenceContext& ctx, std::size_t index, int rank);
 
 // Types and shapes of outputs.
 TensorShapeProto* getOutputShape(InferenceContext& ctx, std::size_t index);
 void propagateElemTypeFromInputToOutput(InferenceContext& ctx, std::size_t input,
                                         std::size_t output);
-/// From an attribute of kind INT that holds ONNX's number of a type.
+/// The attribute is of kind INT and holds ONNX's number of an element type.
 void propagateElemTypeFromAttributeToOutput(
     InferenceContext& ctx, const std::string& name, std::size_t output,
     TensorProto_DataType fallback = TensorProto_DataType_UNDEFINED);
-/// From an attribute of kind INTS.
+/// The attribute is of kind INTS.
 void propagateShapeFromAttributeToOutput(InferenceContext& ctx, const std::string& name,
                                          std::size_t output);
-/// Nothing where the input's shape is not known.
+/// Does nothing if the input's shape is not known.
 void propagateShapeFromInputToOutput(InferenceContext& ctx, std::size_t input, std::size_t output);
 void propagateShapeAndTypeFromFirstInput(InferenceContext& ctx);
 void updateOutputElemType(InferenceContext& ctx, std::size_t output, std::int32_t type);
@@ -89,27 +88,27 @@ void updateOutputShape(InferenceContext& ctx, std::size_t output, const TensorSh
 void updateOutputShape(InferenceContext& ctx, std::size_t output,
                        std::initializer_list<TensorShapeProto::Dimension> dims);
 
-// Arithmetic of shapes.
+// Arithmetic with shapes.
 void multidirectionalBroadcastShapeInference(const std::vector<const TensorShapeProto*>& shapes,
                                              TensorShapeProto& result);
 void bidirectionalBroadcastShapeInference(const TensorShapeProto& left,
                                           const TensorShapeProto& right, TensorShapeProto& result);
-/// What is known of `source` is known of `target` from now on; an error where they differ.
+/// Adds to `target` what is known about `source`; throws if they contradict each other.
 void mergeInDimensionInfo(const TensorShapeProto::Dimension& source,
                           TensorShapeProto::Dimension& target, int index);
 void mergeInShapeInfo(const TensorShapeProto& source, TensorShapeProto& target);
 void unifyDim(const Dim& source, Dim& target);
 void unifyDim(Dim& dim, std::int64_t value);
-/// Unifies `dim` with an axis of an input; nothing where the shape is not known, an error where
-/// there is no such axis.
+/// Unifies `dim` with an axis of an input. Does nothing if the shape is not known; throws if there
+/// is no such axis.
 void unifyInputDim(const InferenceContext& ctx, std::size_t input, int axis, Dim& dim);
 
-/// Sizes that are not all known multiply to one that is not, but for 1.
+/// The product is unknown if a factor is, except that 1 times a size is that size.
 Dim operator*(const Dim& a, const Dim& b);
 Dim operator*(const Dim& a, std::int64_t b);
 /// Rounds down.
 Dim operator/(const Dim& a, std::int64_t b);
-/// The product of the axes from `first` on, before `end`.
+/// Returns the product of the axes in [first, end).
 Dim multiplyDims(const TensorShapeProto& shape, int first, int end);
 
 }  // namespace ONNX_NAMESPACE

@@ -1,4 +1,5 @@
-// What a kernel in the manner of ONNX Runtime's tree is for, and how it says so.
+// Kernel definitions in the style of ONNX Runtime's tree: the operator, types and provider that a
+// kernel is for.
 #pragma once
 
 #include <limits>
@@ -14,7 +15,7 @@
 namespace onnxruntime {
 
 inline constexpr const char* kCpuExecutionProvider = "CPUExecutionProvider";
-/// The GPU, by OpgraftCUDA or by ONNX Runtime's own provider for CUDA.
+/// GPUs, through OpgraftCUDA or ONNX Runtime's own CUDA provider.
 inline constexpr const char* kCudaExecutionProvider = "CUDAExecutionProvider";
 
 enum OrtMemType {
@@ -24,7 +25,7 @@ enum OrtMemType {
   OrtMemTypeDefault = 0
 };
 
-/// What a kernel is for.
+/// The operator, versions, provider and types that a kernel is for.
 struct KernelDef {
   std::string name;
   std::string domain;
@@ -33,7 +34,7 @@ struct KernelDef {
   int last_version = std::numeric_limits<int>::max();
   std::map<std::string, std::vector<MLDataType>> constraints;
   std::vector<std::pair<int, int>> in_place;
-  /// Of a kernel for CUDA, what is in host memory.
+  /// For a CUDA kernel: the inputs and outputs in host memory.
   std::vector<int> host_inputs;
   std::vector<int> host_outputs;
 };
@@ -62,7 +63,7 @@ class KernelDefBuilder {
     definition_.provider = std::move(provider);
     return *this;
   }
-  /// `name` is a type of the schema's, or an input's or output's.
+  /// `name` is a type of the schema, or the name of an input or output.
   KernelDefBuilder& TypeConstraint(const std::string& name, std::vector<MLDataType> types) {
     definition_.constraints[name] = std::move(types);
     return *this;
@@ -70,7 +71,7 @@ class KernelDefBuilder {
   KernelDefBuilder& TypeConstraint(const std::string& name, MLDataType type) {
     return TypeConstraint(name, std::vector<MLDataType>{type});
   }
-  /// The output may have the input's memory.
+  /// The output may reuse the input's memory.
   KernelDefBuilder& MayInplace(int input, int output) {
     definition_.in_place.emplace_back(input, output);
     return *this;
@@ -79,9 +80,9 @@ class KernelDefBuilder {
     definition_.in_place.insert(definition_.in_place.end(), pairs.begin(), pairs.end());
     return *this;
   }
-  /// A kernel of the runtime's that says so copies where the memory is not the same.
+  /// Kernels of ONNX Runtime that declare an alias copy if the memory differs.
   KernelDefBuilder& Alias(int input, int output) { return MayInplace(input, output); }
-  /// An input whose elements a kernel for CUDA reads on the host.
+  /// Declares an input whose elements a CUDA kernel reads on the host.
   KernelDefBuilder& InputMemoryType(OrtMemType type, int index) {
     if (type != OrtMemTypeDefault) definition_.host_inputs.push_back(index);
     return *this;

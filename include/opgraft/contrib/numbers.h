@@ -1,5 +1,5 @@
-// Numbers in the manner of ONNX Runtime's tree: half floats, checked conversions and arithmetic,
-// and the few names of gsl that its kernels use.
+// Numbers in the style of ONNX Runtime's tree: 16-bit floats, checked conversions and arithmetic,
+// and the names of gsl that its kernels use.
 #pragma once
 
 #include <compare>
@@ -17,7 +17,7 @@
 namespace onnxruntime {
 namespace contrib_internal {
 
-/// What MLFloat16 and BFloat16 have in common. `Value` converts, `Half` is what they derive.
+/// The common part of MLFloat16 and BFloat16. `Value` converts; `Half` is the derived class.
 template <class Half, class Value, std::uint16_t kInfinityBits>
 class HalfFloat {
  public:
@@ -68,7 +68,7 @@ struct BFloat16 : contrib_internal::HalfFloat<BFloat16, opgraft::BFloat16, 0x7f8
   }
 };
 
-/// Converts; throws where the number would be another one.
+/// Converts a number; throws if its value would change.
 template <class To, class From>
 constexpr To narrow(From value) {
   const auto converted = static_cast<To>(value);
@@ -79,7 +79,7 @@ constexpr To narrow(From value) {
   return converted;
 }
 
-/// The place of an axis; -1 is the last one.
+/// Returns the position of an axis; -1 is the last axis.
 inline std::int64_t HandleNegativeAxis(std::int64_t axis, std::int64_t rank) {
   ORT_ENFORCE(axis >= -rank && axis <= rank - 1, "axis ", axis, " is not in valid range [-", rank,
               ",", rank - 1, "]");
@@ -88,7 +88,7 @@ inline std::int64_t HandleNegativeAxis(std::int64_t axis, std::int64_t rank) {
 
 }  // namespace onnxruntime
 
-/// Integers whose arithmetic throws instead of overflowing.
+/// An integer whose arithmetic throws instead of overflowing.
 template <std::integral T>
 class SafeInt {
  public:

@@ -1,5 +1,5 @@
-// Kernels in the manner of ONNX Runtime's tree: a class derived from OpKernel, what it may ask when
-// it is made and when it runs, and the macros that put it into the pack.
+// Kernels in the style of ONNX Runtime's tree: classes derived from OpKernel, what they can query
+// when they are created and when they run, and the macros that add them to the pack.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace onnxruntime {
 class NodeArg {
  public:
   NodeArg(std::string name, bool exists) : name_(std::move(name)), exists_(exists) {}
-  /// The schema's name of it: a pack is not told the names of values.
+  /// The schema's name of the input, because packs do not get the names of values.
   const std::string& Name() const { return name_; }
   bool Exists() const { return exists_; }
 
@@ -58,31 +58,32 @@ class Node {
 
 namespace contrib_internal {
 
-/// What a kernel's OpKernelInfo points to; it lives as long as the kernel.
+/// What OpKernelInfo points to. It lives as long as the kernel.
 struct KernelNode {
   KernelNode(const opgraft::internal::OperatorDefinition& definition,
-             const opgraft::internal::KernelDefinition& kernel, OpgraftNode* of);
+             const opgraft::internal::KernelDefinition& kernel, OpgraftNode* host_node);
 
   const opgraft::internal::NodeState state;
-  const std::span<const std::int32_t> kernel_types;  ///< what each of the operator's types is
-  OpgraftNode* host;                                 ///< nullptr once the kernel is made
+  const std::span<const std::int32_t>
+      kernel_types;   ///< the element type of each of the operator's types
+  OpgraftNode* host;  ///< nullptr after the kernel is created
   const Node node;
   std::map<int, std::optional<Tensor>> constants;
 };
 
 }  // namespace contrib_internal
 
-/// What a kernel may know when it is made. Copies may be kept.
+/// What a kernel can query when it is created. Copies may be kept.
 class OpKernelInfo {
  public:
   explicit OpKernelInfo(contrib_internal::KernelNode* node) : node_(node) {}
 
-  /// An attribute of the node, or its default in the schema. T is float, int64_t or std::string.
+  /// Gets an attribute or its default in the schema. T is float, int64_t or std::string.
   template <class T>
   Status GetAttr(const std::string& name, T* value) const {
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, std::int64_t> ||
                       std::is_same_v<T, std::string>,
-                  "GetAttr: the attribute is a float, an int64_t or a std::string");
+                  "GetAttr: T must be float, int64_t or std::string");
     return Read(name, value);
   }
   template <class T>
@@ -100,7 +101,7 @@ class OpKernelInfo {
   void GetAttrOrDefault(const std::string& name, T* value, const T& fallback) const {
     *value = GetAttrOrDefault(name, fallback);
   }
-  /// A list, of the same types.
+  /// Gets a list of the same types.
   template <class T>
   Status GetAttrs(const std::string& name, std::vector<T>& values) const {
     return Read(name, &values);
@@ -111,7 +112,7 @@ class OpKernelInfo {
     std::vector<T> values;
     return GetAttrs(name, values).IsOK() ? values : fallback;
   }
-  /// Into memory of the caller's; an error where it is not of that size.
+  /// Copies the list into memory of the caller; fails if the sizes differ.
   template <class T>
   Status GetAttrs(const std::string& name, std::span<T> values) const {
     std::vector<T> read;
@@ -122,9 +123,9 @@ class OpKernelInfo {
     return Status::OK();
   }
 
-  /// The value of an input that is the same in every run: a copy, which lives as long as the
-  /// kernel. False where it is not, or not in host memory, and once the kernel is made, unless it
-  /// was asked for before.
+  /// Gets the value of an input that is the same in every run: a copy, which lives as long as the
+  /// kernel. Returns false if the input is not constant or not in host memory. After the kernel is
+  /// created, finds only values that were requested before.
   bool TryGetConstantInput(int index, const Tensor** value) const;
 
   std::uint32_t GetInputCount() const {
@@ -134,7 +135,8 @@ class OpKernelInfo {
     return static_cast<std::uint32_t>(node_->state.output_count);
   }
   const Node& node() const noexcept { return node_->node; }
-  /// Memory of the host. A kernel for CUDA gets that of the GPU in a run, and throws here.
+  /// Returns an allocator of host memory. In a CUDA kernel this throws for the default type: GPU
+  /// memory is available only during a run.
   AllocatorPtr GetAllocator(OrtMemType type = OrtMemTypeDefault) const;
 
  private:
@@ -152,7 +154,7 @@ class OpKernelInfo {
     const bool is_absent = std::holds_alternative<std::monostate>(*found);
     return ORT_MAKE_STATUS(ONNXRUNTIME, FAIL, "Attribute '", name, "' ",
                            is_absent ? "is absent, and the schema has no default."
-                                     : "is of another kind in the schema than in the kernel.");
+                                     : "is not of the kind that the kernel asks for.");
   }
   const opgraft::AttributeValue* Find(const std::string& name) const;
 
@@ -169,7 +171,7 @@ class Stream {
 
   /// A cudaStream_t.
   void* GetHandle() const { return handle_; }
-  /// Memory of the GPU, until the work is over that the call puts on the stream.
+  /// GPU memory that is valid until the work is done that the call puts on the stream.
   const AllocatorPtr& Memory() const { return memory_; }
 
  private:
@@ -183,9 +185,9 @@ class OpKernel {
   virtual ~OpKernel() = default;
   ORT_DISALLOW_COPY_ASSIGNMENT_AND_MOVE(OpKernel);
 
-  /// Runs may overlap.
+  /// Calls may overlap.
   virtual Status Compute(OpKernelContext* context) const = 0;
-  /// Never called here: kernels work with weights that are not packed, too.
+  /// Never called by Opgraft. Kernels must also work with weights that are not packed.
   // NOLINTNEXTLINE(performance-unnecessary-value-param): as in the runtime
   virtual Status PrePack(const Tensor& /*tensor*/, int /*input*/, AllocatorPtr /*allocator*/,
                          bool& is_packed, PrePackedWeights* /*weights*/) {
@@ -211,7 +213,7 @@ class OpKernelContext {
   int OutputCount() const { return static_cast<int>(outputs_.size()); }
   int NumVariadicInputs(std::size_t parameter) const;
 
-  /// nullptr for an input that is absent. T is Tensor.
+  /// Returns nullptr for an input that is absent. T is Tensor.
   template <class T>
   const T* Input(int index) const {
     static_assert(std::is_same_v<T, Tensor>, "inputs are tensors: ctx->Input<Tensor>(i)");
@@ -223,17 +225,17 @@ class OpKernelContext {
     ORT_ENFORCE(input != nullptr, "Required input at index ", index, " is not present.");
     return *input;
   }
-  /// Memory for an output; nullptr where nobody wants it.
+  /// Allocates an output; returns nullptr if nothing uses it.
   Tensor* Output(int index, const TensorShape& shape);
   Tensor* Output(int index, std::initializer_list<std::int64_t> shape) {
     return Output(index, TensorShape(shape));
   }
-  /// One that has its memory already.
+  /// Returns an output that has already been allocated.
   template <class T>
   T* Output(int index) {
     static_assert(std::is_same_v<T, Tensor>, "outputs are tensors: ctx->Output(i, shape)");
-    const bool is_there = index >= 0 && index < OutputCount() && outputs_[Place(index)];
-    return is_there ? &*outputs_[Place(index)] : nullptr;
+    const bool is_allocated = index >= 0 && index < OutputCount() && outputs_[Place(index)];
+    return is_allocated ? &*outputs_[Place(index)] : nullptr;
   }
   Tensor& RequiredOutput(int index, const TensorShape& shape) {
     Tensor* const output = Output(index, shape);
@@ -241,10 +243,10 @@ class OpKernelContext {
     return *output;
   }
 
-  /// The runtime's own memory, gone with the call; for a kernel for CUDA, on the GPU.
+  /// The runtime's memory, valid until the call returns; in a CUDA kernel it is on the GPU.
   [[nodiscard]] Status GetTempSpaceAllocator(AllocatorPtr* allocator) const;
   [[nodiscard]] Status GetTempSpaceCPUAllocator(AllocatorPtr* allocator) const;
-  /// nullptr in a kernel for the CPU.
+  /// Returns nullptr in a CPU kernel.
   Stream* GetComputeStream() const;
   concurrency::ThreadPool* GetOperatorThreadPool() const { return &pool_; }
   const std::string& GetNodeName() const { return node_.state.name; }
@@ -252,7 +254,7 @@ class OpKernelContext {
   const std::string& GetOpDomain() const { return node_.state.definition->domain; }
   bool GetUseDeterministicCompute() const { return true; }
 
-  /// After the kernel: hands over outputs of strings, and throws where one is missing.
+  /// Called after the kernel: hands over outputs of strings, and throws if an output is missing.
   void Finish();
 
  private:
@@ -265,9 +267,9 @@ class OpKernelContext {
   mutable opgraft::Context context_;
   mutable concurrency::ThreadPool pool_{&context_};
   mutable std::vector<std::optional<Tensor>> inputs_;
-  mutable std::vector<bool> is_read_;  // which of the inputs
+  mutable std::vector<bool> is_read_;  // for each input
   std::vector<std::optional<Tensor>> outputs_;
-  std::vector<bool> is_asked_;  // which of the outputs
+  std::vector<bool> is_asked_;  // for each output
   mutable std::shared_ptr<CallAllocator> allocator_;
   mutable std::optional<Stream> stream_;
 };
@@ -276,7 +278,7 @@ namespace contrib_internal {
 
 using CreateFunction = std::unique_ptr<OpKernel> (*)(const OpKernelInfo&);
 
-/// Puts a kernel into the pack, which joins it with its schema when it is first asked for.
+/// Adds a kernel to the pack, which matches it with its schema when the pack is first used.
 class KernelRegistration {
  public:
   KernelRegistration(std::unique_ptr<KernelDef> definition, CreateFunction create) noexcept;
@@ -292,8 +294,8 @@ std::unique_ptr<OpKernel> CreateKernel(const OpKernelInfo& info) {
 }  // namespace onnxruntime
 #pragma GCC visibility pop
 
-// At namespace scope, with or without a semicolon behind them. `builder` is a KernelDefBuilder,
-// what comes last the class.
+// For use at namespace scope, with or without a semicolon. `builder` is a KernelDefBuilder; the
+// last argument is the kernel class.
 #define OPGRAFT_CONTRIB_KERNEL(name, domain, provider, builder, versions, ...)      \
   [[maybe_unused]] static const ::onnxruntime::contrib_internal::KernelRegistration \
       OPGRAFT_CONTRIB_JOIN(opgraft_kernel_, __COUNTER__)(                           \

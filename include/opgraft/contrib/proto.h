@@ -1,4 +1,4 @@
-// The few of ONNX's messages that schemas and their inference functions use, as plain classes.
+// The parts of ONNX's messages that schemas and their inference functions use, as plain classes.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace ONNX_NAMESPACE {
 
 using onnxruntime::MakeString;
 
-/// What an inference function throws: the model is at fault.
+/// What an inference function throws if the model is invalid.
 class InferenceError final : public opgraft::ShapeError {
  public:
   using opgraft::ShapeError::ShapeError;
@@ -40,7 +40,7 @@ class InferenceError final : public opgraft::ShapeError {
 
 namespace ONNX_NAMESPACE {
 
-/// A repeated field. An index that is none is an error of the inference function's, not a crash.
+/// A repeated field. An invalid index is an error of the inference function, not a crash.
 template <class T>
 class Repeated {
  public:
@@ -67,7 +67,7 @@ class Repeated {
  private:
   std::size_t Place(int index) const {
     if (index < 0 || index >= size()) {
-      fail_shape_inference("there is no element ", index, " among ", size());
+      fail_shape_inference("index ", index, " is out of range for ", size(), " elements");
     }
     return static_cast<std::size_t>(index);
   }
@@ -146,7 +146,7 @@ class TypeProto_Tensor {
   std::optional<TensorShapeProto> shape_;
 };
 
-/// A tensor's type, or none: sequences, maps and the like are not covered.
+/// The type of a tensor, or unset: sequences, maps and other types are not supported.
 class TypeProto {
  public:
   using Tensor = TypeProto_Tensor;
@@ -195,7 +195,7 @@ enum TensorProto_DataType : std::int32_t {
   TensorProto_DataType_BFLOAT16 = 16
 };
 
-/// A tensor's value. Its elements are always in raw_data, those of type string in string_data.
+/// The value of a tensor. Elements are always in raw_data; strings are in string_data.
 class TensorProto {
  public:
   using DataType = TensorProto_DataType;
@@ -248,11 +248,11 @@ class TensorProto {
   Repeated<std::string> strings_;
 };
 
-/// The elements of a tensor; an error where they are of another type.
+/// Returns the elements of a tensor; throws if their type is not T.
 template <class T>
 std::vector<T> ParseData(const TensorProto* tensor) {
   if (tensor->data_type() != opgraft::kElementType<T>) {
-    fail_shape_inference("ParseData: the tensor is of type number ", tensor->data_type(),
+    fail_shape_inference("ParseData: the tensor has element type ", tensor->data_type(),
                          ", expected ", opgraft::kElementType<T>);
   }
   if constexpr (std::is_same_v<T, std::string>) {
@@ -296,7 +296,7 @@ class AttributeProto {
   static constexpr AttributeType TENSORS = AttributeProto_AttributeType_TENSORS;
   static constexpr AttributeType GRAPHS = AttributeProto_AttributeType_GRAPHS;
 
-  /// `value` is not absent.
+  /// `value` must not be absent.
   AttributeProto(std::string name, const opgraft::AttributeValue& value);
 
   const std::string& name() const { return name_; }

@@ -1,4 +1,4 @@
-// Schemas in the manner of ONNX Runtime's tree:
+// Schemas in the style of ONNX Runtime's tree:
 //
 //   ONNX_CONTRIB_OPERATOR_SCHEMA(Inverse)
 //       .SetDomain(kMSDomain)
@@ -23,7 +23,7 @@
 #pragma GCC visibility push(hidden)
 namespace ONNX_NAMESPACE {
 
-/// For Attr: the attribute may be absent, and has no default.
+/// For Attr: the attribute may be absent and has no default.
 inline constexpr bool OPTIONAL_VALUE = false;
 
 class OpSchema {
@@ -149,7 +149,7 @@ class OpSchema {
   const InferenceFunction& inference() const { return inference_; }
   const std::vector<Parameter>& inputs() const { return inputs_; }
   const std::vector<Parameter>& outputs() const { return outputs_; }
-  /// As an operator of the pack that has no kernels yet.
+  /// Returns an operator definition without kernels.
   std::unique_ptr<opgraft::internal::OperatorDefinition> Define() const;
 
  private:
@@ -172,8 +172,8 @@ class OpSchema {
   std::vector<std::string> problems_;
 };
 
-/// What the macros make of a schema: puts it into the pack, which joins it with its kernels when it
-/// is first asked for.
+/// The result of the schema macros: adds the schema to the pack, which matches it with its kernels
+/// when the pack is first used.
 class SchemaRegistration {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): the macros end in "= OpSchema(...)"
@@ -201,7 +201,7 @@ using ONNX_NAMESPACE::TypeProto;
 }  // namespace contrib
 }  // namespace onnxruntime
 
-// A schema may stand outside any namespace, as in the runtime's documents.
+// A schema may be outside any namespace, as in ONNX Runtime's documentation.
 using onnxruntime::kMSDomain;
 using onnxruntime::contrib::AttributeProto;
 using onnxruntime::contrib::OpSchema;
@@ -211,12 +211,12 @@ using onnxruntime::contrib::OPTIONAL_VALUE;
 #define OPGRAFT_CONTRIB_JOIN_(a, b) a##b
 #define OPGRAFT_CONTRIB_JOIN(a, b) OPGRAFT_CONTRIB_JOIN_(a, b)
 
-/// Begins a schema, at namespace scope or in a function; it ends with a semicolon.
+/// Begins a schema, at namespace scope or in a function. The schema ends with a semicolon.
 #define ONNX_CONTRIB_OPERATOR_SCHEMA(name)                                                 \
   [[maybe_unused]] static const ::ONNX_NAMESPACE::SchemaRegistration OPGRAFT_CONTRIB_JOIN( \
       opgraft_schema_, __COUNTER__) = ::ONNX_NAMESPACE::OpSchema(#name, __FILE__, __LINE__)
 
-/// As newer files of the runtime's tree have it: `schema` is OpSchema().Input(...)...
+/// The form in newer files of ONNX Runtime's tree: `schema` is OpSchema().Input(...)...
 #define ONNX_MS_OPERATOR_SET_SCHEMA(name, version, schema)                                 \
   [[maybe_unused]] static const ::ONNX_NAMESPACE::SchemaRegistration OPGRAFT_CONTRIB_JOIN( \
       opgraft_schema_, __COUNTER__) = (schema)                                             \

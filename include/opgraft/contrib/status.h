@@ -1,4 +1,4 @@
-// Status, exceptions and the macros around them, as kernels of ONNX Runtime's tree know them.
+// Status, exceptions and their macros, as kernels of ONNX Runtime's tree use them.
 #pragma once
 
 #include <sstream>
@@ -12,7 +12,7 @@
 #pragma GCC visibility push(hidden)
 namespace onnxruntime {
 
-/// All of it as one text.
+/// Returns all parts as one text.
 template <class... Parts>
 std::string MakeString(const Parts&... parts) {
   std::ostringstream text;
@@ -70,7 +70,7 @@ class [[nodiscard]] Status {
     return code_ == other.code_ && message_ == other.message_;
   }
 
-  /// As the host knows errors.
+  /// Converts to the host's status.
   opgraft::Status ToHost() const {
     if (IsOK()) return {};
     const bool is_model = code_ == INVALID_GRAPH || code_ == INVALID_PROTOBUF;
@@ -86,11 +86,11 @@ class [[nodiscard]] Status {
 }  // namespace common
 using common::Status;
 
-/// Where something happened: the file without its folder, so that a pack tells nothing of the
-/// machine that it was built on.
+/// A place in the source code. It has the file name without its folder, so that a pack reveals
+/// nothing about the machine that it was built on.
 struct CodeLocation {
-  CodeLocation(std::string_view path, int at, const char* in)
-      : file(path.substr(path.rfind('/') + 1)), line(at), function(in) {}
+  CodeLocation(std::string_view path, int line_number, const char* function_name)
+      : file(path.substr(path.rfind('/') + 1)), line(line_number), function(function_name) {}
   std::string ToString() const { return file + ":" + std::to_string(line) + " " + function; }
 
   std::string file;

@@ -1,5 +1,4 @@
-// Tensors, their shapes and types, and the memory for them, as kernels of ONNX Runtime's tree know
-// them.
+// Tensors with their shapes, types and memory, as kernels of ONNX Runtime's tree use them.
 #pragma once
 
 #include <array>
@@ -28,24 +27,24 @@ using TensorShapeVector = InlinedVector<std::int64_t>;
 template <class... Types>
 struct TypeList {};
 
-/// The type of a tensor's elements. There is one object for each, so that pointers may be compared.
+/// An element type. There is one object for each type, so that pointers can be compared.
 class DataTypeImpl {
  public:
   constexpr DataTypeImpl(std::int32_t number, std::size_t size) : number_(number), size_(size) {}
 
-  /// ONNX's number of it.
+  /// ONNX's number of the type.
   std::int32_t number() const { return number_; }
-  /// The bytes of an element.
+  /// The size of an element in bytes.
   std::size_t Size() const { return size_; }
 
   template <class T>
   static const DataTypeImpl* GetType();
-  /// The same: the layer knows tensors alone.
+  /// The same as GetType, because tensors are the only values supported.
   template <class T>
   static const DataTypeImpl* GetTensorType() {
     return GetType<T>();
   }
-  /// nullptr where C++ has no such type.
+  /// Returns nullptr if C++ has no such type.
   static const DataTypeImpl* Find(std::int32_t number);
 
   static std::vector<const DataTypeImpl*> AllTensorTypes();
@@ -61,9 +60,10 @@ using MLDataType = const DataTypeImpl*;
 
 template <class T>
 MLDataType DataTypeImpl::GetType() {
-  static_assert(opgraft::kElementType<T> != 0,
-                "not an element type of tensors; they are float, double, int8_t to uint64_t, bool, "
-                "std::string, MLFloat16, BFloat16");
+  static_assert(
+      opgraft::kElementType<T> != 0,
+      "not an element type of tensors; those are float, double, int8_t to uint64_t, bool, "
+      "std::string, MLFloat16, BFloat16");
   return Find(opgraft::kElementType<T>);
 }
 
@@ -74,7 +74,7 @@ constexpr std::int32_t ToTensorProtoElementType() {
   return opgraft::kElementType<T>;
 }
 
-/// Calls a function object for the one of `Types` that a number of ONNX's stands for.
+/// Calls a function object with the type among `Types` that has the given ONNX number.
 template <class... Types>
 class MLTypeCallDispatcher {
  public:
@@ -125,8 +125,8 @@ class TensorShape {
     for (std::size_t i = 0; i < count && i < values_.size(); ++i) dims[i] = values_[i];
   }
 
-  /// The number of elements; -1 where a size is negative. The others throw then, and all throw
-  /// where it is too large.
+  /// These return the number of elements, or -1 if a size is negative. They throw if the number is
+  /// too large, or if there is no such dimension.
   std::int64_t Size() const;
   std::int64_t SizeToDimension(std::size_t dimension) const;
   std::int64_t SizeFromDimension(std::size_t dimension) const;
@@ -149,12 +149,12 @@ using IAllocatorUniquePtr = std::unique_ptr<T, std::function<void(T*)>>;
 class IAllocator;
 using AllocatorPtr = std::shared_ptr<IAllocator>;
 
-/// Memory. That of OpKernelContext::GetTempSpaceAllocator is the runtime's and gone with the call;
-/// that of OpKernelInfo::GetAllocator stays until it is freed.
+/// Allocates memory. Memory of OpKernelContext::GetTempSpaceAllocator belongs to the runtime and is
+/// valid until the call returns; memory of OpKernelInfo::GetAllocator is valid until it is freed.
 class IAllocator {
  public:
   virtual ~IAllocator() = default;
-  /// Throws where there is none. Aligned for any instruction.
+  /// The memory is aligned for any instruction. Throws if there is not enough.
   virtual void* Alloc(std::size_t size) = 0;
   virtual void Free(void* memory) = 0;
   void* AllocArray(std::size_t count, std::size_t size) {
@@ -164,18 +164,18 @@ class IAllocator {
   template <class T>
   static IAllocatorUniquePtr<T> MakeUniquePtr(AllocatorPtr allocator, std::size_t count,
                                               bool /*use_reserve*/ = false) {
-    ORT_ENFORCE(allocator != nullptr, "there is no allocator");
+    ORT_ENFORCE(allocator != nullptr, "the allocator is null");
     std::size_t size = count;
     if constexpr (!std::is_void_v<T>) size = SafeInt<std::size_t>(count) * sizeof(T);
     T* const memory = static_cast<T*>(allocator->Alloc(size));
     return {memory, [allocator = std::move(allocator)](T* given) { allocator->Free(given); }};
   }
 
-  /// One that is there at any time, and for all threads.
+  /// An allocator that can be used at any time and from any thread.
   static AllocatorPtr Heap();
 };
 
-/// For std::unique_ptr.
+/// A deleter for std::unique_ptr.
 class BufferDeleter {
  public:
   BufferDeleter() = default;
@@ -189,14 +189,14 @@ class BufferDeleter {
 };
 using BufferUniquePtr = std::unique_ptr<void, BufferDeleter>;
 
-/// A dense tensor: a view of the host's memory, or one with memory of its own.
+/// A dense tensor: a view of memory of the host, or with memory of its own.
 class Tensor {
  public:
   Tensor() = default;
   /// A view. Elements of type string are std::string.
   Tensor(MLDataType type, TensorShape shape, void* data)
       : type_(type), shape_(std::move(shape)), data_(data) {}
-  /// With memory of its own, not set to anything.
+  /// Allocates memory of its own, which is not initialised.
   Tensor(MLDataType type, const TensorShape& shape, AllocatorPtr allocator);
   Tensor(Tensor&&) = default;
   Tensor& operator=(Tensor&&) = default;
@@ -206,12 +206,12 @@ class Tensor {
                                         AllocatorPtr allocator) {
     return std::make_unique<Tensor>(type, shape, std::move(allocator));
   }
-  /// One whose elements are these strings.
+  /// Returns a tensor with these strings as its elements.
   static Tensor OfStrings(TensorShape shape, std::vector<std::string> strings);
 
   const TensorShape& Shape() const noexcept { return shape_; }
   MLDataType DataType() const { return type_; }
-  /// ONNX's number.
+  /// ONNX's number of the element type.
   std::int32_t GetElementType() const { return type_ != nullptr ? type_->number() : 0; }
   template <class T>
   bool IsDataType() const {
@@ -219,7 +219,7 @@ class Tensor {
   }
   bool IsDataTypeString() const { return IsDataType<std::string>(); }
 
-  /// Throw where it is of another type.
+  /// These throw if the element type is not T.
   template <class T>
   const T* Data() const {
     return static_cast<const T*>(Checked<T>());
@@ -239,7 +239,7 @@ class Tensor {
   const void* DataRaw() const noexcept { return data_; }
   void* MutableDataRaw() noexcept { return data_; }
   std::size_t SizeInBytes() const;
-  /// To another shape of as many elements; throws where it is not.
+  /// Sets a shape with the same number of elements; throws if the number differs.
   void Reshape(const TensorShape& shape);
 
  private:

@@ -1,4 +1,4 @@
-// Loops on the runtime's own threads, as kernels of ONNX Runtime's tree write them.
+// Parallel loops on the runtime's own threads, as kernels of ONNX Runtime's tree write them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #pragma GCC visibility push(hidden)
 namespace onnxruntime {
 
-/// What one round of a loop costs.
+/// The cost of one iteration of a loop.
 struct TensorOpCost {
   double bytes_loaded = 0;
   double bytes_stored = 0;
@@ -19,8 +19,8 @@ struct TensorOpCost {
 
 namespace concurrency {
 
-/// The runtime's threads during one call. A loop inside a loop runs on the thread that it is met
-/// on. An exception of a loop's body comes out of the loop.
+/// The runtime's threads during one call. A nested loop runs on the thread that reaches it. An
+/// exception thrown by a loop's body propagates out of the loop.
 class ThreadPool {
  public:
   explicit ThreadPool(opgraft::Context* context) : context_(context) {}
@@ -29,7 +29,7 @@ class ThreadPool {
 
   using RangeFunction = std::function<void(std::ptrdiff_t first, std::ptrdiff_t last)>;
 
-  /// Calls `fn(first, last)` for parts of what is below `total`, each worth a thread's while.
+  /// Calls `fn(first, last)` for parts of [0, total), each large enough to be worth a thread.
   static void TryParallelFor(ThreadPool* pool, std::ptrdiff_t total, const TensorOpCost& cost,
                              const RangeFunction& fn);
   static void TryParallelFor(ThreadPool* pool, std::ptrdiff_t total, double cycles,
@@ -41,7 +41,7 @@ class ThreadPool {
                                    const std::function<void(std::ptrdiff_t)>& fn) {
     Run(pool, total, 0, fn);
   }
-  /// The same, in so many batches; 0: as the runtime thinks best.
+  /// Like TrySimpleParallelFor, in the given number of batches; 0: the runtime decides.
   template <class Function>
   static void TryBatchParallelFor(ThreadPool* pool, std::ptrdiff_t total, Function&& fn,
                                   std::ptrdiff_t batches) {
@@ -52,7 +52,7 @@ class ThreadPool {
     std::ptrdiff_t start;
     std::ptrdiff_t end;
   };
-  /// The part of `total` that is batch `index` of `batches`.
+  /// Returns the part of `total` that belongs to batch `index` of `batches`.
   static constexpr WorkInfo PartitionWork(std::ptrdiff_t index, std::ptrdiff_t batches,
                                           std::ptrdiff_t total) {
     const std::ptrdiff_t size = total / batches;
@@ -61,7 +61,7 @@ class ThreadPool {
     return {start, start + size + (index < more ? 1 : 0)};
   }
 
-  /// How many threads there may be: the machine's, since the runtime does not tell its own.
+  /// Returns the number of threads of the machine, because the runtime does not report its own.
   static int DegreeOfParallelism(const ThreadPool* pool) {
     if (pool == nullptr) return 1;
     const auto threads = static_cast<int>(std::thread::hardware_concurrency());
@@ -84,7 +84,7 @@ class ThreadPool {
         static_cast<std::size_t>(batches > 0 ? batches : 0));
   }
 
-  /// The host is asked by its own thread alone, and for one loop at a time.
+  /// Only the thread that owns the call may ask the host for a loop, and one loop at a time.
   class Turn {
    public:
     explicit Turn(ThreadPool* pool)
@@ -106,7 +106,7 @@ class ThreadPool {
 
   opgraft::Context* const context_;
   const std::thread::id owner_ = std::this_thread::get_id();
-  bool is_busy_ = false;  // of the owner's alone
+  bool is_busy_ = false;  // only the owner's thread uses it
 };
 
 }  // namespace concurrency

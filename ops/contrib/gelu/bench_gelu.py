@@ -1,4 +1,4 @@
-"""Gelu in microseconds: against ONNX Runtime's own on the CPU, a copy and torch's on a GPU."""
+"""Times Gelu in microseconds: on the CPU against ONNX Runtime's own, on a GPU against torch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def on_gpu() -> None:
 
 
 def one_node_on_gpu() -> tuple[Callable[[], object], Callable[[], object]]:
-    """A call of ours, and torch's."""
+    """Returns a call of our operator, and one of torch's."""
     from gpu_timing import bound, session
 
     x = torch.randn(FLOATS, device="cuda")

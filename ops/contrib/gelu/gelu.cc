@@ -8,7 +8,7 @@
 namespace opgraft::contrib {
 namespace {
 
-/// Elements for which a thread is worth its while.
+/// The smallest number of elements for which another thread pays off.
 constexpr std::size_t kGrain = 1 << 15;
 
 template <class T>

@@ -1,4 +1,4 @@
-// Gelu, x times the standard normal distribution's share below x, on the processor's vectors.
+// Gelu, x times the standard normal distribution function of x, with the processor's vectors.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,21 @@
 
 namespace opgraft::contrib {
 
-// y[i] = 0.5 x[i] (1 + erf(x[i] / sqrt 2)) for count elements, in one thread. x and y need no
-// alignment; they are the same memory or do not overlap. A NaN gives a NaN, minus infinity gives
-// -0. The instruction set may be any that the processor has, and changes the last bits at most.
+// Computes y[i] = 0.5 x[i] (1 + erf(x[i] / sqrt 2)) for count elements, in one thread. x and y need
+// no alignment; they must be the same memory or not overlap. A NaN gives a NaN, minus infinity
+// gives -0. The instruction set may be any that the processor has; it affects the last bits at
+// most.
 
 void Gelu(const float* x, float* y, std::size_t count,
           InstructionSet instructions = BestInstructionSet());
 
 void Gelu(const double* x, double* y, std::size_t count);
 
-/// Of the bits of float16; computed in float, rounded once at the end.
+/// Takes the bits of float16; computes in float and rounds once at the end.
 void GeluFloat16(const std::uint16_t* x, std::uint16_t* y, std::size_t count,
                  InstructionSet instructions = BestInstructionSet());
 
-/// Of the bits of bfloat16; computed in float, rounded once at the end.
+/// Takes the bits of bfloat16; computes in float and rounds once at the end.
 void GeluBFloat16(const std::uint16_t* x, std::uint16_t* y, std::size_t count,
                   InstructionSet instructions = BestInstructionSet());
 

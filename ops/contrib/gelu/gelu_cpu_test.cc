@@ -1,4 +1,4 @@
-// Gelu in every instruction set of this machine, against the formula in long double.
+// Tests Gelu in every instruction set of this machine against the formula in long double.
 #include "ops/contrib/gelu/gelu_cpu.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// By the complement, which does not cancel where x is negative.
+/// Uses erfc, which does not cancel for negative x.
 long double Reference(long double x) {
   if (std::isinf(x)) return x > 0 ? x : -0.0L;
   return 0.5L * x * std::erfc(-x * 0.707106781186547524400844362104849039L);
 }
 
-/// How far y is from the right value, in units of the last place of a float there.
+/// Returns the error of y in units of the last place of a float.
 double ErrorInLastPlaces(float y, long double right) {
   const int exponent = std::max(std::ilogb(static_cast<float>(right)), -126);
   return static_cast<double>(std::abs(y - right) / std::scalbn(1.0L, exponent - 23));
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(InstructionSets, GeluTest,
                                          InstructionSet::kAvx512),
                          NameOf);
 
-// Every 997th float from -14.5 to 100: what the page states.
+// Every 997th float from -14.5 to 100, with the bounds that README.md states.
 TEST_P(GeluTest, IsAccurateRelativeToTheResult) {
   std::vector<float> x;
   for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(100.0F); bits += 997) {
@@ -87,7 +87,7 @@ TEST_P(GeluTest, IsAccurateRelativeToTheResult) {
     range.sum += error;
     ++range.count;
   }
-  // The baseline rounds products, too.
+  // The baseline has no fused multiply-add, so it also rounds products.
   const bool fused = GetParam() != InstructionSet::kBaseline;
   EXPECT_LT(positive.worst, fused ? 1.25 : 1.5);
   EXPECT_LT(near.worst, fused ? 2.4 : 3);
@@ -104,7 +104,7 @@ TEST_P(GeluTest, IsAccurateInAbsoluteTerms) {
   }
 }
 
-// Both sides of where one formula takes over from the other, and where the result vanishes.
+// Values around the boundaries of the formulas, and where the result vanishes.
 TEST_P(GeluTest, HasNoStepBetweenItsFormulas) {
   for (const float centre : {-1.0F, 1.0F, -14.5F, 14.5F, -14.2F}) {
     std::vector<float> x = {centre};
@@ -143,7 +143,7 @@ TEST_P(GeluTest, KnowsSpecialValues) {
   EXPECT_TRUE(std::isnan(y[16]));
 }
 
-// A NaN or an infinity touches no other lane, wherever it stands.
+// A NaN or an infinity in any lane does not affect the others.
 TEST_P(GeluTest, KeepsLanesApart) {
   for (std::size_t at = 0; at < 40; ++at) {
     for (const float strange : {kNaN, kInfinity, -kInfinity}) {
@@ -158,8 +158,8 @@ TEST_P(GeluTest, KeepsLanesApart) {
   }
 }
 
-/// Computes `count` elements at an odd address, apart and in place, and looks at what is around.
-/// The result of an element must be that which it has alone.
+/// Computes `count` elements at an odd address, to other memory and in place, and checks that the
+/// memory around is unchanged. The result of an element must not depend on the others.
 template <typename T, typename Function>
 void TestCountsAndAddresses(Function compute, const std::vector<T>& values) {
   constexpr std::size_t kAround = 80;
@@ -211,8 +211,8 @@ TEST_P(GeluTest, TakesAnyCountAndAddress) {
       halves);
 }
 
-/// Computes all that the type has. The nearest value, or one whose middle to the nearest is so
-/// close to the result that float's precision may miss the side.
+/// Computes all values of the type. Each result must be the nearest value, except if the exact one
+/// is so close to the middle of two values that float's precision cannot decide.
 void TestAllOfSixteenBits(void (*compute)(const std::uint16_t*, std::uint16_t*, std::size_t,
                                           InstructionSet),
                           double (*value)(std::uint16_t), InstructionSet instructions) {
@@ -234,7 +234,7 @@ void TestAllOfSixteenBits(void (*compute)(const std::uint16_t*, std::uint16_t*, 
       continue;
     }
     ASSERT_TRUE(std::isfinite(out)) << in;
-    // The neighbours of what came: none is nearer, but for what float does not resolve.
+    // Neither neighbour of the result may be nearer, up to the precision of float.
     const double slack = std::abs(right) * 0x1p-20;
     for (const int step : {-1, 1}) {
       const double neighbour = value(static_cast<std::uint16_t>(y[i] + step));

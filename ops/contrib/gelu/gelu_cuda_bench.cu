@@ -1,4 +1,4 @@
-// Times of the CUDA kernels of Gelu on the device.
+// Measures the CUDA kernels of Gelu on the device.
 #include "ops/contrib/gelu/gelu_cuda.h"
 #include "tests/cuda/kernel_timing.h"
 

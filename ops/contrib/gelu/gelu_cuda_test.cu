@@ -1,4 +1,4 @@
-// Gelu on the GPU against the formula in long double.
+// Tests Gelu on the GPU against the formula in long double.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace opgraft::cuda_testing;
 
-/// By the complement, which does not cancel where x is negative.
+/// Uses erfc, which does not cancel for negative x.
 long double Reference(long double x) {
   if (std::isinf(x)) return x > 0 ? x : -0.0L;
   return 0.5L * x * std::erfc(-x * 0.707106781186547524400844362104849039L);
@@ -26,7 +26,7 @@ std::vector<T> Compute(const std::vector<T>& x) {
   return to.Read();
 }
 
-/// How far y is from the right value, in units of the last place there.
+/// Returns the error of y in units of the last place.
 double ErrorInLastPlaces(double y, long double right, int digits, int least_exponent) {
   if (right == 0) return y == 0 ? 0 : 1e9;
   const int exponent = std::max(std::ilogb(right), least_exponent);
@@ -105,7 +105,7 @@ CUDA_TEST(GeluOfDoublesIsAccurate) {
   if (!(worst < 3e-15)) Fail("Gelu of doubles: a relative error of %g", worst);
 }
 
-/// Of each value that there is.
+/// Checks every value of a 16-bit type.
 template <class T>
 void CheckShort(int digits, int least_exponent) {
   std::vector<T> x;
@@ -172,7 +172,7 @@ CUDA_TEST(GeluTakesAnyCountAndAddress) {
   CheckCountsAndAddresses<BFloat16>();
 }
 
-// More elements than 31 or 32 bits can count: every position must have its own value.
+// More elements than 31 or 32 bits can index: every position must get its own value.
 CUDA_TEST(GeluTakesMoreThan32Bits) {
   if (IsSmall()) return;
   const std::size_t count = (std::size_t{1} << 32) + 5;

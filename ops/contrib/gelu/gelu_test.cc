@@ -1,4 +1,4 @@
-// Cases of com.microsoft Gelu, in ONNX Runtime.
+// Tests com.microsoft Gelu in ONNX Runtime.
 #include <gtest/gtest.h>
 #include <opgraft/testing.h>
 

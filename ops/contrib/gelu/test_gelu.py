@@ -1,4 +1,4 @@
-"""Gelu against its formula, and against ONNX Runtime's own kernel."""
+"""Tests Gelu against its formula, and against ONNX Runtime's own kernel."""
 
 from __future__ import annotations
 

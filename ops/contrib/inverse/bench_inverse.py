@@ -1,5 +1,5 @@
-"""Inverse against ONNX Runtime's own and torch's: milliseconds for a batch of n x n matrices on the
-CPU, microseconds on a GPU, and how many times ours is as fast."""
+"""Times Inverse against ONNX Runtime's own and torch's: milliseconds for a batch of n x n matrices
+on the CPU, microseconds on a GPU, and how many times as fast ours is."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def on_cpu() -> None:
             x = generator.standard_normal((batch, n, n), np.float32) + n * np.eye(n, dtype="f4")
             tensor = torch.from_numpy(x)
             out = torch.empty_like(tensor)
-            np.testing.assert_allclose(  # an even number of times
+            np.testing.assert_allclose(  # inverted an even number of times
                 ours.run(None, {"v0": x})[0], x, rtol=1e-2, atol=1e-2 * n
             )
             taken = measure(
@@ -57,7 +57,7 @@ def on_cpu() -> None:
 
 
 def matrices(n: int, batch: int) -> Any:
-    """Well conditioned, but with rows in another order, which the elimination has to find."""
+    """Returns well-conditioned matrices with shuffled rows, so that pivoting has work to do."""
     x = torch.randn(batch, n, n, device="cuda") + 2 * n * torch.eye(n, device="cuda")
     return x[:, torch.randperm(n, device="cuda")].contiguous()
 

@@ -1,4 +1,4 @@
-// float16 in vectors: what is stored as 16 bits is computed with as float.
+// float16 in vectors: stored as 16 bits, computed as float.
 #pragma once
 
 #include "ops/contrib/inverse/vectors.h"
@@ -6,7 +6,7 @@
 namespace opgraft::contrib {
 namespace {
 
-/// The type that an element type is computed with.
+/// The type in which computations with an element type are done.
 template <class T>
 struct ComputedAs {
   using Type = T;
@@ -21,7 +21,7 @@ using Computed = typename ComputedAs<T>::Type;
 typedef std::uint16_t Halves __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes)));
 
-// With masks, for what GCC 12 has without one makes it warn of what is not initialised.
+// With masks, because GCC 12 warns about uninitialised values in the intrinsics without one.
 inline Vector<float> Widen(const Halves& halves) {
 #if defined(__AVX512F__)
   return _mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(halves));
@@ -30,7 +30,7 @@ inline Vector<float> Widen(const Halves& halves) {
 #else
   const auto words = __builtin_convertvector(halves, Words);
   const Words magnitude = (words & 0x7fffU) << 13;
-  // The exponent's bias differs by 112; multiplied by 2^112 also subnormals come out right.
+  // The exponents' biases differ by 112; multiplying by 2^112 is correct for subnormals too.
   constexpr std::uint32_t kScale = (127U + 112U) << 23;
   const auto scaled = reinterpret_cast<Vector<float>>(magnitude) *
                       reinterpret_cast<Vector<float>>(Words{} + kScale);
@@ -40,7 +40,7 @@ inline Vector<float> Widen(const Halves& halves) {
 #endif
 }
 
-/// Rounds to the nearest, ties to even.
+/// Rounds to the nearest value, ties to even.
 inline Halves Narrow(const Vector<float>& vector) {
 #if defined(__AVX512F__)
   return reinterpret_cast<Halves>(_mm512_maskz_cvtps_ph(0xffff, vector, _MM_FROUND_TO_NEAREST_INT));
@@ -52,9 +52,10 @@ inline Halves Narrow(const Vector<float>& vector) {
   const auto select = [](const Words& mask, const Words& yes, const Words& no) {
     return (mask & yes) | (~mask & no);
   };
-  // Normal numbers: rebias, and let half of the last place, or a bit less, carry.
+  // Normal numbers: changes the bias, and rounds by adding half of the last place, or slightly
+  // less.
   const Words normal = (magnitude - (112U << 23) + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
-  // Subnormals: adding 0.5 leaves in the low bits the multiple of 2^-24, rounded by the CPU.
+  // Subnormals: after adding 0.5, the low bits are the multiple of 2^-24, rounded by the CPU.
   const auto half = reinterpret_cast<Vector<float>>(Words{} + (126U << 23));
   const Words subnormal =
       reinterpret_cast<Words>(reinterpret_cast<Vector<float>>(magnitude) + half) - (126U << 23);
@@ -67,7 +68,7 @@ inline Halves Narrow(const Vector<float>& vector) {
 #endif
 }
 
-/// A vector of what is stored as T.
+/// Loads a vector of elements that are stored as T.
 template <class T>
 Vector<Computed<T>> LoadAs(const T* from) {
   if constexpr (sizeof(T) == sizeof(Computed<T>)) {

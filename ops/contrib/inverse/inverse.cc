@@ -11,13 +11,13 @@
 namespace opgraft::contrib {
 namespace {
 
-/// Multiplications for which a thread is worth its while.
+/// The smallest number of multiplications for which another thread pays off.
 constexpr std::size_t kGrain = 1 << 17;
-/// Matrices that are computed side by side in the widest vectors.
+/// The number of matrices that the widest vectors compute in parallel.
 constexpr std::size_t kLanes = 16;
 constexpr std::size_t kMostParts = 64;
 
-/// The type that inverse_cpu.h knows an element type by.
+/// The type that inverse_cpu.h uses for an element type.
 template <class T>
 using Plain = std::conditional_t<std::is_same_v<T, Float16>, std::uint16_t, T>;
 
@@ -32,7 +32,7 @@ Status ComputeInverse(Context& context, Tensor<const T> x, Tensor<T> y) {
       std::max(n > kLanes ? std::size_t{1} : grain, (count + kMostParts - 1) / kMostParts);
   const std::size_t parts = (count + size - 1) / size;
   const std::size_t scratch_bytes = InvertScratchBytes<Plain<T>>(n);
-  // A visit to the runtime's allocator costs more than a small matrix does.
+  // Calling the runtime's allocator takes more time than inverting a small matrix.
   constexpr std::size_t kFewBytes = 1 << 15;
   std::byte* const scratch = scratch_bytes <= kFewBytes
                                  ? nullptr
@@ -62,8 +62,8 @@ Status ComputeInverse(Context& context, Tensor<const T> x, Tensor<T> y) {
 OPGRAFT_TYPES(T, float, double, Float16);
 
 OPGRAFT_OP("com.microsoft::Inverse")
-    .Doc("The inverses of square matrices. One that has none is an error.")
-    .Input<T>("X", "square matrices, of a rank of 2 or more")
+    .Doc("The inverses of square matrices. A singular matrix is an error.")
+    .Input<T>("X", "square matrices: a tensor of rank 2 or more")
     .Output<T>("Y", "of the same type and shape")
     .Shape([](ShapeContext& context) { SameMatrices(context, /*must_be_square=*/true); })
     .InPlace("X", "Y")

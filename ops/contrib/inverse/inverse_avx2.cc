@@ -1,4 +1,4 @@
-// The inversion for CPUs with AVX2, FMA and F16C, which none with AVX2 lacks; compiled with these.
+// The inversion, compiled for CPUs with AVX2, FMA and F16C. All CPUs with AVX2 have F16C.
 #define OPGRAFT_VECTOR_BYTES 32
 #include "ops/contrib/inverse/inverse_variant.h"
 

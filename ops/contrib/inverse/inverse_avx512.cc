@@ -1,4 +1,4 @@
-// The inversion for CPUs with AVX-512; compiled with it.
+// The inversion, compiled for CPUs with AVX-512.
 #define OPGRAFT_VECTOR_BYTES 64
 #include "ops/contrib/inverse/inverse_variant.h"
 

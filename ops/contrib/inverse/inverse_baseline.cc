@@ -1,4 +1,4 @@
-// The inversion for every CPU.
+// The inversion, compiled for every CPU.
 #define OPGRAFT_VECTOR_BYTES 16
 #include "ops/contrib/inverse/inverse_variant.h"
 

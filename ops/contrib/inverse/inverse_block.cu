@@ -1,4 +1,4 @@
-// Inverses of middling matrices: each in the registers of one block.
+// Inverts medium-sized matrices: each in the registers of one block.
 #include "ops/contrib/inverse/inverse_parts.cuh"
 
 namespace opgraft::contrib {
@@ -6,8 +6,8 @@ namespace {
 
 constexpr int kWarpSize = 32;
 
-/// How a matrix of up to kSize rows lies in registers. Thread (q, c) has the kRows rows from
-/// q kRows on, and of them the columns c, c + kColumnGroups, ..., kColumns of them.
+/// How a matrix of up to kSize rows is stored in registers. Thread (q, c) holds kRows rows starting
+/// with row q * kRows, and of each the kColumns columns c, c + kColumnGroups, ...
 template <int kRows_, int kColumns_, int kRowGroups_, int kColumnGroups_>
 struct Layout {
   static constexpr int kRows = kRows_;
@@ -21,22 +21,22 @@ struct Layout {
 
 template <class Real, class L>
 struct BlockMemory {
-  /// The columns that this step and the next eliminate.
+  /// The columns that this step and the next one eliminate.
   Real columns[2][L::kSize];
-  /// The row that a step takes.
+  /// The pivot row of a step.
   Real row[L::kSize];
-  /// Of each step its row; of each row its step, and one by what it had as a pivot.
+  /// The pivot row of each step; for each row its step, and the reciprocal of its pivot.
   int rows[L::kSize];
   int steps[L::kSize];
   Real reciprocals[L::kSize];
-  /// Rows of the inverse on their way to device memory.
+  /// Rows of the inverse before they are written to device memory.
   Real staged[L::kRowGroups][L::kSize + 1];
 };
 
 template <class T, class L>
 __global__ void __launch_bounds__(L::kThreads) InvertKernel(const T* matrices, T* inverses, int n) {
   using Real = Computed<T>;
-  // A row is told by the lowest bits of a magnitude, in which the first rows are the greatest.
+  // The lowest bits of a magnitude identify the row; they are greatest for the first rows.
   constexpr int kTagMask = 255;
   constexpr int kMagnitudeMask = 0x7fffffff & ~kTagMask;
   __shared__ BlockMemory<Real, L> memory;
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(L::kThreads) InvertKernel(const T* matrices, T
     }
   }
 
-  // Each warp searches for the pivot by itself. Of the rows lane, lane + 32, ... a bit says which
-  // have been taken.
+  // Each warp searches for the pivot by itself. The bits say which of the rows lane, lane + 32, ...
+  // have been pivots.
   unsigned taken = 0;
   for (int k = 0; k < n;) {
     for (int group = 0; group < L::kColumnGroups && k < n; ++group, ++k) {
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(L::kThreads) InvertKernel(const T* matrices, T
         for (int j = 0; j < L::kColumns; ++j) values[i][j] = Fused(factor, row[j], values[i][j]);
       }
     }
-    // The columns that come next are to be in the first register.
+    // Rotates the registers, so that the next columns are in the first one.
 #pragma unroll
     for (int i = 0; i < L::kRows; ++i) {
       const Real first = values[i][0];

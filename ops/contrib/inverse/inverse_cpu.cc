@@ -1,4 +1,4 @@
-// Chooses the compilation of the inversion that fits the CPU, and words its error.
+// Chooses the variant of the inversion for the CPU, and makes its error message.
 #include "ops/contrib/inverse/inverse_cpu.h"
 
 #include <type_traits>
@@ -27,12 +27,12 @@ const InverseFunctions<T>& Functions(InstructionSet set) {
   }
 }
 
-/// Of the matrices [first, last), where those begin that are inverted at less cost in vectors of
-/// half the width: they would fill less than half of the widest.
+/// Returns the first of the matrices [first, last) from which on vectors of half the width are
+/// faster, because the remaining matrices would fill at most half of the widest vectors.
 template <class T>
 std::size_t FirstForHalfVectors(std::size_t n, std::size_t first, std::size_t last,
                                 InstructionSet set) {
-  constexpr std::size_t kGroup = 16;  // floats, which halves are computed in, of the widest
+  constexpr std::size_t kGroup = 16;  // floats in the widest vector; halves are computed as floats
   if (std::is_same_v<T, double> || set != InstructionSet::kAvx512) return last;
   if (n <= kGroup / 2 || n > kGroup) return last;
   const std::size_t left = (last - first) % kGroup;

@@ -46,7 +46,7 @@ Half FromDouble<Half>(double value) {
   if (std::isnan(value)) return 0x7e00;
   if (value == 0) return sign;
   const int exponent = std::isinf(value) ? 99 : std::max(std::ilogb(value), -14);
-  // std::nearbyint rounds ties to even; a carry into the exponent is right as it is.
+  // std::nearbyint rounds ties to even; a carry into the exponent gives the correct result.
   if (exponent > 15) return sign | 0x7c00;
   const int fraction = static_cast<int>(std::nearbyint(std::ldexp(value, 10 - exponent)));
   return static_cast<Half>(sign | (fraction + ((exponent + 14) << 10)));
@@ -57,8 +57,8 @@ double Epsilon() {
   return std::is_same_v<T, Half> ? 1.0 / 1024 : std::numeric_limits<T>::epsilon();
 }
 
-/// Runs with memory of exactly the sizes that are promised to do, at addresses that are aligned
-/// for elements only, scratch at an odd one.
+/// Runs with memory of exactly the required sizes, at addresses that are only aligned for elements,
+/// and scratch memory at an odd address.
 template <class T>
 std::vector<T> Inverses(const std::vector<T>& matrices, std::size_t n, InstructionSet set,
                         SingularMatrix* singular = nullptr) {
@@ -93,7 +93,8 @@ std::vector<T> Random(std::size_t count, unsigned seed) {
   return values;
 }
 
-/// The greater of ‖XA - I‖ and ‖AX - I‖, in units of what a stable method leaves: n ε ‖X‖ ‖A‖.
+/// Returns the greater of ‖XA - I‖ and ‖AX - I‖, relative to the error of a stable method,
+/// n ε ‖X‖ ‖A‖.
 template <class T>
 double Residual(const T* matrix, const T* inverse, std::size_t n) {
   const auto residual = [n](const T* left, const T* right) {
@@ -155,7 +156,7 @@ TYPED_TEST(InverseCpuTest, EveryCountOfABatch) {
       for (std::size_t count = 0; count <= 50; ++count) {
         const std::vector<TypeParam> matrices(all.begin(), all.begin() + count * n * n);
         const auto inverses = Inverses(matrices, n, set);
-        // A matrix has one inverse, whichever others are with it.
+        // The inverse of a matrix does not depend on the others in the batch.
         ASSERT_TRUE(std::equal(inverses.begin(), inverses.end(), expected.begin()))
             << "n " << n << ", count " << count << ", set " << static_cast<int>(set);
       }
@@ -163,7 +164,7 @@ TYPED_TEST(InverseCpuTest, EveryCountOfABatch) {
   }
 }
 
-// A batch that no cache holds is read another way.
+// A batch that does not fit into the cache takes another code path.
 TYPED_TEST(InverseCpuTest, LargeBatches) {
   for (const InstructionSet set : InstructionSets()) {
     for (const std::size_t n : {3, 16}) {
@@ -279,8 +280,8 @@ TYPED_TEST(InverseCpuTest, FindsTheZeroThatLapackFinds) {
     std::vector<double> matrix;
     std::int64_t diagonal;
   };
-  // With what torch.linalg.inv says of them (less 1). Of thirds and sixths, which have to be
-  // rounded, a fused product would leave something.
+  // With the diagonals that torch.linalg.inv reports (minus 1). With fused products, thirds and
+  // sixths, which are rounded, would leave a remainder instead of a zero.
   const std::vector<Case> cases = {
       {{0, 0, 1, 1}, 1},
       {{0, 1, 0, 1}, 0},
@@ -334,7 +335,7 @@ TYPED_TEST(InverseCpuTest, NanAndInfinityStayInTheirMatrix) {
     const auto nan = FromDouble<TypeParam>(std::nan(""));
     const auto one = FromDouble<TypeParam>(1);
     for (const TypeParam x : Inverses<TypeParam>({0, one, nan, one}, 2, set)) {
-      EXPECT_TRUE(std::isnan(ToDouble(x)));  // NaN is no smaller than the zero above it
+      EXPECT_TRUE(std::isnan(ToDouble(x)));  // NaN counts as larger than the zero above it
     }
   }
 }

@@ -1,4 +1,4 @@
-// Inverses on the GPU: chooses the part that fits the size.
+// Inverts matrices on the GPU: chooses the kernel by size.
 #include "ops/contrib/inverse/inverse_cuda.h"
 #include "ops/contrib/inverse/inverse_parts.cuh"
 

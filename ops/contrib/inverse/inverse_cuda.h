@@ -1,17 +1,17 @@
-// Inverses of batches of square matrices on the GPU.
+// Inverts batches of square matrices on the GPU.
 #pragma once
 
 #include "ops/contrib/cuda.h"
 
 namespace opgraft::contrib {
 
-/// Inverts `count` row-major n×n matrices in device memory, aligned for elements only. T is float,
-/// double or Float16, which is computed with as float. `inverses` may be `matrices`, but may not
-/// overlap it in another way. Nothing waits for the GPU.
+/// Inverts `count` row-major n×n matrices in device memory, which need only be aligned for
+/// elements. T is float, double or Float16, which is computed as float. `inverses` may be
+/// `matrices`, but must not overlap it otherwise. Does not wait for the GPU.
 ///
-/// Of a singular matrix, one in which a pivot is exactly 0, each element of the inverse is a NaN:
-/// to say more would take waiting for the GPU. Where rounding decides, other matrices may be found
-/// singular than on the CPU.
+/// If a matrix is singular (a pivot is exactly 0), each element of its inverse is a NaN: reporting
+/// an error would require waiting for the GPU. If rounding decides, the CPU may find other matrices
+/// singular than the GPU.
 template <class T>
 CudaError InverseCuda(const T* matrices, T* inverses, std::size_t n, std::size_t count,
                       const DeviceScratch& scratch, CudaStream stream);

@@ -1,4 +1,4 @@
-// Times of the CUDA kernels of Inverse on the device.
+// Measures the CUDA kernels of Inverse on the device.
 #include "ops/contrib/inverse/inverse_cuda.h"
 #include "ops/contrib/inverse/inverse_parts.cuh"
 #include "tests/cuda/kernel_timing.h"
@@ -58,12 +58,12 @@ CudaError ByLibrary(const T* matrices, T* inverses, std::size_t n, std::size_t c
                     const DeviceScratch& scratch, CudaStream stream) {
   CudaError error = nullptr;
   if (!InvertByLibrary(matrices, inverses, n, count, scratch, stream, &error)) {
-    return "cuSOLVER is not there";
+    return "cuSOLVER is not installed";
   }
   return error;
 }
 
-/// From which size on the library is the faster one.
+/// Shows from which size on the library is faster.
 CUDA_BENCHMARK(Library) {
   std::printf(
       "\n| type    |     n |   count |     graph |    events |   GB/s | TFLOP/s | |\n"

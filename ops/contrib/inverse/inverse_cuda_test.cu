@@ -1,4 +1,4 @@
-// Inverses on the GPU: by their residual, and against known ones.
+// Tests inverses on the GPU by their residuals, and against known inverses.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -43,8 +43,8 @@ std::vector<T> Inverses(const std::vector<T>& matrices, std::size_t n, std::size
   return inverses;
 }
 
-/// The greater of ‖XA - I‖ and ‖AX - I‖, in units of what a stable method leaves: n ε ‖X‖ ‖A‖. Of
-/// large matrices some rows have to do.
+/// Returns the greater of ‖XA - I‖ and ‖AX - I‖, relative to the error of a stable method,
+/// n ε ‖X‖ ‖A‖. For large matrices, checks only some rows.
 template <class T>
 double Residual(const T* matrix, const T* inverse, std::size_t n) {
   using Real = std::conditional_t<std::is_same_v<T, double>, long double, double>;
@@ -85,7 +85,7 @@ bool AreEqual(const T* a, const T* b, std::size_t count) {
   return count == 0 || std::memcmp(a, b, count * sizeof(T)) == 0;
 }
 
-/// All sizes, or those that have something of their own.
+/// Returns all sizes, or, if IsSmall, those that take different code paths.
 std::vector<std::size_t> Sizes() {
   std::vector<std::size_t> sizes;
   if (IsSmall())
@@ -101,7 +101,7 @@ template <class T>
 void CheckEverySize() {
   double worst = 0;
   for (const std::size_t n : Sizes()) {
-    // More than one block, and less than a warp in the last.
+    // More than one block, and less than a warp in the last block.
     const std::size_t count = n <= 4 ? 139 : n <= 16 ? 39 : n <= 32 ? 6 : 3;
     const auto matrices = Random<T>(count * n * n, static_cast<unsigned>(n));
     const auto inverses = Inverses(matrices, n);
@@ -149,13 +149,13 @@ CUDA_TEST(InverseOfLargeMatrices) {
   }
   CheckLarge<Float16>(200, 2, &worst);
   if (!IsSmall()) {
-    // So many that their scratch memory is used more than once.
+    // So many matrices that their scratch memory is reused.
     CheckLarge<float>(200, 1300, &worst);
   }
   std::printf("        residuals up to %.3f n eps |X| |Y|\n", worst);
 }
 
-// Without cuSOLVER, with panels that do not fit into registers.
+// Matrices without cuSOLVER, with panels that do not fit into registers.
 CUDA_TEST(InverseOfTheLargestMatrices) {
   if (IsSmall()) return;
   double worst = 0;
@@ -172,7 +172,7 @@ CudaError ByLibrary(const T* matrices, T* inverses, std::size_t n, std::size_t c
   using Element = Stored<T>;
   if (!InvertByLibrary(reinterpret_cast<const Element*>(matrices),
                        reinterpret_cast<Element*>(inverses), n, count, scratch, stream, &error)) {
-    return "cuSOLVER is not there";
+    return "cuSOLVER is not installed";
   }
   return error;
 }
@@ -183,7 +183,7 @@ CUDA_TEST(InverseByLibrary) {
   Scratch scratch;
   CudaError error = nullptr;
   if (!InvertByLibrary(one.data(), one.data(), 1, 1, scratch.get(), nullptr, &error)) {
-    std::printf("        skipped: cuSOLVER is not there\n");
+    std::printf("        skipped: cuSOLVER is not installed\n");
     return;
   }
   double worst = 0;
@@ -210,7 +210,7 @@ CUDA_TEST(InverseSaysThatThereIsNoMemory) {
   if (error != kNoDeviceMemory) Fail("Inverse without scratch memory");
 }
 
-/// A matrix has one inverse, whichever others are with it and wherever it lies.
+/// Checks that an inverse depends neither on the other matrices nor on the address.
 template <class T>
 void CheckCountsAndAddresses() {
   for (const std::size_t n : {1, 2, 3, 4, 5, 8, 11, 16, 21, 32, 37, 64, 81}) {
@@ -264,13 +264,13 @@ CUDA_TEST(InverseOfLargeBatches) {
   }
 }
 
-/// Sizes of each of the ways in which matrices are inverted.
+/// Returns sizes for each of the ways in which matrices are inverted.
 std::vector<std::size_t> SomeSizes() {
   if (IsSmall()) return {2, 3, 4, 6, 9, 16, 20, 32, 33, 64, 70, 150};
   return {2, 3, 4, 6, 9, 12, 16, 20, 25, 32, 33, 48, 64, 70, 96, 128, 150, 192, 200};
 }
 
-/// One number of another power of two in each row and column: the inverse is exact.
+/// Checks matrices with one power of two in each row and column, whose inverses are exact.
 template <class T>
 void CheckRowsInAnyOrder() {
   std::mt19937 random(5);
@@ -335,7 +335,7 @@ void CheckBadlyScaled() {
     const auto inverse = Inverses(matrix, n);
     const double residual = Residual(matrix.data(), inverse.data(), n);
     if (!(residual <= 1)) Fail("Inverse of bad condition, %s, n %zu: %g", kNameOf<T>, n, residual);
-    // Without a change of rows nothing is left of the ones in this one.
+    // Without pivoting, the ones of this matrix would be lost by rounding.
     std::vector<T> small_first(n * n);
     for (std::size_t r = 0; r < n; ++r) {
       for (std::size_t c = 0; c < n; ++c) {
@@ -359,8 +359,8 @@ void CheckSingular() {
   for (const std::size_t n : SomeSizes()) {
     const std::size_t count = n > 17 ? 3 : 39;
     for (const std::size_t zero : {std::size_t{0}, n / 2, n - 1}) {
-      // Twice the identity, but every third has zeros on the diagonal from one on, or two rows
-      // that are the same.
+      // Twice the identity, but every third matrix has zeros on the diagonal from `zero` on, or two
+      // equal rows.
       std::vector<T> matrices(count * n * n);
       for (std::size_t i = 0; i < count; ++i) {
         T* const matrix = &matrices[i * n * n];

@@ -1,4 +1,4 @@
-// Inverses of large matrices: blocked elimination in device memory, some columns at a time.
+// Inverts large matrices: blocked elimination in device memory, some columns at a time.
 #include <algorithm>
 
 #include "ops/contrib/inverse/inverse_panel.cuh"
@@ -6,12 +6,13 @@
 namespace opgraft::contrib {
 namespace {
 
-// A panel is a run of columns that are eliminated before the others learn of it, in three kernels:
-// 1. Factor: one block does the steps of the panel in its columns alone. What each step multiplies
-//    its row by for the others goes to `factors`; 0 for the row itself.
-// 2. Solve: the panel's rows, in the other columns, as each step finds them. It is changed by the
-//    steps before it, so this is a triangular system.
-// 3. Update: to all rows, in the other columns, the product of both is added.
+// A panel is a run of columns that are eliminated before the other columns are updated, in three
+// kernels:
+// 1. Factor: one block does the panel's steps in the panel's columns only. The factors by which
+//    each step multiplies its row for the other rows go to `factors`; 0 for the row itself.
+// 2. Solve: computes the panel's pivot rows, in the other columns, as they are at their steps. Each
+//    is changed by the steps before it, so this is a triangular system.
+// 3. Update: adds the product of both to all rows, in the other columns.
 
 constexpr int kCopyThreads = 256;
 
@@ -50,7 +51,7 @@ constexpr int kSolveThreads = 64;
 template <class Real, int kWidth>
 __global__ void __launch_bounds__(kSolveThreads) SolveKernel(Workspace<Real> batch, int first) {
   constexpr int kLanes = kVectorBytes / sizeof(Real);
-  // What step i multiplies its row by for that of step j, at [i][j].
+  // At [i][j], the factor by which step i multiplies its row for the row of step j.
   __shared__ Vector<Real> inner[kWidth][kWidth / kLanes];
   __shared__ int rows[kWidth];
   const int blocks = batch.size / kSolveThreads;
@@ -96,7 +97,7 @@ constexpr int kUpdateThreads = 128;
 constexpr int kUpdateRows = 8;
 constexpr int kUpdateColumns = 4;
 
-/// One block for each tile, and eight times four elements of it for each thread.
+/// One block for each tile; each thread computes eight by four elements of it.
 template <class Real, int kWidth>
 __global__ void __launch_bounds__(kUpdateThreads, sizeof(Real) == 4 ? 5 : 3)
     UpdateKernel(Workspace<Real> batch, int first) {
@@ -180,7 +181,7 @@ CudaError Eliminate(void (*factor)(Workspace<Real>, int), int threads, const Wor
 
 template <class Real>
 CudaError EliminateAs(const Workspace<Real>& work, std::size_t count, CudaStream stream) {
-  // As wide a panel as fits into the registers of one block. Doubles take two.
+  // The widest panel that fits into the registers of one block. A double takes two registers.
   constexpr int kWide = sizeof(Real) == 4 ? 32 : 16;
   const auto eliminate = [&]<int kWidth, int kRows, int kThreads>() {
     return Eliminate<kWidth>(FactorKernel<Real, kWidth, kRows, kThreads>, kThreads, work, count,

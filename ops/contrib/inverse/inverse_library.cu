@@ -1,4 +1,4 @@
-// Inverses of the largest matrices by cuSOLVER, where the process or the machine has it.
+// Inverts the largest matrices with cuSOLVER, if the process or the machine has it.
 #include <dlfcn.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace opgraft::contrib {
 namespace {
 
-// As cusolverDn.h declares them. A status of 0 is success, an operation of 0 no transposition.
+// As declared in cusolverDn.h. Status 0 means success, operation 0 no transposition.
 using Handle = void*;
 template <class Real>
 struct Functions {
@@ -24,7 +24,7 @@ struct Functions {
                const int* pivots, Real*, int its_stride, int* info) = nullptr;
 };
 
-/// The folders where NVIDIA's packages for Python lie beside this library, and the toolkit's.
+/// Returns the folders of NVIDIA's Python packages beside this library, and of the toolkit.
 std::vector<std::string> Folders() {
   std::vector<std::string> folders;
   Dl_info own = {};
@@ -56,8 +56,7 @@ void* Open() {
   return nullptr;
 }
 
-/// Safe to use from any thread. Lives as long as the process, its handles too: when it ends, CUDA
-/// may be gone before them.
+/// Thread-safe. It and its handles are never destroyed, since CUDA may end before them at exit.
 class Library {
  public:
   static Library& The() {
@@ -74,7 +73,8 @@ class Library {
     }
   }
 
-  /// For the work of one stream, as a handle has memory that its work uses; null: there is none.
+  /// Returns the handle for one stream, or null. Streams do not share handles, because a handle has
+  /// memory that its work uses.
   Handle HandleFor(CudaStream stream) {
     if (create_ == nullptr) return nullptr;
     int device = 0;
@@ -82,13 +82,13 @@ class Library {
     const std::lock_guard lock(mutex_);
     const auto found = handles_.find({device, stream});
     if (found != handles_.end()) {
-      // The stream may be another one at the address of one that is gone.
+      // The stream may be a new one at the address of a destroyed one.
       return found->second != nullptr && set_stream_(found->second, stream) == 0 ? found->second
                                                                                  : nullptr;
     }
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     constexpr std::size_t kMost = 16;
-    // To make one takes memory, which a stream that is captured does not allow.
+    // Making a handle allocates memory, which is not allowed while the stream is being captured.
     if (handles_.size() == kMost || cudaStreamIsCapturing(stream, &capture) != cudaSuccess ||
         capture != cudaStreamCaptureStatusNone) {
       return nullptr;
@@ -99,7 +99,7 @@ class Library {
     return handle;
   }
 
-  /// Held while work is given to a handle.
+  /// To be locked while a handle is used.
   std::mutex& in_use() { return in_use_; }
 
  private:
@@ -135,7 +135,7 @@ class Library {
 
 constexpr int kThreads = 256;
 
-/// The matrix, to be factored, and the identity, to be solved for. One block for each row.
+/// Writes the matrix to factor, and the identity to solve for. One block for each row.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     PrepareKernel(const T* matrix, Computed<T>* factors, Computed<T>* identity, int n) {
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Stores the inverse, or NaN where the matrix was found to be singular. One block for each row.
+/// Stores the inverse, or NaN if the matrix is singular. One block for each row.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     FinishKernel(const Computed<T>* solved, T* inverse, const int* info, int n) {
@@ -172,7 +172,7 @@ bool InvertByLibrary(const T* matrices, T* inverses, std::size_t n, std::size_t 
   const auto size = static_cast<int>(n);
   int work_count = 0;
   if (functions.size(handle, size, size, nullptr, size, &work_count) != 0) return false;
-  // The factors, the inverse, the work, two of what the functions say, and the pivots.
+  // The factors, the inverse, the work memory, the two results of the functions, and the pivots.
   const auto padded = [](std::size_t elements) { return (elements + 63) / 64 * 64; };
   const std::size_t work_size = padded(static_cast<std::size_t>(work_count));
   auto* const factors = static_cast<Real*>(scratch.allocate(
@@ -185,7 +185,8 @@ bool InvertByLibrary(const T* matrices, T* inverses, std::size_t n, std::size_t 
   Real* const work = solved + padded(n * n);
   auto* const info = reinterpret_cast<int*>(work + work_size);
   int* const pivots = info + 2;
-  // Rows are columns to the library. The inverse of the transposed is the inverse, transposed.
+  // The library is column-major, so it sees the transposed matrix, whose inverse is the transposed
+  // inverse.
   for (std::size_t i = 0; i < count; ++i) {
     *error =
         Launch(PrepareKernel<T>, n, kThreads, stream, matrices + i * n * n, factors, solved, size);

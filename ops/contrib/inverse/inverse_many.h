@@ -1,4 +1,4 @@
-// The inversion of small matrices: as many at once as a vector has lanes, one in each lane.
+// Inverts small matrices: as many at once as a vector has lanes, one in each lane.
 #pragma once
 
 #include "ops/contrib/inverse/half.h"
@@ -7,17 +7,17 @@
 namespace opgraft::contrib {
 namespace {
 
-/// One matrix in each lane, held by columns: what is in column c and row r is at [c * n + r].
+/// One matrix in each lane, stored by columns: the element in column c and row r is at [c * n + r].
 template <class Real, std::size_t n>
 struct ManyMatrices {
   Vector<Real> elements[n * n];
-  /// Which column of the inverse stands in each place.
+  /// For each stored column, which column of the inverse it is.
   Integers<Real> columns[n];
   /// The first zero pivot, or -1.
   Integers<Real> zero_pivot;
 };
 
-/// From `count` matrices, at least one; the last is in all lanes that are left.
+/// Loads `count` matrices, at least one; the last one fills all remaining lanes.
 template <class T, std::size_t n>
 [[gnu::noinline]] void LoadMany(const T* matrices, std::size_t count,
                                 ManyMatrices<Computed<T>, n>& many) {
@@ -62,7 +62,7 @@ template <class T, std::size_t n>
   using Real = Computed<T>;
   constexpr std::size_t kCount = kLanes<Real>;
   if constexpr (kCanPermute<Real> && n <= kCount && n >= kCount / 2) {
-    Integers<Real> places[kCount] = {};  // in each matrix, where the inverse's columns stand
+    Integers<Real> places[kCount] = {};  // in each matrix, where the inverse's columns are stored
     for (std::size_t lane = 0; lane < kCount; ++lane) {
       for (std::size_t k = 0; k < n; ++k) places[lane][many.columns[k][lane]] = k;
     }
@@ -93,11 +93,11 @@ template <class T, std::size_t n>
   }
 }
 
-/// Steps of the elimination that are taken in their own columns before all are taken in the others.
+/// The number of steps that are done in their own columns before all are done in the others.
 constexpr std::size_t kSteps = 4;
 
-/// What a step does to a column: rows k and `place` change places, then what is in row k, times
-/// the factors, is subtracted from all.
+/// What a step does to a column: it swaps rows k and `place`, then subtracts the element in row k,
+/// times the factors, from all rows.
 template <class Real, std::size_t n>
 struct Step {
   /// The pivot's row.
@@ -105,13 +105,13 @@ struct Step {
   Vector<Real> factors[n];
 };
 
-/// The number of a row, in each lane.
+/// Returns the number of a row, in each lane.
 template <class Real>
 Integers<Real> Row(std::size_t row) {
   return Integers<Real>{} + static_cast<typename Simd<Real>::Integer>(row);
 }
 
-/// Takes step k in its own column: chooses the pivot, and makes the factors.
+/// Does step k in its own column: chooses the pivot, and computes the factors.
 template <class Real, std::size_t n>
 [[gnu::noinline]] void TakeStep(ManyMatrices<Real, n>& many, std::size_t k, Step<Real, n>& step) {
   if (k >= n) __builtin_unreachable();
@@ -143,7 +143,7 @@ template <class Real, std::size_t n>
   for (std::size_t r = 0; r < n; ++r) step.factors[r] = column[r] = column[r] / pivot;
 }
 
-/// Takes the steps [kFirst, kLast) in another column, which is in registers meanwhile.
+/// Does the steps [kFirst, kLast) in another column, which stays in registers meanwhile.
 template <std::size_t kFirst, std::size_t kLast, class Real, std::size_t n>
 [[gnu::noinline]] void TakeStepsIn(Vector<Real>* column, const Step<Real, n>* steps) {
   Vector<Real> rows[n];
@@ -198,7 +198,7 @@ SingularMatrix InvertGroup(const T* matrices, T* inverses, std::size_t count, bo
                            void* scratch) {
   auto& many = *static_cast<ManyMatrices<Computed<T>, n>*>(scratch);
   if (are_far) {
-    // LoadMany jumps from matrix to matrix; far memory is faster when it is read in order.
+    // LoadMany jumps from matrix to matrix; memory outside the cache is faster if read in order.
     alignas(Vector<Computed<T>>) T near[kLanes<Computed<T>> * n * n];
     __builtin_memcpy(near, matrices, count * n * n * sizeof(T));
     LoadMany<T, n>(near, count, many);
@@ -220,12 +220,12 @@ SingularMatrix InvertGroup(const T* matrices, T* inverses, std::size_t count, bo
   return {};
 }
 
-/// From where on one after the other is as fast.
+/// For larger matrices, inverting one after the other is as fast.
 template <class Real>
 constexpr std::size_t kLargestOfMany = kLanes<Real> < 8 ? 2 * kLanes<Real> : 16;
 
-/// InvertGroup for n×n matrices, n from 1 to kLargestOfMany<Computed<T>>: so many of them, whether
-/// they are too many for the processor's own cache, and scratch that is aligned for vectors.
+/// InvertGroup for n×n matrices, n from 1 to kLargestOfMany<Computed<T>>. It takes the number of
+/// matrices, whether they exceed the processor's own cache, and scratch memory aligned for vectors.
 template <class T>
 using GroupFunction = SingularMatrix (*)(const T*, T*, std::size_t, bool, void*);
 

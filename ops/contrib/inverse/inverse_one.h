@@ -1,4 +1,4 @@
-// The inversion of one matrix: blocked Gauss-Jordan elimination with partial pivoting.
+// Inverts one matrix: blocked Gauss-Jordan elimination with partial pivoting.
 #pragma once
 
 #include "ops/contrib/inverse/half.h"
@@ -6,14 +6,14 @@
 namespace opgraft::contrib {
 namespace {
 
-/// Columns that are eliminated before the others are changed by their product.
+/// The number of columns that are eliminated before the others are updated by a product.
 constexpr std::size_t kBlock = 32;
-/// Columns and vectors of each that the product keeps in registers.
+/// The columns, and the vectors of each column, that the product keeps in registers.
 constexpr std::size_t kTileColumns = kVectorBytes == 64 ? 8 : 4;
 constexpr std::size_t kTileVectors = 2;
 
-/// A matrix in scratch memory, held by columns of whole vectors as LAPACK holds it, and the
-/// arithmetic on it. Columns are padded to whole tiles; what is in the padding has no effect.
+/// A matrix in scratch memory, stored by columns as in LAPACK, and the arithmetic on it. Columns
+/// are padded to whole tiles; the contents of the padding have no effect.
 template <class Real>
 class OneMatrix {
  public:
@@ -73,7 +73,7 @@ class OneMatrix {
     });
   }
 
-  /// Returns the place of the first zero pivot, or -1.
+  /// Returns the index of the first zero pivot, or -1.
   std::int64_t Invert() {
     for (std::size_t first = 0; first < n_; first += kBlock) {
       const std::size_t last = first + kBlock < n_ ? first + kBlock : n_;
@@ -103,7 +103,7 @@ class OneMatrix {
   static std::size_t Columns(std::size_t n) { return RoundUp(n, kTileColumns); }
   static std::size_t FactorColumns(std::size_t n) { return n > kBlock ? kBlock : 0; }
   static std::size_t Stride(std::size_t n) {
-    // An odd number of cache lines, lest all columns fall into few sets of the cache.
+    // An odd number of cache lines, so that the columns do not fall into few sets of the cache.
     constexpr std::size_t kLine = 64 / sizeof(Real);
     return (RoundUp(Rows(n), kLine) / kLine | 1) * kLine;
   }
@@ -111,7 +111,8 @@ class OneMatrix {
   Real* Column(std::size_t c) const { return elements_ + c * stride_; }
   Real* Factors(std::size_t step) const { return factors_ + step * stride_; }
 
-  /// Calls with the corners of squares of vectors that cover the matrix; the last ones overlap.
+  /// Calls `function` with the corners of squares of vectors that cover the matrix; the last
+  /// overlap.
   template <class Function>
   void ForEachSquare(const Function& function) const {
     for (std::size_t r = 0; r < n_; r += kCount) {
@@ -121,7 +122,7 @@ class OneMatrix {
     }
   }
 
-  /// Where the greatest magnitude of column k is among its rows from k, the first of equals.
+  /// Returns the row, from k on, of the greatest magnitude in column k; the first of equals.
   std::size_t GreatestFrom(std::size_t k) const {
     using Integer = typename Simd<Real>::Integer;
     const auto from = static_cast<Integer>(k), to = static_cast<Integer>(n_);
@@ -154,12 +155,12 @@ class OneMatrix {
     return static_cast<std::size_t>(place[0]);
   }
 
-  /// Step k of the elimination, in the columns [first, last), of which k is one.
+  /// Does step k of the elimination in the columns [first, last), which include k.
   void Eliminate(std::size_t k, std::size_t first, std::size_t last) {
     using Integer = typename Simd<Real>::Integer;
     const std::size_t pivot_row = pivots_[k];
-    Real tops[kBlock];   // of each column what stands in row k and in the pivot's row,
-    Real taken[kBlock];  // which change places
+    Real tops[kBlock];   // the elements of each column in row k and in the pivot row,
+    Real taken[kBlock];  // which are swapped
     for (std::size_t c = first; c < last; ++c) {
       tops[c - first] = Column(c)[k];
       taken[c - first] = Column(c)[pivot_row];
@@ -171,7 +172,7 @@ class OneMatrix {
     }
     const Real top = tops[k - first];
     const Real pivot = taken[k - first];
-    // By whole vectors only: a load of one would wait for smaller stores to reach the cache.
+    // Stores whole vectors only: loading a vector would wait for smaller stores to reach the cache.
     for (std::size_t r = 0; r < n_; r += kTileVectors * kCount) {
       Integers<Real> in_pivot_row[kTileVectors];
       Integers<Real> in_row_k[kTileVectors];
@@ -201,8 +202,8 @@ class OneMatrix {
     }
   }
 
-  /// Of the steps [first, last), takes what a step subtracts from the rows of those after it out of
-  /// the factors into `inner_`.
+  /// For the steps [first, last), moves the factors for the rows of later steps of the block from
+  /// `factors_` to `inner_`.
   void SplitFactors(std::size_t first, std::size_t last) {
     for (std::size_t k = first; k < last; ++k) {
       for (std::size_t r = first; r < first + kBlock; ++r) {
@@ -214,7 +215,8 @@ class OneMatrix {
     }
   }
 
-  /// The steps [first, last) of the elimination at once, in kTileColumns other columns from c on.
+  /// Does the steps [first, last) of the elimination at once, in kTileColumns other columns from c
+  /// on.
   void UpdateTile(std::size_t c, std::size_t first, std::size_t last) {
     Real taken[kBlock][kTileColumns];
     for (std::size_t i = 0; i < kTileColumns; ++i) {
@@ -225,8 +227,8 @@ class OneMatrix {
         column[pivots_[k]] = top;
       }
     }
-    // What each step takes, which the steps before it have changed. To multiply by the inverse of
-    // the block instead would be simpler, but as unstable as the block is badly conditioned.
+    // The pivot row of each step, after the steps before it. Multiplying by the inverse of the
+    // block instead would be simpler, but unstable if the block is badly conditioned.
     for (std::size_t k = first; k < last; ++k) {
       for (std::size_t i = 0; i < kTileColumns; ++i) {
         Real* const column = Column(c + i);
@@ -268,11 +270,12 @@ class OneMatrix {
   std::size_t n_;
   std::size_t stride_;
   Real* elements_;
-  /// Of each step of a block, as they were when it was taken, but with rows in their last order.
+  /// For each step of a block, the factors at the time of the step, but with rows in the final
+  /// order.
   Real* factors_;
   Real inner_[kBlock][kBlock];
   std::size_t* pivots_;
-  /// In which column each column of the inverse stands.
+  /// For each column of the inverse, the column in which it is stored.
   std::size_t* places_;
 };
 

@@ -1,4 +1,4 @@
-// Large matrices: the panel of columns that one block eliminates, and the memory that is shared.
+// Large matrices: eliminates a panel of columns in one block, and defines the shared device memory.
 #pragma once
 
 #include "ops/contrib/inverse/inverse_parts.cuh"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kWarpSize = 32;
 
-/// Device memory for a batch of matrices. They are padded with zeros to a multiple of kTile.
+/// Device memory for a batch of matrices, which are padded with zeros to a multiple of kTile.
 template <class Real>
 struct Workspace {
   static constexpr int kTile = 64;
@@ -18,10 +18,11 @@ struct Workspace {
   /// n with the padding.
   int size;
   Real* elements;
-  /// Of each step of a panel a column of `size`, and a row of `size`.
+  /// For each step of a panel, a column and a row of `size` elements.
   Real* factors;
   Real* rows_taken;
-  /// Of each row one by its pivot and its step, -1 before; of each step its row.
+  /// For each row, the reciprocal of its pivot and its step (-1 before that); for each step its
+  /// row.
   Real* reciprocals;
   int* steps;
   int* rows;
@@ -45,7 +46,7 @@ struct Workspace {
     rows = steps + line;
   }
 
-  /// That of one matrix of the batch.
+  /// Returns the part for one matrix of the batch.
   __device__ Workspace Of(std::size_t matrix) const {
     Workspace one = *this;
     const std::size_t line = matrix * size;
@@ -61,17 +62,17 @@ struct Workspace {
   __device__ Real* Row(int row) const { return elements + static_cast<std::size_t>(row) * size; }
 };
 
-/// As many values as are read at once.
+/// The values that are read at once.
 template <class Real>
 using Vector = Elements<Real, kVectorBytes / sizeof(Real)>;
 
-/// The rows thread, thread + kThreads, ..., kRows of them, and kWidth columns of each in registers.
-/// The first register is that of the column that is eliminated next.
+/// Each thread holds kRows rows, thread, thread + kThreads, ..., with kWidth columns of each in
+/// registers. The first register is that of the column that is eliminated next.
 template <class Real, int kWidth, int kRows, int kThreads>
 __global__ void __launch_bounds__(kThreads) FactorKernel(Workspace<Real> batch, int first) {
   constexpr int kLanes = kVectorBytes / sizeof(Real);
   constexpr int kWarps = kThreads / kWarpSize;
-  // A row is told by the lowest bits of a magnitude, in which the first rows are the greatest.
+  // The lowest bits of a magnitude identify the row; they are greatest for the first rows.
   constexpr int kTagMask = kRows * kThreads - 1;
   constexpr int kMagnitudeMask = 0x7fffffff & ~kTagMask;
   static_assert((kRows * kThreads & kTagMask) == 0 && kWarps <= kWarpSize);
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(kThreads) FactorKernel(Workspace<Real> batch, 
   for (int i = 0; i < kRows; ++i) {
     const int row = thread + i * kThreads;
     if (row >= work.size) continue;
-    // What comes after the last column of the last panel is not needed.
+    // The memory after the last column of the last panel is not needed.
     Real* const to = work.Row(row) + first + width - kWidth;
 #pragma unroll
     for (int j = 0; j < kWidth; j += kLanes) {
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(kThreads) FactorKernel(Workspace<Real> batch, 
   }
 }
 
-/// The same for any number of rows: the panel stays in device memory.
+/// The same for any number of rows, with the panel in device memory.
 template <class Real, int kWidth, int kThreads>
 __global__ void __launch_bounds__(kThreads) FactorTallKernel(Workspace<Real> batch, int first) {
   constexpr int kWarps = kThreads / kWarpSize;
@@ -217,7 +218,7 @@ __global__ void __launch_bounds__(kThreads) FactorTallKernel(Workspace<Real> bat
       place = row;
     }
     const int greatest = greatest_of_block(key, keys);
-    // Of equal ones the first.
+    // The first of equal magnitudes.
     const int pivot_row =
         work.n - 1 -
         greatest_of_block(key == greatest && place >= 0 ? work.n - 1 - place : -1, places);

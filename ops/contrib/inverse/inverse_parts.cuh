@@ -1,5 +1,4 @@
-// The parts that InverseCuda is put together from, one for each range of sizes, and what they
-// share.
+// The parts of InverseCuda, one for each range of sizes, and the functions that they share.
 #pragma once
 
 #include "ops/contrib/device.cuh"
@@ -7,15 +6,15 @@
 namespace opgraft::contrib {
 
 // Each is Gauss-Jordan elimination in place, with partial pivoting of rows. No row is moved: step k
-// takes one of the rows that have not been taken yet, p(k), and leaves the matrix M with
-// M[p(i)][k] = inverse[i][p(k)]. Rows are not scaled when they are taken but at the end, so that
-// the pivot's own row needs no treatment of its own: its multiplier is 0.
+// chooses one of the remaining rows, p(k), as the pivot row. The resulting matrix M has
+// M[p(i)][k] = inverse[i][p(k)]. Rows are scaled at the end, not at their steps, so that the pivot
+// row needs no special treatment: its factor is 0.
 
 /// The largest n of matrices that one warp inverts, alone or with others, in registers.
 template <class T>
 inline constexpr std::size_t kLargestInWarp = sizeof(Computed<T>) == 4 ? 64 : 32;
 
-/// T is what is stored on the device: float, double or __half. n is from 1 to kLargestInWarp.
+/// T is the type that is stored on the device: float, double or __half. n is 1 to kLargestInWarp.
 template <class T>
 CudaError InvertInWarps(const T* matrices, T* inverses, std::size_t n, std::size_t count,
                         CudaStream stream);
@@ -29,28 +28,28 @@ template <class T>
 CudaError InvertInBlocks(const T* matrices, T* inverses, std::size_t n, std::size_t count,
                          CudaStream stream);
 
-/// The same for any n, with scratch memory for the matrices, or for some of them at a time.
+/// The same for any n, with scratch memory for all matrices, or for some of them at a time.
 template <class T>
 CudaError InvertInMemory(const T* matrices, T* inverses, std::size_t n, std::size_t count,
                          const DeviceScratch& scratch, CudaStream stream);
 
-/// The least n of matrices for which cuSOLVER is the faster.
+/// The smallest n for which cuSOLVER is faster.
 inline constexpr std::size_t kLeastByLibrary = 2049;
 
-/// The same for any n by cuSOLVER. False: it is not there, and nothing has been done.
+/// The same for any n, with cuSOLVER. Returns false, and does nothing, if there is no cuSOLVER.
 template <class T>
 bool InvertByLibrary(const T* matrices, T* inverses, std::size_t n, std::size_t count,
                      const DeviceScratch& scratch, CudaStream stream, CudaError* error);
 
-/// The bits of the magnitude of x: those of a float, or the upper half of those of a double. They
-/// are in the order of the magnitudes, with NaN above all.
+/// Returns the bits of the magnitude of x: those of a float, or the upper half of those of a
+/// double. They have the order of the magnitudes, with NaN as the greatest.
 __device__ inline int MagnitudeBits(float x) { return __float_as_int(x) & 0x7fffffff; }
 __device__ inline int MagnitudeBits(double x) { return __double2hiint(x) & 0x7fffffff; }
 
 __device__ inline float Fused(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double Fused(double a, double b, double c) { return fma(a, b, c); }
 
-/// 1 / pivot. Of a zero a NaN, which the elimination then carries to every element.
+/// Returns 1 / pivot, or for zero a NaN, which the elimination then spreads to every element.
 __device__ inline float ReciprocalOf(float pivot) {
   return pivot == 0 ? __int_as_float(0x7fffffff) : __frcp_rn(pivot);
 }
@@ -60,7 +59,7 @@ __device__ inline double ReciprocalOf(double pivot) {
 
 inline constexpr unsigned kWholeWarp = 0xffffffffU;
 
-/// The greatest of a warp's numbers.
+/// Returns the greatest of a warp's numbers.
 __device__ inline int GreatestOfWarp(int value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
   for (int by = 16; by > 0; by /= 2) {

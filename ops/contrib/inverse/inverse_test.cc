@@ -1,4 +1,4 @@
-// Cases of com.microsoft Inverse, in ONNX Runtime.
+// Tests com.microsoft Inverse in ONNX Runtime.
 #include <gtest/gtest.h>
 #include <opgraft/testing.h>
 
@@ -50,7 +50,7 @@ TEST(InverseContribOpTest, OneByOneAndEmpty) {
   no_rows.Run();
 }
 
-// On the GPU its inverse is made of NaNs: to tell of it, the run would have to wait.
+// On the GPU the elements of its inverse are NaN: an error would require waiting for the GPU.
 TEST(InverseContribOpTest, ASingularMatrixIsReportedAsTorchReportsIt) {
   OpTester single = Inverse().ExcludeCuda();
   single.AddInput<float>("X", {2, 2}, {1, 2, 2, 4});

@@ -1,5 +1,4 @@
-// The inversion, in the vectors of OPGRAFT_VECTOR_BYTES; included once by each file that compiles
-// it.
+// The inversion with vectors of OPGRAFT_VECTOR_BYTES. Included once by each file that compiles it.
 #pragma once
 
 #include "ops/contrib/inverse/inverse_many.h"
@@ -9,7 +8,7 @@
 namespace opgraft::contrib {
 namespace {
 
-/// From how many matrices on a group is faster than one after the other.
+/// The smallest number of matrices for which a group is faster than one after the other.
 template <class Real>
 constexpr std::size_t SmallestGroup(std::size_t n) {
   return n <= kLargestOfMany<Real> / 2 ? 2 : kLanes<Real> / 4 + 1;
@@ -17,7 +16,7 @@ constexpr std::size_t SmallestGroup(std::size_t n) {
 
 constexpr std::size_t kAlignment = 64;
 
-/// More than this is hardly in the cache of one processor.
+/// More than this is probably not in the cache of one processor.
 constexpr std::size_t kNearBytes = 512 << 10;
 
 template <class T>

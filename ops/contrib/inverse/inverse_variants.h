@@ -1,4 +1,4 @@
-// The table of functions that each instruction set's compilation of the inversion exports.
+// The table of functions that the inversion exports for each instruction set.
 #pragma once
 
 #include "ops/contrib/inverse/inverse_cpu.h"

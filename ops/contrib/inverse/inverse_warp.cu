@@ -1,4 +1,4 @@
-// Inverses of small matrices: each in the registers of one warp or of some of its lanes.
+// Inverts small matrices: each in the registers of one warp or of some of its lanes.
 #include "ops/contrib/inverse/inverse_parts.cuh"
 
 namespace opgraft::contrib {
@@ -6,8 +6,8 @@ namespace {
 
 constexpr int kWarpSize = 32;
 
-/// How matrices of up to kSize rows lie in registers. Lane (q, c) of a matrix has the kRows rows
-/// from q kRows on, and of them the columns c, c + kColumnGroups, ..., kColumns of them.
+/// How matrices of up to kSize rows are stored in registers. Lane (q, c) of a matrix holds kRows
+/// rows starting with row q * kRows, and of each the kColumns columns c, c + kColumnGroups, ...
 template <int kRows_, int kColumns_, int kRowGroups_, int kColumnGroups_, int kWarps_>
 struct Layout {
   static constexpr int kRows = kRows_;
@@ -16,19 +16,19 @@ struct Layout {
   static constexpr int kColumnGroups = kColumnGroups_;
   static constexpr int kSize = kRows * kRowGroups;
   static constexpr int kLanes = kRowGroups * kColumnGroups;
-  /// Of one warp.
+  /// The number of matrices of one warp.
   static constexpr int kMatrices = kWarpSize / kLanes;
-  /// Of one block.
+  /// The number of warps of one block.
   static constexpr int kWarps = kWarps_;
   static_assert(kSize == kColumns * kColumnGroups && kRows <= 8 && kRowGroups <= 8);
 };
 
-/// How elements of the matrices of a warp lie in its shared memory: row by row and matrix by
-/// matrix, as in device memory, but with an element between units of an even number of them, so
-/// that fewer lanes meet in a bank. A unit is a row, or a matrix where each has one lane.
+/// How the elements of a warp's matrices are stored in shared memory: row by row and matrix by
+/// matrix, as in device memory, but with a gap of one element between units that have an even
+/// number of elements, to avoid bank conflicts. A unit is a row, or a matrix if each has one lane.
 struct Spacing {
   __device__ Spacing(int unit) : stride(unit | 1), gap(stride - unit) {
-    reciprocal = 0xffffffffU / unit + 1;  // its product with a number below 2^16 tells the quotient
+    reciprocal = 0xffffffffU / unit + 1;  // multiplying a number below 2^16 by it divides by `unit`
   }
   __device__ int Place(int i) const {
     return i + static_cast<int>(__umulhi(static_cast<unsigned>(i), reciprocal)) * gap;
@@ -39,7 +39,7 @@ struct Spacing {
   unsigned reciprocal;
 };
 
-/// What step k of a matrix has taken.
+/// The pivot of step k of a matrix.
 template <class Real>
 struct Pivot {
   Real reciprocal;
@@ -51,16 +51,15 @@ struct WarpMemory {
   using Real = Computed<T>;
   Real elements[L::kMatrices * L::kSize * (L::kSize + 1)];
   Pivot<Real> pivots[L::kMatrices][L::kSize];
-  /// In which step a row was taken.
+  /// The step in which each row was the pivot row.
   int steps[L::kMatrices][L::kSize];
 };
 
-/// How elements are copied: one by one, by vectors, or by vectors of which none reaches from one
-/// unit into the next.
+/// How elements are copied: one by one, by vectors, or by vectors that do not cross units.
 enum class Copying { kSingle, kVectors, kWholeVectors };
 
-/// Calls `copy` for a vector or an element at a time, with the number of the first one and an array
-/// that says where each has its place in shared memory.
+/// Calls `copy` for each vector or element, with the index of its first element and an array of the
+/// elements' places in shared memory.
 template <int kWidth, class Copy>
 __device__ void CopyElements(int count, Copying copying, const Spacing& spacing, int lane,
                              const Copy& copy) {
@@ -84,8 +83,8 @@ __device__ void CopyElements(int count, Copying copying, const Spacing& spacing,
   }
 }
 
-/// The matrices of one warp in its registers. The first register of a row is that of the columns
-/// that are eliminated next: registers are rotated, so that the elimination is a loop.
+/// The matrices of one warp in its registers. The first register of a row holds the columns that
+/// are eliminated next: registers are rotated, so that the elimination is a loop.
 template <class Real, class L>
 class Lane {
  public:
@@ -96,7 +95,7 @@ class Lane {
         row_group_(lane % L::kLanes / L::kColumnGroups),
         column_group_(lane % L::kColumnGroups) {}
 
-  /// Rows and columns from n on get whatever is there: it reaches no other.
+  /// Rows and columns from n on get arbitrary values, which do not affect the others.
   __device__ void Load(const Real* elements, const Spacing& spacing) {
 #pragma unroll
     for (int i = 0; i < L::kRows; ++i) {
@@ -124,7 +123,7 @@ class Lane {
     }
   }
 
-  /// Puts each element of the inverse where it belongs.
+  /// Stores each element of the inverse at its place.
   template <class Memory>
   __device__ void Store(Memory& memory, const Spacing& spacing) const {
     const int rotated = (n_ + L::kColumnGroups - 1) / L::kColumnGroups;
@@ -149,7 +148,7 @@ class Lane {
     }
   }
 
-  /// Says of each row when it was taken.
+  /// Stores the step in which each row was the pivot row.
   template <class Memory>
   __device__ void NoteSteps(Memory& memory) const {
     const int lane = row_group_ * L::kColumnGroups + column_group_;
@@ -159,12 +158,12 @@ class Lane {
   }
 
  private:
-  /// A row's tag: so many bits of the magnitude make room for it that all rows of a matrix have
-  /// their own, the first ones the greatest. A row that has been taken has all bits.
+  /// The lowest bits of a magnitude are replaced by the row's tag, which is different for each row
+  /// of a matrix and greatest for the first ones. A row that has been a pivot row has all bits set.
   static constexpr int kTagMask = 63;
   static constexpr int kMagnitudeMask = 0x7fffffff & ~kTagMask;
 
-  /// Where a row begins in shared memory.
+  /// Returns where a row begins in shared memory.
   __device__ int RowPlace(int row, const Spacing& spacing) const {
     return L::kLanes == 1 ? matrix_ * spacing.stride + row * n_
                           : (matrix_ * n_ + row) * spacing.stride;
@@ -178,7 +177,7 @@ class Lane {
     }
   }
 
-  /// The greatest of a matrix's lanes that have the same columns.
+  /// Returns the greatest key of the lanes of a matrix that hold the same columns.
   __device__ static int GreatestOfRows(int key) {
     if constexpr (L::kLanes == kWarpSize) {
       return GreatestOfWarp(key);
@@ -199,7 +198,7 @@ class Lane {
     values[L::kColumns - 1] = first;
   }
 
-  /// Eliminates column k, which is the first of a group's lanes, and then, if so said, rotates.
+  /// Eliminates column k, which is the first column of a group's lanes, and rotates if requested.
   template <class Pivots>
   __device__ __forceinline__ void Step(int k, int group, bool rotates, Pivots& pivots) {
     Real factors[L::kRows];
@@ -218,14 +217,14 @@ class Lane {
     const int source = pivot_group * L::kColumnGroups + column_group_;
     const bool has_column = L::kColumnGroups == 1 || column_group_ == group;
 
-    // In the column itself stays what the others have as their factor, and 1 in the row itself.
+    // The column itself keeps the factors for the other columns, and 1 in the pivot row.
     Real pivot;
     Real taken[L::kColumns];
     Real rest[L::kRows];
 #pragma unroll
     for (int i = 0; i < L::kRows; ++i) rest[i] = has_column ? Real{0} : values_[i][0];
     if constexpr (L::kLanes == kWarpSize) {
-      // One row for the whole warp: a branch costs less than to choose each register.
+      // The row is the same for the whole warp: a branch is cheaper than selecting each register.
       const bool has_row = row_group_ == pivot_group;
       WithConstant<L::kRows>(pivot_row, [&]<int kRow>() {
         pivot = FromLane(factors[kRow], source);
@@ -269,7 +268,7 @@ class Lane {
     for (int i = 0; i < L::kRows; ++i) {
       const Real factor = -factors[i] * reciprocal;
       const Real first = Fused(factor, taken[0], rest[i]);
-      // Each goes straight to where the rotation takes it.
+      // Each is written directly to its place after the rotation.
 #pragma unroll
       for (int j = 1; j < L::kColumns; ++j) {
         values_[i][rotates ? j - 1 : j] = Fused(factor, taken[j], values_[i][j]);
@@ -298,7 +297,7 @@ __global__ void __launch_bounds__(L::kWarps* kWarpSize)
   const std::size_t first =
       (std::size_t{blockIdx.x} * L::kWarps + threadIdx.x / kWarpSize) * L::kMatrices;
   if (first >= count) return;
-  // Those of the last warp that are not there are computed too, of whatever the memory holds.
+  // The last warp also computes matrices that do not exist, from arbitrary memory contents.
   const int elements =
       static_cast<int>(count - first < L::kMatrices ? count - first : L::kMatrices) * n * n;
   const Spacing spacing(L::kLanes == 1 ? n * n : n);

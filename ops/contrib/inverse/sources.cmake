@@ -1,5 +1,5 @@
-# The arithmetic is compiled for each instruction set that is chosen from while running. Products are
-# not fused into sums unasked: a singular matrix is known by a difference that is exactly zero.
+# The arithmetic is compiled for each instruction set; one is chosen at run time. The compiler must
+# not fuse products into sums: a singular matrix is detected by a difference that is exactly zero.
 set(inverse ${CMAKE_CURRENT_LIST_DIR})
 set_source_files_properties(${inverse}/inverse_cpu.cc ${inverse}/inverse_baseline.cc PROPERTIES
   COMPILE_OPTIONS "-ffp-contract=off")

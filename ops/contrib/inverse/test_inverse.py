@@ -1,4 +1,4 @@
-"""Inverse against NumPy, and against ONNX Runtime's own kernel."""
+"""Tests Inverse against NumPy, and against ONNX Runtime's own kernel."""
 
 from __future__ import annotations
 

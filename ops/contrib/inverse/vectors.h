@@ -1,8 +1,8 @@
-// SIMD vectors of OPGRAFT_VECTOR_BYTES, in the vector extensions of GCC and Clang.
+// SIMD vectors of OPGRAFT_VECTOR_BYTES, by the vector extensions of GCC and Clang.
 //
-// Files that are compiled for more than the baseline include this. All of it is in an unnamed
-// namespace, and nothing in it or above it calls an inline function of another header: of such
-// functions the linker keeps one copy, which must not be one that only some CPUs can run.
+// Included by files that are compiled for more than the baseline. Everything is in an unnamed
+// namespace, and neither this file nor its users call inline functions of other headers: the linker
+// keeps one copy of such a function, which must not be one that only some CPUs can run.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,8 @@ struct Simd<double> {
 template <class Real>
 using Vector = typename Simd<Real>::Vector;
 
-/// As wide as Real and as many as in its vector; a comparison gives 0 or -1 of them.
+/// A vector of integers with the layout of a vector of Real. Comparisons give such vectors of 0 and
+/// -1.
 template <class Real>
 using Integers = typename Simd<Real>::Integers;
 
@@ -50,8 +51,8 @@ constexpr std::size_t RoundUp(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
-/// Calls function.operator()<i>() for i from kFrom to below kTo: what is indexed with i can be in
-/// registers.
+/// Calls function.operator()<i>() for i from kFrom to kTo - 1. Arrays that are indexed by i can
+/// stay in registers.
 template <std::size_t kFrom, std::size_t kTo, class Function>
 [[gnu::always_inline]] inline void ForEach(const Function& function) {
   [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
@@ -71,11 +72,11 @@ void Store(const Vector<Real>& vector, Real* to) {
   __builtin_memcpy(to, &vector, sizeof(vector));
 }
 
-/// Whether the elimination of an n×n matrix subtracts products before they are rounded. In the
-/// smallest, where users look for it, rounding finds the zeros that it finds in LAPACK.
+/// Returns whether the elimination of an n×n matrix uses fused products. It does not for the
+/// smallest matrices, where users would notice, so that rounding gives the same zeros as in LAPACK.
 constexpr bool IsFused(std::size_t n) { return n > 4; }
 
-/// minuend - factors * vector, rounded once where the CPU can.
+/// Returns minuend - factors * vector, rounded once if the CPU can do that.
 template <class Real>
 Vector<Real> MinusProduct(const Vector<Real>& minuend, const Vector<Real>& factors,
                           const Vector<Real>& vector) {
@@ -90,7 +91,8 @@ Vector<Real> MinusProduct(const Vector<Real>& minuend, const Vector<Real>& facto
 #endif
 }
 
-/// Ordered as the absolute values are; NaN is greater than infinity, so that it is not lost.
+/// Returns integers with the order of the absolute values. NaN is greater than infinity, so that it
+/// is not lost.
 template <class Real>
 Integers<Real> Magnitude(const Vector<Real>& vector) {
   using Integer = typename Simd<Real>::Integer;
@@ -98,7 +100,7 @@ Integers<Real> Magnitude(const Vector<Real>& vector) {
   return reinterpret_cast<Integers<Real>>(vector) & kAllButSign;
 }
 
-/// 0, 1, 2, ...
+/// Returns 0, 1, 2, ...
 template <class Real>
 Integers<Real> LaneNumbers() {
   return []<std::size_t... I>(std::index_sequence<I...>) {
@@ -106,7 +108,7 @@ Integers<Real> LaneNumbers() {
   }(std::make_index_sequence<kLanes<Real>>());
 }
 
-/// a0 b0 a1 b1 ..., of the lower half (kHalf 0) or of the upper (1).
+/// Returns a0 b0 a1 b1 ..., of the lower half (kHalf 0) or the upper half (1).
 template <class Real, std::size_t kHalf, std::size_t... I>
 Vector<Real> Interleave(const Vector<Real>& a, const Vector<Real>& b, std::index_sequence<I...>) {
   constexpr std::size_t kCount = kLanes<Real>;
@@ -127,17 +129,17 @@ void Transpose(Vector<Real> (&rows)[kLanes<Real>]) {
   }
 }
 
-/// The elements of 16 bytes, within which a CPU moves elements at the least cost.
+/// The number of elements in 16 bytes, within which moving elements is cheapest.
 template <class Real>
 constexpr std::size_t kPiece = 16 / sizeof(Real);
 
-/// One vector behind the other.
+/// Returns one vector followed by the other.
 template <class V, std::size_t... I>
 auto Join(const V& a, const V& b, std::index_sequence<I...>) {
   return __builtin_shufflevector(a, b, I...);
 }
 
-/// A vector of the pieces at `address(0)`, `address(1)`...
+/// Returns a vector of the pieces at `address(0)`, `address(1)`...
 template <class Real, std::size_t kBytes = kVectorBytes, class Function>
 [[gnu::always_inline]] inline auto LoadPieces(const Function& address, std::size_t first = 0) {
   if constexpr (kBytes == 16) {
@@ -152,7 +154,7 @@ template <class Real, std::size_t kBytes = kVectorBytes, class Function>
   }
 }
 
-/// As Interleave, in each piece by itself.
+/// Like Interleave, but within each piece.
 template <class Real, std::size_t kHalf, std::size_t... I>
 Vector<Real> InterleavePieces(const Vector<Real>& a, const Vector<Real>& b,
                               std::index_sequence<I...>) {
@@ -162,7 +164,7 @@ Vector<Real> InterleavePieces(const Vector<Real>& a, const Vector<Real>& b,
       a, b, (I / kSize * kSize + I % kSize / 2 + I % 2 * kCount + kHalf * kSize / 2)...);
 }
 
-/// Transposes the squares that lie at the same place in all vectors.
+/// Transposes the squares that are at the same place in all vectors.
 template <class Real>
 void TransposePieces(Vector<Real> (&rows)[kPiece<Real>]) {
   constexpr std::make_index_sequence<kLanes<Real>> kAll;
@@ -177,11 +179,11 @@ void TransposePieces(Vector<Real> (&rows)[kPiece<Real>]) {
   }
 }
 
-/// Whether there is a Permute for it.
+/// Whether there is a Permute for this type.
 template <class Real>
 constexpr bool kCanPermute = kVectorBytes == 64 || (kVectorBytes == 32 && sizeof(Real) == 4);
 
-/// Lane i of the result is what is in lane from[i].
+/// Lane i of the result is lane from[i].
 #ifdef __AVX512F__
 inline Vector<float> Permute(const Vector<float>& vector, const Integers<float>& from) {
   return _mm512_maskz_permutexvar_ps(0xffff, reinterpret_cast<__m512i>(from), vector);
@@ -195,7 +197,7 @@ inline Vector<float> Permute(const Vector<float>& vector, const Integers<float>&
 }
 #endif
 
-/// What is in lane i goes to lane i - kBy, around the end.
+/// Rotates the lanes: lane i goes to lane i - kBy.
 template <std::size_t kBy, class V, std::size_t... I>
 V Rotate(const V& vector, std::index_sequence<I...>) {
   return __builtin_shufflevector(vector, vector, ((I + kBy) % sizeof...(I))...);

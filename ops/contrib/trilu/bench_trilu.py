@@ -1,4 +1,4 @@
-"""Trilu in microseconds, against torch's on a GPU."""
+"""Times Trilu in microseconds, against torch on a GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def one_node_on_gpu() -> tuple[Callable[[], object], Callable[[], object]]:
-    """A call of ours, and torch's."""
+    """Returns a call of our operator, and one of torch's."""
     from gpu_timing import bound, session
 
     x = torch.randn(1, 32, 32, device="cuda")

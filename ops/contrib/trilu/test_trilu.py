@@ -1,4 +1,4 @@
-"""Trilu against NumPy, and against ONNX Runtime's own kernel."""
+"""Tests Trilu against NumPy, and against ONNX Runtime's own kernel."""
 
 from __future__ import annotations
 

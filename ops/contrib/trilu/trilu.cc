@@ -7,12 +7,12 @@
 namespace opgraft::contrib {
 namespace {
 
-/// Bytes for which a thread is worth its while.
+/// The smallest number of bytes for which another thread pays off.
 constexpr std::size_t kGrain = 1 << 18;
 
 using OptionalNumber = std::optional<Tensor<const std::int64_t>>;
 
-/// The number of the diagonal; throws where it is not one.
+/// Returns the number of the diagonal; throws if the tensor does not hold exactly one.
 std::int64_t Diagonal(const OptionalNumber& k) {
   if (k && k->size() != 1) {
     throw ShapeError("input 'k' has " + std::to_string(k->size()) +
@@ -27,7 +27,7 @@ void ComputeTrilu(Context& context, Tensor<const T> x, const OptionalNumber& k, 
   const std::int64_t diagonal = Diagonal(k);
   const std::int64_t rows = x.dimension(-2);
   const std::int64_t columns = x.dimension(-1);
-  if (x.size() == 0) return;  // the other sizes may have any product then
+  if (x.size() == 0) return;  // the product of the other sizes may overflow
   const std::size_t matrix = static_cast<std::size_t>(rows * columns);
   const std::size_t grain = std::max<std::size_t>(1, kGrain / (matrix * sizeof(T)));
   context.ParallelRanges(CountMatrices(x.shape()), grain, [&](std::size_t first, std::size_t last) {
@@ -42,7 +42,7 @@ OPGRAFT_TYPES(T, float, double, Float16, BFloat16, std::int8_t, std::int16_t, st
 
 OPGRAFT_OP("com.microsoft::Trilu")
     .Doc("The upper or lower triangle of matrices; the other elements are 0.")
-    .Input<T>("X", "matrices, of a rank of 2 or more")
+    .Input<T>("X", "matrices: a tensor of rank 2 or more")
     .OptionalInput<OnHost<std::int64_t>>("k",
                                          "the diagonal that bounds the triangle, 0 for the main "
                                          "one")
@@ -50,7 +50,7 @@ OPGRAFT_OP("com.microsoft::Trilu")
     .Attribute<std::int64_t>("upper", 1, "whether the upper triangle is kept, or the lower one")
     .Shape([](ShapeContext& context) { SameMatrices(context, /*must_be_square=*/false); })
     .InPlace("X", "Y")
-    // Of these types ONNX Runtime has kernels for ONNX's own operator alone.
+    // For these types, ONNX Runtime only has kernels for ONNX's own operator.
     .Torch("aten::triu", {{"upper", 1}, {"k", Argument("diagonal")}},
            LeftToTorch<std::int32_t, bool>())
     .Torch("aten::tril", {{"upper", 0}, {"k", Argument("diagonal")}},

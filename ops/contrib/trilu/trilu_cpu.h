@@ -1,4 +1,4 @@
-// Trilu: the upper or lower triangle of matrices, zeros elsewhere, by moving whole runs of bytes.
+// Trilu: copies the upper or lower triangle of matrices by whole runs of bytes; zeros elsewhere.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace opgraft::contrib {
 
-/// Matrices of one shape, one after another, each row by row.
+/// Matrices of one shape, stored one after another in row-major order.
 struct TriluShape {
   std::int64_t batch;
   std::int64_t rows;
@@ -17,15 +17,16 @@ struct TriluShape {
 
 namespace trilu_internal {
 
-/// One matrix in bytes. Each row falls in a left and a right part, of which one is kept: the left
-/// one begins at row `first`, grows by an element a row, and is the whole row from row `last` on.
+/// One matrix in bytes. Each row consists of a left and a right part, one of which is kept: the
+/// left part begins at row `first`, grows by one element per row, and is the whole row from row
+/// `last` on.
 struct Matrix {
   std::size_t element_size;
   std::size_t row_bytes;
   std::size_t rows;
   std::size_t first;
   std::size_t last;
-  /// The left part's bytes in row `first`.
+  /// The number of bytes of the left part in row `first`.
   std::size_t first_left;
   bool keeps_right;
 };
@@ -58,7 +59,8 @@ inline void Compute(const Matrix& matrix, const unsigned char* from, unsigned ch
   }
 }
 
-/// to = from & mask. Written with vectors, as compilers make none where `to` may be `from`.
+/// Computes to = from & mask. Uses vectors explicitly, because compilers do not vectorise the loop
+/// if `to` may be `from`.
 inline void And(const unsigned char* from, const unsigned char* mask, unsigned char* to,
                 std::size_t bytes) {
   using Vector = std::uint64_t __attribute__((vector_size(16)));
@@ -77,15 +79,15 @@ inline void And(const unsigned char* from, const unsigned char* mask, unsigned c
 }  // namespace trilu_internal
 
 /// Keeps the elements on and above the k-th diagonal of each matrix, or on and below it, and sets
-/// all others to zero bytes. k counts upwards from the main diagonal and may be any number. Of
-/// elements only their size matters. No dimension is negative; x and y are the same memory or do
-/// not overlap, and may be null where a dimension is zero.
+/// all others to zero bytes. k counts upwards from the main diagonal and may be any number. Only
+/// the size of an element matters. No dimension may be negative. x and y must be the same memory or
+/// not overlap, and may be null if a dimension is zero.
 template <std::size_t kElementSize>
 void Trilu(const void* x, void* y, const TriluShape& shape, std::int64_t k, bool upper) {
   static_assert(kElementSize == 1 || kElementSize == 2 || kElementSize == 4 || kElementSize == 8);
   if (shape.batch == 0 || shape.rows == 0 || shape.columns == 0) return;
-  // The left part of row r has r + shift elements, if the row has so many. A diagonal beyond these
-  // limits keeps what the one at the limit keeps, and no sum overflows.
+  // The left part of row r has r + shift elements, but at most the whole row. A diagonal beyond
+  // these limits gives the same result as one at the limit, and with the limits no sum overflows.
   const std::int64_t shift = std::clamp(k, -shape.rows, shape.columns) + (upper ? 0 : 1);
   const std::int64_t first = std::clamp<std::int64_t>(-shift, 0, shape.rows);
   const std::int64_t last = std::clamp<std::int64_t>(shape.columns - shift, first, shape.rows);
@@ -102,8 +104,8 @@ void Trilu(const void* x, void* y, const TriluShape& shape, std::int64_t k, bool
   const std::size_t matrix_bytes = matrix.rows * matrix.row_bytes;
   auto batch = static_cast<std::size_t>(shape.batch);
 
-  // In small matrices runs are too short to be worth a call each. As many of them as fit are
-  // computed in one go, by a mask.
+  // In small matrices, runs are too short for one call each. As many matrices as fit are computed
+  // at once, by a mask.
   alignas(16) unsigned char mask[4096];
   if (const std::size_t together = sizeof(mask) / matrix_bytes; batch > 1 && together > 0) {
     const std::size_t masked = std::min(together, batch);

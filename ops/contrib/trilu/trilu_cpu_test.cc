@@ -1,4 +1,4 @@
-// Trilu against the definition, element by element.
+// Tests Trilu against the definition, element by element.
 #include "ops/contrib/trilu/trilu_cpu.h"
 
 #include <gtest/gtest.h>
@@ -14,13 +14,13 @@ constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t kAround = 32;
 
-/// Whether the definition keeps an element. k is put into range first, as the sum may overflow.
+/// Returns whether the definition keeps an element. k is clamped first, since the sum may overflow.
 bool Keeps(std::int64_t row, std::int64_t column, std::int64_t k, bool upper) {
   if (k > 1'000'000 || k < -1'000'000) return (k < 0) == upper;
   return upper ? column >= row + k : column <= row + k;
 }
 
-/// Computes both triangles apart and in place, at addresses that are not aligned.
+/// Computes both triangles, to other memory and in place, at addresses that are not aligned.
 template <typename Element>
 void Check(const TriluShape& shape, std::int64_t k) {
   const auto count = static_cast<std::size_t>(shape.batch * shape.rows * shape.columns);
@@ -71,7 +71,8 @@ TYPED_TEST(TriluTest, KeepsWhatTheDefinitionKeeps) {
   }
 }
 
-// The first are just small enough for the mask, the next are not; then many masks and a rest.
+// The first are just small enough for the mask, the next are not; the last need many masks and a
+// rest.
 TYPED_TEST(TriluTest, TakesLargeAndManyMatrices) {
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(TypeParam));
   for (const TriluShape& shape : std::vector<TriluShape>{{3, 64, 64 / kSize},

@@ -1,4 +1,4 @@
-// Trilu on the GPU: one vector of 16 bytes for each thread; what is dropped is not even read.
+// Trilu on the GPU: one vector of 16 bytes for each thread. Vectors that are dropped are not read.
 #include <algorithm>
 
 #include "ops/contrib/device.cuh"
@@ -9,12 +9,13 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// The division of numbers below 2^63 by one that is fixed: a product of 128 bits and a shift.
+/// Divides numbers below 2^63 by a fixed divisor: a product of 128 bits and a shift.
 class Divisor {
  public:
   explicit Divisor(std::uint64_t divisor) : divisor_(divisor) {
-    // With 2^shift the power from the divisor on, the least multiplier that is 2^(63 + shift) /
-    // divisor or more errs by less than 2^-63 of the quotient. For 1 it would need a bit more.
+    // If 2^shift is the smallest power not below the divisor, the smallest multiplier not below
+    // 2^(63 + shift) / divisor has a relative error of less than 2^-63. For the divisor 1 it would
+    // need one more bit.
     while (shift_ < 63 && (std::uint64_t{1} << shift_) < divisor) ++shift_;
     using Wide = unsigned __int128;
     multiplier_ = static_cast<std::uint64_t>(((Wide{1} << (63 + shift_)) + divisor - 1) / divisor);
@@ -32,8 +33,8 @@ class Divisor {
   int shift_ = 0;
 };
 
-/// Of row r the first r + shift elements, as many as there are, are its left part. The left or the
-/// right parts are kept.
+/// The left part of row r is its first r + shift elements, but at most the whole row. Either the
+/// left or the right parts are kept.
 struct Triangle {
   Divisor columns;
   Divisor rows;
@@ -41,7 +42,8 @@ struct Triangle {
   bool keeps_left;
 };
 
-/// Which of `width` elements from `first` on are kept, a bit for each; width is at most 16.
+/// Returns which of `width` elements from `first` on are kept, one bit for each; width is at most
+/// 16.
 __device__ inline std::uint32_t Kept(const Triangle& triangle, std::size_t first, int width) {
   const auto columns = static_cast<std::int64_t>(triangle.columns.value());
   const auto rows = static_cast<std::int64_t>(triangle.rows.value());
@@ -91,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
   *reinterpret_cast<Vector*>(y + first) = vector;
 }
 
-/// Of an element only its size matters.
+/// Only the size of an element matters.
 template <std::size_t kSize>
 struct Bytes;
 template <>
@@ -124,7 +126,7 @@ CudaError TriluCuda(const void* x, void* y, const TriluShape& shape, std::int64_
   using Element = typename Bytes<kElementSize>::Type;
   constexpr int kWidth = kVectorBytes / kElementSize;
   const auto count = static_cast<std::size_t>(shape.batch * shape.rows * shape.columns);
-  // A diagonal beyond these limits keeps what the one at the limit keeps, and no sum overflows.
+  // A diagonal beyond these limits gives the same result as one at the limit; no sum overflows.
   const Triangle triangle = {.columns = Divisor(static_cast<std::uint64_t>(shape.columns)),
                              .rows = Divisor(static_cast<std::uint64_t>(shape.rows)),
                              .shift = std::clamp(k, -shape.rows, shape.columns) + (upper ? 0 : 1),

@@ -6,8 +6,8 @@
 
 namespace opgraft::contrib {
 
-/// What Trilu does on the CPU, with x and y in device memory, aligned for elements only. The size
-/// of an element is 1, 2, 4, 8 or 16.
+/// Like Trilu on the CPU, with x and y in device memory, which need only be aligned for elements.
+/// The size of an element is 1, 2, 4, 8 or 16.
 template <std::size_t kElementSize>
 CudaError TriluCuda(const void* x, void* y, const TriluShape& shape, std::int64_t k, bool upper,
                     CudaStream stream);

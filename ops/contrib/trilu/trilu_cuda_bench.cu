@@ -1,4 +1,4 @@
-// Times of the CUDA kernels of Trilu on the device.
+// Measures the CUDA kernels of Trilu on the device.
 #include "ops/contrib/trilu/trilu_cuda.h"
 #include "tests/cuda/kernel_timing.h"
 

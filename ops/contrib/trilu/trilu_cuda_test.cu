@@ -1,4 +1,4 @@
-// Trilu on the GPU against the one on the CPU and the definition.
+// Tests Trilu on the GPU against Trilu on the CPU and against the definition.
 #include <cinttypes>
 #include <limits>
 
@@ -18,7 +18,7 @@ bool Keeps(std::int64_t row, std::int64_t column, std::int64_t k, bool upper) {
   return upper ? column >= row + k : column <= row + k;
 }
 
-/// An element of so many bytes.
+/// An element of kSize bytes.
 template <std::size_t kSize>
 struct Element {
   unsigned char bytes[kSize];
@@ -103,7 +103,7 @@ CUDA_TEST(TriluOfOtherSizes) {
   }
 }
 
-// More elements than 32 bits can count.
+// More elements than 32 bits can index.
 CUDA_TEST(TriluTakesMoreThan32Bits) {
   if (IsSmall()) return;
   const TriluShape shape = {3, 40'000, 40'001};

@@ -1,4 +1,4 @@
-// Cases of com.microsoft Trilu, in ONNX Runtime.
+// Tests com.microsoft Trilu in ONNX Runtime.
 #include <gtest/gtest.h>
 #include <opgraft/testing.h>
 
@@ -59,7 +59,7 @@ TEST(TriluContribOpTest, Empty) {
 }
 
 TEST(TriluContribOpTest, NoneOfManyLargeMatrices) {
-  // So many bytes of one matrix are 0 in 64 bits.
+  // The byte size of one such matrix overflows to 0 in 64 bits.
   const std::int64_t size = std::int64_t{1} << 31;
   OpTester test = Trilu();
   test.AddInput<float>("X", {0, size, size}, {});

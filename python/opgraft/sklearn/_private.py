@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any
 
 import skl2onnx
 
-from opgraft._errors import UnavailableError
+from opgraft._base._errors import UnavailableError
 from opgraft._pyop import RUNTIME_DOMAINS
 
 # Conversions change tables of skl2onnx's for a while: one at a time.
@@ -73,6 +74,61 @@ def _without_bools(value: Any) -> Any:
     if isinstance(value, list) and any(isinstance(one, (bool, np.bool_)) for one in value):
         return [int(one) if isinstance(one, (bool, np.bool_)) else one for one in value]
     return value
+
+
+_TREES = "decision_tree random_forest gradient_boosting isolation_forest".split()
+
+
+@contextmanager
+def missing_values_in_trees() -> Iterator[None]:
+    """Trees send what is missing to the child that scikit-learn's send it to.
+
+    skl2onnx writes that for HistGradientBoosting alone; all its other trees send NaN to the right.
+    A threshold that is infinite, by which a tree tells what is missing from all else, makes its
+    search for the nearest float32 endless.
+    """
+    with _lock:
+        undo: list[tuple[Any, str, Any]] = []
+        try:
+            for name in _TREES:
+                module: Any = importlib.import_module(f"skl2onnx.operator_converters.{name}")
+                before = find(f"operator_converters.{name}", "add_tree_to_attribute_pairs")
+                undo.append((module, "add_tree_to_attribute_pairs", before))
+                module.add_tree_to_attribute_pairs = _with_tracks(before)
+            module = importlib.import_module("skl2onnx.common.tree_ensemble")
+            nearest = find("common.tree_ensemble", "sklearn_threshold")
+            undo.append((module, "sklearn_threshold", nearest))
+            module.sklearn_threshold = lambda value, *more: (
+                nearest(value, *more) if math.isfinite(value) else value
+            )
+            module = importlib.import_module("skl2onnx.operator_converters.decision_tree")
+            populate = find("operator_converters.decision_tree", "populate_tree_attributes")
+            undo.append((module, "populate_tree_attributes", populate))
+
+            def populate_with_tracks(model: Any, *arguments: Any, **named: Any) -> Any:
+                attributes = populate(model, *arguments, **named)
+                _set_tracks(attributes, model.tree_)
+                return attributes
+
+            module.populate_tree_attributes = populate_with_tracks
+            yield
+        finally:
+            for module, name, function in undo:
+                setattr(module, name, function)
+
+
+def _with_tracks(add_tree: Callable[..., None]) -> Callable[..., None]:
+    def add(attributes: Any, is_classifier: bool, tree: Any, *more: Any, **named: Any) -> None:
+        add_tree(attributes, is_classifier, tree, *more, **named)
+        _set_tracks(attributes, tree)
+
+    return add
+
+
+def _set_tracks(attributes: Any, tree: Any) -> None:
+    """Of the tree that was added last."""
+    is_left = (tree.missing_go_to_left != 0) & (tree.children_left >= 0)
+    attributes["nodes_missing_value_tracks_true"][-tree.node_count :] = is_left.astype(int).tolist()
 
 
 class Unseen(UnavailableError):

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from opgraft._errors import ModelError, PolicyError, UnavailableError
-from opgraft.sklearn import _columns, _store
-from opgraft.sklearn._walk import walk
+from opgraft._base._errors import ModelError, PolicyError, UnavailableError
+from opgraft.sklearn._convert import _columns
+from opgraft.sklearn._stored import _skops
+from opgraft.sklearn._stored._walk import walk
 
 DOMAIN = "ai.opgraft.sklearn"  #: of the nodes
 FORMAT = 1  #: of what they hold
@@ -76,7 +77,7 @@ class Estimator:
                     f"'{method}' is no method that a model may call; these are: "
                     f"{', '.join(METHODS)}"
                 )
-        loaded = _store.load(data.tobytes(), allows, scikit_learn)
+        loaded = _skops.load(data.tobytes(), allows, scikit_learn)
         if layout != "frame":
             _forget_names(loaded)
         # The method, which of its results (None for the one it has), its type and rank.

@@ -9,24 +9,27 @@ from opgraft.torch import _needed
 
 _needed.need_torch()
 
-from opgraft.torch import _operators  # noqa: E402
+from opgraft.torch._eager import _registered  # noqa: E402
 
 if TYPE_CHECKING:
-    from opgraft.torch._dynamo_export import (
+    from opgraft.torch._eager._gradient import register_backward
+    from opgraft.torch._eager._registered import operator
+    from opgraft.torch._export._export import export
+    from opgraft.torch._legacy._dynamo_export import (
         DiagnosticOptions,
         ExportOptions,
         dynamo_export,
         enable_fake_mode,
     )
-    from opgraft.torch._export import export
-    from opgraft.torch._gradient import register_backward
-    from opgraft.torch._legacy_program import ONNXProgram, ONNXRuntimeOptions
-    from opgraft.torch._operators import operator
-    from opgraft.torch._program import Program
-    from opgraft.torch._registry import OnnxRegistry
-    from opgraft.torch._report import Report
-    from opgraft.torch._symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
-    from opgraft.torch._translation import translation_table
+    from opgraft.torch._legacy._legacy_program import ONNXProgram, ONNXRuntimeOptions
+    from opgraft.torch._legacy._registry import OnnxRegistry
+    from opgraft.torch._legacy._symbolic import (
+        register_custom_op_symbolic,
+        unregister_custom_op_symbolic,
+    )
+    from opgraft.torch._program._program import Program
+    from opgraft.torch._program._report import Report
+    from opgraft.torch._rungs._translation import translation_table
 
 __all__ = [
     "DiagnosticOptions",
@@ -47,25 +50,25 @@ __all__ = [
 ]
 
 _LAZY = {
-    "DiagnosticOptions": "_dynamo_export",
-    "ExportOptions": "_dynamo_export",
-    "ONNXProgram": "_legacy_program",
-    "ONNXRuntimeOptions": "_legacy_program",
-    "OnnxRegistry": "_registry",
-    "Program": "_program",
-    "Report": "_report",
-    "dynamo_export": "_dynamo_export",
-    "enable_fake_mode": "_dynamo_export",
-    "export": "_export",
-    "operator": "_operators",
-    "register_backward": "_gradient",
-    "register_custom_op_symbolic": "_symbolic",
-    "translation_table": "_translation",
-    "unregister_custom_op_symbolic": "_symbolic",
+    "DiagnosticOptions": "_legacy._dynamo_export",
+    "ExportOptions": "_legacy._dynamo_export",
+    "ONNXProgram": "_legacy._legacy_program",
+    "ONNXRuntimeOptions": "_legacy._legacy_program",
+    "OnnxRegistry": "_legacy._registry",
+    "Program": "_program._program",
+    "Report": "_program._report",
+    "dynamo_export": "_legacy._dynamo_export",
+    "enable_fake_mode": "_legacy._dynamo_export",
+    "export": "_export._export",
+    "operator": "_eager._registered",
+    "register_backward": "_eager._gradient",
+    "register_custom_op_symbolic": "_legacy._symbolic",
+    "translation_table": "_rungs._translation",
+    "unregister_custom_op_symbolic": "_legacy._symbolic",
 }
 
 #: The modules that do without onnx and onnxscript.
-_EAGER = ("_gradient", "_operators")
+_EAGER = ("_eager._gradient", "_eager._registered")
 
 
 def __dir__() -> list[str]:
@@ -82,4 +85,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'opgraft.torch' has no attribute {name!r}")
 
 
-_operators.register_all()
+_registered.register_all()

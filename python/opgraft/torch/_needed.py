@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opgraft._needed import need
+from opgraft._base._needed import need
 
 #: Those that have to do with ONNX; operators in eager mode do without them. onnxscript brings
 #: onnx_ir.

@@ -28,7 +28,7 @@ from opgraft.torch import _needed
 
 _needed.need_to_export(__name__)
 
-from opgraft.torch import _dynamo_export, _legacy_program, _registry, _symbolic  # noqa: E402
+from opgraft.torch._legacy import _dynamo_export, _legacy_program, _registry, _symbolic  # noqa: E402
 
 # These go together: torch's own take torch's own.
 _FAMILY: dict[str, Any] = {

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from opgraft._errors import PolicyError, UnavailableError
-from opgraft._torch_arrays import from_array, to_array
+from opgraft._base._errors import PolicyError, UnavailableError
+from opgraft._run._torch_arrays import from_array, to_array
 from opgraft.torch import _private
-from opgraft.torch._aten_text import Arguments
+from opgraft.torch._rungs._aten_text import Arguments
 
 
 class TorchOperator:

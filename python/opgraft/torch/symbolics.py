@@ -17,17 +17,17 @@ from typing import Any
 
 from torch.onnx import symbolic_helper
 
-from opgraft._errors import Error
+from opgraft._base._errors import Error
 from opgraft.torch import _needed, _private
 
 _needed.need_to_export(__name__)
 
-from opgraft.torch import _stand_in  # noqa: E402
-from opgraft.torch._stand_in import StandIn  # noqa: E402
-from opgraft.torch._symbolic import (  # noqa: E402
+from opgraft.torch._legacy._symbolic import (  # noqa: E402
     register_custom_op_symbolic,
     unregister_custom_op_symbolic,
 )
+from opgraft.torch._rungs import _stand_in  # noqa: E402
+from opgraft.torch._rungs._stand_in import StandIn  # noqa: E402
 
 __all__ = ["SYMBOLICS", "register", "register_custom_op", "unregister", "unregister_custom_op"]
 

@@ -1,4 +1,4 @@
-// The operators that the tests of loaded packs run: of one domain, which other packs have too.
+// The operators for the tests of loaded packs, in a domain that other packs use too.
 #include <opgraft/op.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ OPGRAFT_OP("test.packs::Shift")
     });
 
 OPGRAFT_OP("test.packs::Repeat")
-    .Doc("Repeats a vector as often as a number says, which may be known when the model is loaded.")
+    .Doc("Repeats a vector a number of times, which may be known when the model is loaded.")
     .Input<float>("x")
     .Input<std::int64_t>("times")
     .Output<float>("y")

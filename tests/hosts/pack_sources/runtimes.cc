@@ -1,4 +1,4 @@
-// Operators of ONNX Runtime's own domains, whose results nobody else gives.
+// Operators in ONNX Runtime's own domains, with results that differ from the runtime's.
 #include <opgraft/op.h>
 
 namespace {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,22 @@ def hint(size: torch.SymInt) -> int | None:
 def expression(size: Any) -> Any:
     """A size as an expression of symbols; a number where it is one."""
     return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def least(number: Any) -> float:
+    """The least that a number can be, or a symbol as far as torch knows."""
+    if isinstance(number, (int, float)):
+        return number
+    environment = number.node.shape_env
+    try:
+        return float(environment.bound_sympy(number.node.expr).lower)
+    except (AttributeError, TypeError):
+        return -math.inf
+
+
+def integer(number: int) -> Any:
+    """A number as expressions of symbols take it."""
+    return private("sympy", "Integer")(number)
 
 
 def as_read(number: Any) -> Any:
@@ -77,31 +94,11 @@ class Specialisation:
     expression: str
     result: str  #: what the expression was for the example; "" where nobody says
     occurrences: int
-    sources: tuple[str, ...]  #: of the sizes in it, such as "L['x'].size()[0]"
 
     @property
     def is_on_data(self) -> bool:
         """Whether it is the data that decided, rather than sizes of the arguments."""
         return self.kind == "data dependent error"
-
-    @property
-    def text(self) -> str:
-        """Such as "file, line 3: code: guard added: Eq(s0, 4)"."""
-        where = ""
-        if self.stack:
-            file, line, code = self.stack[-1]
-            where = f"{file}, line {line}: {code}: " if file else f"line {line}: {code}: "
-        return f"{where}{self.kind}: {self.expression}" + (
-            f" is {self.result}" if self.result else ""
-        )
-
-    def fixes(self, parameter: str, axis: int | None) -> bool:
-        """Whether it says what a size of that parameter is."""
-        size = "" if axis is None else f".size()[{axis}]"
-        return self.expression.startswith("Eq(") and any(
-            source.startswith(f"L['{parameter}']") and source.endswith(size)
-            for source in self.sources
-        )
 
 
 def specialisations(program: Any) -> list[Specialisation]:
@@ -127,7 +124,6 @@ def specialisations(program: Any) -> list[Specialisation]:
                 str(data.get("expr") or data.get("op") or data.get("reason") or ""),
                 str(data.get("result", "")),
                 int(data.get("occurrences", 1)),
-                tuple(map(str, (data.get("symbol_to_sources") or {}).values())),
             )
         )
     return found

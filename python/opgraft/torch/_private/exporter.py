@@ -18,7 +18,7 @@ from opgraft.torch._private.operators import OpOverload, find_operator, name_of
 _EXPORTER = "torch.onnx._internal.exporter"
 _registries: dict[tuple[int, bool], Any] = {}
 #: torch.export is for one thread at a time.
-_exporting = threading.RLock()
+export_lock = threading.RLock()
 #: Of a node of the graph, what translates it to ONNX.
 Translate = Callable[..., Any]
 
@@ -116,7 +116,8 @@ def decompose(
     unless they are off. Attention with a mask that is learned has other kernels then, with other
     strides, and a view that was made for the ones is refused for the others."""
     forget_fresh_symbols(program)
-    with warnings.catch_warnings(), torch.no_grad(), _decomposing(bodies or {}):
+    into_bodies = _decomposing(bodies or {})
+    with warnings.catch_warnings(), torch.no_grad(), into_bodies, _listing_operators_once():
         warnings.simplefilter("ignore", FutureWarning)  # of its own ways
         prepare = exporter("_core", "_prepare_exported_program_for_export")
         prepared = prepare(program, registry=registry)
@@ -142,6 +143,36 @@ def _decomposing(bodies: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
         yield
     finally:
         module.create_onnx_friendly_decomposition_table = before
+
+
+@contextmanager
+def _listing_operators_once() -> Iterator[None]:
+    """Has torch look through its list of composite operators once, for this thread alone.
+
+    It does so twice for each namespace of torch.ops, since operators may be added at any time; that
+    takes a third of the time of a small export. Nothing adds operators while a program is
+    decomposed. A torch without this function is left alone."""
+    module = private("torch._export.utils")
+    before = getattr(module, "_materialize_cpp_cia_ops", None)
+    if before is None:
+        yield
+        return
+    owner = threading.get_ident()
+    is_listed = False
+
+    def list_operators() -> None:
+        nonlocal is_listed
+        if threading.get_ident() != owner:
+            before()
+        elif not is_listed:
+            before()
+            is_listed = True
+
+    module._materialize_cpp_cia_ops = list_operators
+    try:
+        yield
+    finally:
+        module._materialize_cpp_cia_ops = before
 
 
 def _name_outputs(program: Any) -> None:
@@ -251,7 +282,7 @@ def _choosing(choose: Callable[[torch.fx.Node], Translate]) -> Iterator[None]:
 def exporting() -> Iterator[None]:
     """Has this thread alone export, and lets torch.onnx.is_in_onnx_export() say yes."""
     flags = private(f"{_EXPORTER}._flags")
-    with _exporting:
+    with export_lock:
         before = getattr(flags, "_is_onnx_exporting", None)
         if before is None:
             raise moved(f"{_EXPORTER}._flags._is_onnx_exporting")

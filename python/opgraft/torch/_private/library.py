@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -41,6 +43,34 @@ def forward_mode() -> dict[str, Any]:
     private("torch.autograd.forward_ad", "_current_level")
     names: dict[str, Any] = vars(private("torch.autograd.forward_ad"))
     return names
+
+
+@contextmanager
+def keeping_compiler_options() -> Iterator[None]:
+    """What the user says to torch's compiler of deterministic results stays: a strict capture sets
+    it anew."""
+    config = sys.modules.get("torch._inductor.config")
+    before = getattr(config, "deterministic", None)
+    try:
+        yield
+    finally:
+        if before is not None and getattr(config, "deterministic", None) != before:
+            setattr(config, "deterministic", before)  # noqa: B010
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """Has torch fill memory that nobody has written to, and warn where it has no algorithm that
+    gives the same each time. Other than by torch.use_deterministic_algorithms, what the user says
+    to its compiler of that stays as it is."""
+    switch = private("torch._C", "_set_deterministic_algorithms")
+    before = torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    switch(True, warn_only=True)
+    try:
+        yield
+    finally:
+        switch(before, warn_only=warns)
 
 
 def parallel_for() -> int:

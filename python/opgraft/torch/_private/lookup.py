@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from opgraft._errors import UnavailableError
+from opgraft._base._errors import UnavailableError
 
 
 class Moved(UnavailableError):

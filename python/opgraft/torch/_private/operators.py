@@ -106,12 +106,6 @@ def namespace_of(overload: OpOverload) -> str:
     return str(overload.namespace)
 
 
-def changed_arguments(overload: OpOverload) -> list[str]:
-    """The names of the arguments that an operator writes to."""
-    arguments = overload._schema.arguments
-    return [one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write]
-
-
 def find_operator(name: str, overload: str) -> Any:
     """`torch.ops.<namespace>.<name>.<overload>`, or None."""
     namespace, _, rest = name.partition("::")

@@ -14,6 +14,7 @@ import torch
 from opgraft.torch._private.exporter import _EXPORTER, onnx_type
 from opgraft.torch._private.lookup import private
 from opgraft.torch._private.script import _SCRIPT, default_opsets, dtype_of_value
+from opgraft.torch._private.script_modules import has_scripts
 
 #: The warning for each tensor that becomes a value of Python's.
 TracerWarning = torch.jit.TracerWarning  # type: ignore[attr-defined]
@@ -94,7 +95,8 @@ class TracedNode:
     @property
     def name(self) -> str:
         """Such as "aten::add"; what writes to its first argument is called like what does not."""
-        return str(self._node.kind()).removesuffix("_")
+        kind = str(self._node.kind())
+        return kind if kind.endswith("__") else kind.removesuffix("_")
 
     @property
     def made(self) -> list[str]:
@@ -186,9 +188,12 @@ def trace_to_onnx(
     translate: TranslateTraced,
 ) -> None:
     """Writes what torch.onnx.export(dynamo=False) writes; `translate` is asked for each node."""
-    with _translating(translate), warnings.catch_warnings():
+    with _translating(translate), _without_log(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\.onnx\.")
+        if has_scripts(model):
+            # Else torch does not know what it calls. What is scripted keeps its loops.
+            model = torch.jit.trace(model, args, check_trace=False)  # type: ignore[no-untyped-call]
         private(f"{_SCRIPT}.utils", "export")(
             model,
             args,
@@ -198,6 +203,18 @@ def trace_to_onnx(
             opset_version=min(opset_version, default_opsets()[1]),
             training=torch.onnx.TrainingMode.PRESERVE,
         )
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """Where it fails, torch writes the whole graph to stdout."""
+    library = private("torch._C")
+    before = private("torch._C", "_jit_onnx_log")
+    library._jit_onnx_log = lambda *_: None
+    try:
+        yield
+    finally:
+        library._jit_onnx_log = before
 
 
 def is_lacking(error: Exception) -> bool:

@@ -1,0 +1,1 @@
+"""Packs: `opgraft new`, `opgraft build` and `opgraft test`."""

@@ -1,0 +1,1 @@
+"""Sessions: preparing a model, loading packs, and converting inputs and outputs."""

@@ -1,0 +1,1 @@
+"""OpTester: runs one case of an operator in every relevant way."""

@@ -1,0 +1,13 @@
+"""The error for a stored estimator that no honest program has made."""
+
+from __future__ import annotations
+
+from opgraft._base._errors import ModelError
+
+#: The beginning and the end of its message.
+OPENING = "the stored estimator is damaged: "
+ADVICE = ". Fix: the file was changed after it was made; get it again from its maker"
+
+
+def damaged(what: str) -> ModelError:
+    return ModelError(f"{OPENING}{what}{ADVICE}")

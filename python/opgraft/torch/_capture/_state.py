@@ -1,0 +1,123 @@
+"""State: what a model writes in a call, and whether its results depend on what it wrote before.
+
+An ONNX model keeps nothing from call to call. What is only written is lost there, which is said.
+Where results depend on it, the ONNX model is right for the first call alone. How it is found:
+`_state_search.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from opgraft._base._errors import ModelError
+from opgraft._doctor._survey import STATE_PREFIX
+from opgraft.torch._capture._draws import Draw
+from opgraft.torch._capture._guards import HOLDS_WHERE, Guard, Line
+from opgraft.torch._graphs._warning import warn
+
+_KEEPS = "keeps state from call to call"
+_DRAWS = "draws random numbers that torch does not know of"
+
+
+@dataclass(frozen=True)
+class Written:
+    """Something that a call of the model writes to."""
+
+    kind: str  # "buffer", "parameter", "attribute", "class attribute" or "argument"
+    name: str
+    line: Line = field(default_factory=Line)
+    #: Whether results of later calls depend on it.
+    is_used: bool = False
+
+    def describe(self, line: str) -> str:
+        where = f" ({line})" if line else ""
+        if self.kind == "argument":
+            return (
+                f"the model writes to its argument `{self.name}`{where}; the ONNX model leaves the "
+                "input as it is. Fix: return it as an output"
+            )
+        fix = "take it as an input, and return it as an output" if self.is_used else ""
+        return (
+            f"the model writes {self.kind} `{self.name}` in forward{where}; the ONNX model does "
+            f"not keep it. Fix: {fix or 'return it as an output, or do without it'}"
+        )
+
+    def __str__(self) -> str:
+        return self.describe(str(self.line))
+
+    @property
+    def guard(self) -> Guard:
+        condition = f"{self.kind} `{self.name}` is what it was at the export"
+        advice = f"take `{self.name}` as an input of the model, and return it as an output"
+        return Guard(self.line, condition, advice)
+
+
+@dataclass
+class State:
+    written: list[Written] = field(default_factory=list)
+    #: Where random numbers come from that are not torch's.
+    draws: list[Draw] = field(default_factory=list)
+    #: What a second call of the model raises, in words.
+    second: str = ""
+    #: In words, what was not watched.
+    unwatched: list[str] = field(default_factory=list)
+    #: What the first call raised: nothing is known then.
+    failure: Exception | None = None
+
+    @property
+    def guards(self) -> list[Guard]:
+        """What a graph takes for granted of what the model keeps."""
+        used = [one.guard for one in self.written if one.is_used]
+        return [*(one.guard for one in self.draws), *used]
+
+    @property
+    def notes(self) -> list[str]:
+        return [*map(str, self.written)]
+
+    @property
+    def lines(self) -> list[str]:
+        """For what leaves this machine."""
+        return [STATE_PREFIX + one.describe(one.line.short) for one in self.written]
+
+    def tell(self, program: Any) -> None:
+        """Says it in a warning, in the report of an exported program, and in its metadata."""
+        program.report.notes += self.unwatched
+        if self.written:
+            warn("; ".join(self.notes))
+            program.report.state = self.notes
+            known = program.model.metadata_props.get(HOLDS_WHERE, "").splitlines()
+            program.model.metadata_props[HOLDS_WHERE] = "\n".join([*known, *self.lines])
+
+    def refuse(self, name: str) -> None:
+        """A ModelError where the results of later calls would be wrong."""
+        if self.draws:
+            raise ModelError(
+                f"{name} {_DRAWS}: a graph would have those that were drawn at the export, and "
+                "give the same in each call.\n"
+                + "\n".join(map(_shown, (one.guard for one in self.draws)))
+                + "\nTo export what it does with these anyway: specialise=True"
+            )
+        used = [one for one in self.written if one.is_used]
+        if not used:
+            return
+        depends = f"its second call raises {self.second}" if self.second else ""
+        shown = [
+            f"  {f'{one.line}: ' if str(one.line) else ''}{one.kind} `{one.name}`\n"
+            f"    Fix: {one.guard.advice}"
+            for one in used
+        ]
+        raise ModelError(
+            f"{name} {_KEEPS}, and {depends or 'its results depend on it'}. An ONNX model keeps "
+            "none: it would be right for the first call, and silently wrong for those after it.\n"
+            + "\n".join(shown)
+            + "\nTo export what the first call does anyway: specialise=True"
+        )
+
+
+def _shown(guard: Guard) -> str:
+    return f"  {guard}\n    Fix: {guard.advice}"
+
+
+def is_refusal(error: Exception) -> bool:
+    return isinstance(error, ModelError) and (_KEEPS in str(error) or _DRAWS in str(error))

@@ -1,0 +1,1 @@
+"""Operators of ours in torch: eager calls, shapes, gradients."""

@@ -1,0 +1,1 @@
+"""What torch's exporter dropped: the registry, dynamo_export, symbolic functions."""

@@ -1,0 +1,1 @@
+"""The ladder for operators that torch's exporter lacks: one module for each rung."""

@@ -1,0 +1,115 @@
+"""Torch operators as functions of standard ONNX operators, which need nothing installed.
+
+A module of this package holds one operator, or a few of a kind. A function in it takes a `Call` and
+the arguments of the torch operator, in which values of the ONNX graph stand for tensors, adds nodes
+to the graph and gives the value of the result, or a list of them:
+
+    @function("aten::hypot")
+    def hypot(call: Call, x: Value, y: Value) -> Value:
+        return call.op.Sqrt(call.op.Add(call.op.Mul(x, x), call.op.Mul(y, y)))
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from opgraft._base._errors import UnavailableError
+from opgraft.torch import _private
+from opgraft.torch._graphs._graph import operator_name
+from opgraft.torch._rungs._functions._call import Call, Value
+from opgraft.torch._rungs._ladder import Graft
+
+__all__ = ["Call", "Refusal", "Value", "function", "graft", "kept", "replaces_torchs", "takes"]
+
+_Function = Callable[..., Any]
+_functions: dict[str, tuple[_Function, Callable[[Call], bool]]] = {}
+#: None: always.
+_kept: dict[str, Callable[[Call], bool] | None] = {}
+_better: dict[str, Callable[[Call, int], bool]] = {}
+
+
+class Refusal(UnavailableError):
+    """Raised by a function for a call that no other rung has right either, so that none is tried:
+    without verification a wrong result would not be seen."""
+
+
+def function(
+    *names: str,
+    when: Callable[[Call], bool] = lambda call: True,
+    replaces_torchs: bool | Callable[[Call, int], bool] = False,
+    is_kept: bool | Callable[[Call], bool] = False,
+) -> Callable[[_Function], _Function]:
+    """Declares the function for torch operators of these names, "aten::median.dim" where it is an
+    overload, "_operator::mod" where it is Python's own. `when` says of a call whether the function
+    is for it; types that ONNX lacks, complex numbers above all, are not. `replaces_torchs`: also
+    where torch has a translation, since that is wrong for arguments that an example need not have;
+    a function says so of a call and the opset that is exported to. `is_kept`: torch decomposes the
+    operator into what does not always work; a function says so of a call."""
+    is_better = replaces_torchs if callable(replaces_torchs) else lambda call, opset: True
+    is_kept_in = is_kept if callable(is_kept) else None
+
+    def declare(one: _Function) -> _Function:
+        for name in names:
+            _functions[name] = one, when
+        _kept.update(dict.fromkeys(names, is_kept_in) if is_kept else {})
+        _better.update(dict.fromkeys(names, is_better) if replaces_torchs else {})
+        return one
+
+    return declare
+
+
+def takes(target: Any) -> bool:
+    return _name(target) in _known()
+
+
+def _name(target: Any) -> str:
+    """Of an operator of Python's "_operator::floordiv"."""
+    is_pythons = getattr(target, "__module__", "") == "_operator"
+    return f"_operator::{target.__name__}" if is_pythons else operator_name(target)
+
+
+def kept(nodes: Iterable[torch.fx.Node] = ()) -> dict[str, Any]:
+    """The operators that must not be decomposed, by their names; but for those that no function
+    takes as they are called in these nodes."""
+    _known()
+    calls: dict[str, list[Call]] = {}
+    for node in nodes:
+        if operator_name(node.target) in _kept:
+            calls.setdefault(operator_name(node.target), []).append(Call(node))
+    names = [
+        name
+        for name, is_kept_in in _kept.items()
+        if not any(call.has_complex for call in calls.get(name, ()))
+        and (is_kept_in is None or any(map(is_kept_in, calls.get(name, ()))))
+    ]
+    parts = {name: name.partition(".") for name in names}
+    found = {name: _private.find_operator(one, other) for name, (one, _, other) in parts.items()}
+    return {name: target for name, target in found.items() if target is not None}
+
+
+def replaces_torchs(node: torch.fx.Node, opset: int) -> bool:
+    if not takes(node.target):
+        return False
+    is_better = _better.get(_name(node.target))
+    return is_better is not None and is_better(Call(node), opset)
+
+
+def graft(node: torch.fx.Node) -> Graft | None:
+    build, when = _known()[_name(node.target)]
+    call = Call(node)
+    if call.has_complex or not when(call):
+        return None
+    return Graft("function", functools.partial(build, call), build.__name__)
+
+
+@functools.cache
+def _known() -> dict[str, tuple[_Function, Callable[[Call], bool]]]:
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    return _functions

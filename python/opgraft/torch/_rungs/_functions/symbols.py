@@ -1,0 +1,41 @@
+"""Python's arithmetic with numbers that depend on data or on open sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from opgraft.torch import _private
+from opgraft.torch._rungs._functions import Call, Value, function, remainder
+from opgraft.torch._rungs._functions.integers import Whole
+
+
+def _can_be_negative(call: Call, _: int) -> bool:
+    """ONNX's operators are right for other integers: sizes above all."""
+    numbers = [call.example(0), call.example(1)]
+    return _is_float(call) or any(_private.least(one) < 0 for one in numbers)
+
+
+def _is_float(call: Call) -> bool:
+    return isinstance(call.result, torch.SymFloat)
+
+
+@function("_operator::floordiv", replaces_torchs=_can_be_negative)
+def floordiv(call: Call, x: Any, y: Any) -> Value:
+    """torch's exporter rounds towards zero. Of floating-point numbers torch makes math.floor."""
+    return Whole(call, torch.int64).floor(x, y)
+
+
+@function("_operator::mod", replaces_torchs=_can_be_negative)
+def mod(call: Call, x: Any, y: Any) -> Value:
+    """torch's exporter has ONNX's Mod, which takes no floating-point numbers so."""
+    if _is_float(call):
+        return remainder.of_floats(call, _float(call, x), _float(call, y))
+    return Whole(call, torch.int64).remainder(x, y)
+
+
+def _float(call: Call, value: Any) -> Value:
+    """In float32, as torch's exporter has such numbers."""
+    is_number = isinstance(value, (int, float))
+    return call.working_constant(float(value)) if is_number else call.cast(value, torch.float32)

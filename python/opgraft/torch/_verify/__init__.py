@@ -1,0 +1,1 @@
+"""Verification: whether a program gives what the model gives, and who is to blame if not."""

@@ -1,0 +1,184 @@
+// The C interface behind opgraft/host.h.
+#include "opgraft/host.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "adapter/calls.h"
+#include "adapter/running.h"
+#include "base/text.h"
+#include "bridge/interpreter.h"
+#include "core/packs.h"
+#include "core/platform.h"
+#include "core/shipped_packs.h"
+#include "model/session_plan.h"
+#include "opgraft/onnxruntime.h"
+#include "runtime/cuda_session.h"
+#include "runtime/registration.h"
+
+namespace opgraft::ort {
+namespace {
+
+/// The folder of the external data of a model in memory; known to ONNX Runtime from 1.21.1 on.
+constexpr char kFolderEntry[] = "session.model_external_initializers_file_folder_path";
+
+/// Loads a pack, unless Python code of this process has declared one of its operators.
+Status Load(const char* path) {
+  if (path == nullptr) return Status::Error("opgraft_load: no pack is given");
+  return Packs::OfThisProcess().Load(path, [](std::string_view full_name) -> std::string {
+    Policy none;
+    std::shared_ptr<const Schema> schema;
+    pyop::BridgedOperators declared(none);
+    if (!declared.Find({"", full_name}, &schema).ok() || schema == nullptr) return "";
+    return "the Python module '" + schema->module + "'";
+  });
+}
+
+/// Loads a pack that comes with Opgraft if a session prefers one of its operators and no loaded
+/// pack has this operator: a program's own pack may have operators of the same names.
+Status LoadPreferred(std::string_view prefer) {
+  for (const std::string& pack : ShippedPacksWith(prefer, Packs::OfThisProcess())) {
+    if (Status status = Load(pack.c_str()); !status.ok()) return status;
+  }
+  return Status();
+}
+
+/// Loads the packs that a model was prepared for: those that come with Opgraft may not be loaded
+/// yet.
+Status LoadNeeded(const model::PreparedModel& prepared) {
+  for (const auto& [full_name, pack] : prepared.native_operators) {
+    if (Status status = Load(pack.c_str()); !status.ok()) return status;
+  }
+  return Status();
+}
+
+/// Creates the session as planned, with options of its own. `given` is the model in memory.
+Status Carry(const OrtApi* api, const OrtEnv* environment, const model::SessionPlan& plan,
+             std::string_view given, OrtSessionOptions* options, OrtSession** session) {
+  if (plan.tells_folder) {
+    Status status =
+        FromRuntime(api, AddSessionConfigEntry(api, options, kFolderEntry, plan.folder.c_str()));
+    if (!status.ok()) return status;
+  }
+  Status status = FromRuntime(
+      api, plan.opens_file
+               ? ort::CreateSession(api, environment, plan.path.c_str(), options, session)
+               : ort::CreateSessionFromArray(api, environment, given.data(), given.size(), options,
+                                             session));
+  if (!status.ok()) return status;
+  status = plan.CheckUnchanged();
+  if (!status.ok()) {
+    ReleaseSession(api, *session);
+    *session = nullptr;
+  }
+  return status;
+}
+
+Status Create(const OrtApiBase* base, const OrtEnv* environment, model::PlanRequest request,
+              const OrtSessionOptions* options, OrtSession** session) {
+  Runtime runtime;
+  if (Status status = Runtime::Find(base, &runtime); !status.ok()) return status;
+  const OrtApi* const api = runtime.api;
+  const std::string allowed_by_environment = AllowedByEnvironment();
+  request.environment = allowed_by_environment;
+  request.runtime_version = GetVersionString(base);
+  request.may_refer = true;
+  if (Status status = LoadPreferred(request.prefer); !status.ok()) return status;
+  model::SessionPlan plan;
+  Status status = model::MakePlan(
+      request,
+      [](const Policy& policy) { return std::make_unique<pyop::BridgedOperators>(policy); }, &plan);
+  if (status.ok() && plan.model.needs_file) {
+    status = model::SessionPlan::NeedsFile(request.runtime_version);
+  }
+  if (status.ok()) status = LoadNeeded(plan.model);
+  // The options are copied, so that the caller can use them for any number of sessions and
+  // policies.
+  OrtSessionOptions* own = nullptr;
+  if (status.ok()) status = FromRuntime(api, CloneSessionOptions(api, options, &own));
+  if (!status.ok()) return status;
+  status = ort::Register(runtime, own, request.allow);
+  const std::string_view given = plan.model.bytes.empty() ? request.bytes : plan.model.bytes;
+  if (status.ok()) status = Carry(api, environment, plan, given, own, session);
+  ReleaseSessionOptions(api, own);
+  return plan.Explain(std::move(status), given);
+}
+
+/// Calls `body`, which returns a Status, inside a call from a program: no exception escapes.
+template <class Body>
+int ToProgram(char** text, Body body) noexcept {
+  *text = nullptr;
+  try {
+    const Status status = body();
+    if (!status.ok()) *text = strdup(Readable(status.message()).c_str());
+    return static_cast<int>(status.kind());
+  } catch (const std::exception& exception) {
+    *text = strdup(exception.what());
+    return static_cast<int>(ErrorKind::kError);
+  }
+}
+
+/// A list of allowed modules from a program, which may pass nullptr.
+std::string_view OrEmpty(const char* allow) { return allow != nullptr ? allow : ""; }
+
+}  // namespace
+}  // namespace opgraft::ort
+
+#pragma GCC visibility push(default)
+
+int opgraft_register(const OrtApiBase* runtime, OrtSessionOptions* options, const char* allow,
+                     char** text) {
+  return opgraft::ort::ToProgram(text, [&] {
+    opgraft::ort::Runtime found;
+    opgraft::Status status = opgraft::ort::Runtime::Find(runtime, &found);
+    return status.ok() ? opgraft::ort::Register(found, options, opgraft::ort::OrEmpty(allow))
+                       : status;
+  });
+}
+
+int opgraft_create_session(const OrtApiBase* runtime, const OrtEnv* environment, const char* path,
+                           const void* model, std::size_t size, const OrtSessionOptions* options,
+                           const char* allow, const char* prefer, OrtSession** session,
+                           char** text) {
+  return opgraft::ort::ToProgram(text, [&] {
+    opgraft::model::PlanRequest request;
+    if (path != nullptr) request.path = path;
+    request.bytes = {static_cast<const char*>(model), size};
+    request.allow = opgraft::ort::OrEmpty(allow);
+    request.prefer = opgraft::ort::OrEmpty(prefer);
+    return opgraft::ort::Create(runtime, environment, std::move(request), options, session);
+  });
+}
+
+int opgraft_use_cuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSessionOptions* options,
+                     int gpu, char** text) {
+  return opgraft::ort::ToProgram(
+      text, [&] { return opgraft::ort::UseCuda(runtime, environment, options, gpu); });
+}
+
+int opgraft_load(const char* path, char** text) {
+  return opgraft::ort::ToProgram(text, [&] { return opgraft::ort::Load(path); });
+}
+
+int opgraft_import(const char* module, char** text) {
+  return opgraft::ort::ToProgram(text, [&] {
+    if (module == nullptr) return opgraft::Status::Error("opgraft_import: no module is given");
+    const opgraft::pyop::Bridge* bridge = nullptr;
+    opgraft::Status status = opgraft::pyop::GetBridge(&bridge);
+    return status.ok() ? bridge->import_module(module) : status;
+  });
+}
+
+void opgraft_watch(const OpgraftWatcher* watcher) {
+  opgraft::ort::watcher.store(watcher, std::memory_order_release);
+}
+
+void opgraft_free(char* text) { std::free(text); }
+
+#pragma GCC visibility pop
