@@ -1,4 +1,4 @@
-"""Opgraft for PyTorch: operators in eager mode, and exports that no missing operator stops."""
+"""Opgraft for PyTorch: operators in eager mode, and exports that a missing operator cannot stop."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _LAZY = {
     "unregister_custom_op_symbolic": "_legacy._symbolic",
 }
 
-#: The modules that do without onnx and onnxscript.
+#: The modules that need neither onnx nor onnxscript.
 _EAGER = ("_eager._gradient", "_eager._registered")
 
 

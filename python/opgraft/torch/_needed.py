@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from opgraft._base._needed import need
 
-#: Those that have to do with ONNX; operators in eager mode do without them. onnxscript brings
-#: onnx_ir.
+#: Modules that exports need, and the packages that install them. Eager mode does not need them.
 _TO_EXPORT = {"onnx": "onnx", "onnx_ir": "onnxscript", "onnxscript": "onnxscript"}
 
 
@@ -14,5 +13,5 @@ def need_torch() -> None:
 
 
 def need_to_export(who: str) -> None:
-    """What every export needs; `who` is the name that was asked for."""
+    """Raises an error unless what every export needs is installed. `who` is what needs it."""
     need(who, "torch", _TO_EXPORT)

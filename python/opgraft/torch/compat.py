@@ -1,16 +1,16 @@
-"""Puts back under torch.onnx what torch dropped or narrowed: import it, and older programs run.
+"""Restores what torch.onnx dropped or narrowed, so that older programs run: just import it.
 
 >>> import opgraft.torch.compat
 >>> torch.onnx.OnnxRegistry
 <class 'opgraft.torch.OnnxRegistry'>
 
-- OnnxRegistry, ExportOptions, dynamo_export and what belongs to them come back, where this torch
-  lacks them.
-- torch.onnx.export honours register_custom_op_symbolic in both exporters, by every name that torch
-  has for an operator, and from the opset of the registration on.
+- OnnxRegistry, ExportOptions, dynamo_export and the classes around them are added if this version
+  of torch lacks them.
+- torch.onnx.export honours register_custom_op_symbolic in both exporters, for every name that torch
+  has for an operator, from the registered opset upwards.
 - torch.onnx.export honours custom_opsets in both exporters.
 
-Importing it again changes nothing, and names that this torch has are left alone.
+Importing it again changes nothing. Names that this version of torch has are not replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _needed.need_to_export(__name__)
 
 from opgraft.torch._legacy import _dynamo_export, _legacy_program, _registry, _symbolic  # noqa: E402
 
-# These go together: torch's own take torch's own.
+# Replaced together, because torch's own functions accept only torch's own classes.
 _FAMILY: dict[str, Any] = {
     "DiagnosticOptions": _dynamo_export.DiagnosticOptions,
     "ExportOptions": _dynamo_export.ExportOptions,
@@ -47,7 +47,7 @@ _MARK = "_opgraft_original"
 
 
 def install(onnx: Any) -> None:
-    """Puts into torch.onnx what it lacks; to be called once or often."""
+    """Adds to torch.onnx what it lacks. May be called more than once."""
     needed = ("OnnxRegistry", "ExportOptions", "dynamo_export")
     if not all(hasattr(onnx, name) for name in needed):
         for name, value in _FAMILY.items():
@@ -94,7 +94,7 @@ def _uses_dynamo(signature: inspect.Signature, given: Mapping[str, Any]) -> bool
 
 
 def _save(program: Any, destination: Any, options: Mapping[str, Any]) -> None:
-    """As torch.onnx.export does where it is given a destination."""
+    """Saves the program as torch.onnx.export does if it has a destination."""
     if isinstance(destination, io.BytesIO):
         destination.write(program.model_proto.SerializeToString())
     elif destination is not None:

@@ -1,8 +1,8 @@
-"""What Python nodes of exported models run: operators that are registered with torch from Python,
-or from a library that Python loads.
+"""Runs the Python nodes of exported models: operators that Python code, or a library that Python
+loads, registered with torch.
 
-A session that runs such a model allows this module, and the one that defines the operator, or the
-operator itself where no Python module defines it.
+A session that runs such a model must allow this module and the module that defines the operator, or
+the operator itself if no Python module defines it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from opgraft.torch._rungs._aten_text import Arguments
 
 
 class TorchOperator:
-    """Runs `torch.ops.<operator>.<overload_name>`; `arguments` and `results` are written as those
-    of an ATen node (docs/aten.md). `defined_in` is the module to import first. `changes` names the
-    arguments that it writes to: what it wrote is given behind its results.
+    """Runs `torch.ops.<operator>.<overload_name>`. `arguments` and `results` are written as in an
+    ATen node (docs/aten.md). `defined_in` is the module to import first. `changes` names the
+    arguments that the operator writes to; their new values follow its results.
 
-    Operators that torch itself has in C++ are refused: which of them a model may run is said for
-    ATen nodes.
+    torch's own C++ operators are refused: a model may only run them as ATen nodes, for which there
+    is a list of operators.
     """
 
-    #: Opgraft's bridge asks the host's policy for the module that this argument names, and where it
-    #: is empty for the operator.
+    #: The bridge asks the host's policy about the module that this argument names or, if it is
+    #: empty, about the operator.
     module_argument = "defined_in"
     operator_argument = "operator"
     copy_inputs = True  # it may write to them
@@ -44,11 +44,11 @@ class TorchOperator:
         changes: Sequence[str] = (),
         encoding: int = 1,
     ) -> None:
-        del results  # 'output_types' of the node tells the runtime the same
+        del results  # the runtime reads the same from the node's 'output_types'
         if encoding != 1:
             raise UnavailableError(
-                f"{operator}: its arguments are written in encoding {encoding}; this opgraft reads "
-                "encoding 1. Install a newer one"
+                f"{operator}: its arguments are written in encoding {encoding}, but this version "
+                "of opgraft reads encoding 1. Fix: install a newer one"
             )
         if defined_in:
             importlib.import_module(defined_in)
@@ -60,21 +60,21 @@ class TorchOperator:
                 + (
                     f" after the import of '{defined_in}'"
                     if defined_in
-                    else "; the model does not say which module defines it: import it first, "
-                    'InferenceSession(..., imports=["..."])'
+                    else ", and the model does not say which module defines it. Fix: name the "
+                    'module, InferenceSession(..., imports=["..."])'
                 )
             )
         if _private.is_torchs_own(self._operator):
             raise PolicyError(
-                f"{operator} is an operator of torch's own in C++, which a Python node does not run"
+                f"{operator} is one of torch's own C++ operators, which a Python node may not run"
             )
         if defined_in and not _private.is_defined_in(self._operator, defined_in):
-            # What was allowed is not what would run.
+            # The host allowed a module, but another module's code would run.
             home = _private.defining_module(self._operator)
             raise PolicyError(
                 f"{operator} is defined in "
                 + (f"the Python module '{home}'" if home else "a library")
-                + f", but the model says in '{defined_in}'; export the model again"
+                + f", but the model says '{defined_in}'. Fix: export the model again"
             )
         self._arguments = Arguments(arguments, operator)
         self._changes = list(changes)

@@ -1,4 +1,4 @@
-"""opgraft.torch.symbolics, by the name of the module that ONNX Runtime's document speaks of."""
+"""opgraft.torch.symbolics under the module name that ONNX Runtime's document uses."""
 
 from __future__ import annotations
 

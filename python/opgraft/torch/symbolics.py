@@ -1,9 +1,9 @@
-"""The symbolic functions of the operators that Opgraft ships: exports write these as one node each.
+"""Symbolic functions for the operators that Opgraft ships: exports write each as one node.
 
 >>> opgraft.torch.symbolics.register()  # torch.inverse becomes com.microsoft::Inverse, and so on
 
-They hold for exports by Opgraft; for those by torch.onnx.export with opgraft.torch.compat imported.
-They are made of what the operators in ops/ declare by `.Torch(...)`. The tests are run by
+They apply to opgraft's exports, and to torch.onnx.export if opgraft.torch.compat is imported. They
+are derived from what the operators in ops/ declare with `.Torch(...)`. To run the tests:
 
     python -m pytest -v tests/torch/test_symbolics.py
 """
@@ -31,9 +31,9 @@ from opgraft.torch._rungs._stand_in import StandIn  # noqa: E402
 
 __all__ = ["SYMBOLICS", "register", "register_custom_op", "unregister", "unregister_custom_op"]
 
-#: The opset that the functions are registered for, and all above it.
+#: The lowest opset that the functions are registered for.
 _OPSET = 1
-#: How `symbolic_helper.parse_args` reads arguments of torch's types; others stay values.
+#: How `symbolic_helper.parse_args` reads arguments, by their types in torch; others stay values.
 _READ_AS = {
     "int": "i",
     "float": "f",
@@ -43,13 +43,13 @@ _READ_AS = {
     "List[int]": "is",
     "List[float]": "fs",
 }
-#: What the names of attributes end in, by their kinds in ONNX.
+#: The suffixes of attribute names for `g.op`, by the kinds of attributes in ONNX.
 _SUFFIXES = {1: "f", 2: "i", 3: "s", 6: "f", 7: "i", 8: "s"}
 
 
 def _symbolic(one: StandIn, name: str) -> Callable[..., Any]:
-    """The function for one of torch's operators, which writes a node of ours; where ours cannot
-    stand for a call, what torch writes."""
+    """Returns the function for one of torch's operators. It writes our node or, if our operator
+    cannot replace a call, what torch writes."""
     overload = _private.functional_overloads(name)[0]
     arguments, _ = _private.schema_of(overload)
     calls = one.calls_of(name)
@@ -118,7 +118,7 @@ def _is_like_first(one: StandIn, value: Any) -> bool:
 
 
 def _of_torch(g: Any, name: str) -> Callable[..., Any]:
-    """torch's own function for the newest opset that is not above that of the export."""
+    """Returns torch's own function for the newest opset up to that of the export."""
     function = name.partition("::")[2]
     for opset in range(g.opset, 6, -1):
         try:
@@ -128,8 +128,8 @@ def _of_torch(g: Any, name: str) -> Callable[..., Any]:
         if hasattr(module, function):
             return getattr(module, function)  # type: ignore[no-any-return]
     raise Error(
-        f"{name}: no operator that Opgraft ships can stand for this call, and torch has no "
-        f"symbolic function of its own for it. Fix: opgraft.torch.export"
+        f"{name}: no operator that Opgraft ships can replace this call, and torch has no symbolic "
+        "function for it. Fix: use opgraft.torch.export"
     )
 
 
@@ -146,7 +146,7 @@ def _is_none(value: Any) -> bool:
     return value is None or (hasattr(value, "node") and value.node().mustBeNone())
 
 
-#: By the names of the operators of torch.
+#: The symbolic functions, by the names of torch's operators.
 SYMBOLICS: dict[str, Callable[..., Any]] = {
     name: _symbolic(one, name)
     for one in _stand_in.shipped()
@@ -155,21 +155,21 @@ SYMBOLICS: dict[str, Callable[..., Any]] = {
 
 
 def register() -> None:
-    """Has exports write these operators as nodes of ours."""
+    """Makes exports write these operators as our nodes."""
     for name, function in SYMBOLICS.items():
         register_custom_op_symbolic(name, function, _OPSET)
 
 
 def unregister() -> None:
-    """Takes back what `register` has said."""
+    """Undoes `register`."""
     for name in SYMBOLICS:
         unregister_custom_op_symbolic(name, _OPSET)
 
 
 def register_custom_op(is_ortmodule: bool = False) -> None:
-    """`register`, by the name it has in ONNX Runtime's register_custom_ops_pytorch_exporter."""
+    """`register`, under its name in ONNX Runtime's register_custom_ops_pytorch_exporter."""
     if is_ortmodule:
-        raise Error("register_custom_op: ORTModule's operators are not among Opgraft's")
+        raise Error("register_custom_op: Opgraft does not have ORTModule's operators")
     register()
 
 

@@ -1,4 +1,4 @@
-"""All private names of torch that Opgraft uses, each guarded: what moves is named in the error."""
+"""All private names of torch that Opgraft uses. If torch moves one, the error names it."""
 
 from __future__ import annotations
 

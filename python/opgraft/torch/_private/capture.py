@@ -1,4 +1,4 @@
-"""What torch.export is made of."""
+"""The parts of torch.export that Opgraft uses: symbols of sizes, drafts, fake tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opgraft.torch._private.lookup import Moved, moved, private
 
 
 def capture_strategies() -> list[type[Any]]:
-    """How torch.onnx.export captures a model, in the order in which it tries."""
+    """Returns torch.onnx.export's ways to capture a model, in the order in which it tries them."""
     return [
         exporter("_capture_strategies", "TorchExportNonStrictStrategy"),
         exporter("_capture_strategies", "TorchExportStrictStrategy"),
@@ -25,18 +25,18 @@ def capture_strategies() -> list[type[Any]]:
 
 
 def hint(size: torch.SymInt) -> int | None:
-    """The size that a symbol has in the example it was traced with."""
+    """Returns the size that a symbol has in the example."""
     found = getattr(size.node, "hint", None)
     return None if found is None else int(found)
 
 
 def expression(size: Any) -> Any:
-    """A size as an expression of symbols; a number where it is one."""
+    """Returns a size as an expression of symbols, or unchanged if it is a number."""
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def least(number: Any) -> float:
-    """The least that a number can be, or a symbol as far as torch knows."""
+    """Returns the least value of a number or, as far as torch knows, of a symbol."""
     if isinstance(number, (int, float)):
         return number
     environment = number.node.shape_env
@@ -47,57 +47,58 @@ def least(number: Any) -> float:
 
 
 def integer(number: int) -> Any:
-    """A number as expressions of symbols take it."""
+    """Converts a number for use in expressions of symbols."""
     return private("sympy", "Integer")(number)
 
 
 def as_read(number: Any) -> Any:
-    """A number that depends on data, in the symbols that it was read as, before torch fixed any."""
+    """Returns a number that depends on data in its first symbols, before torch fixed any."""
     return getattr(getattr(number, "node", None), "_expr", number)
 
 
 def is_of_data(number: Any) -> bool:
-    """Whether it is a number that torch does not know before the model runs."""
+    """Whether the number depends on data, so that torch knows it only when the model runs."""
     node = getattr(number, "node", None)
     return node is not None and getattr(node, "hint", None) is None
 
 
 def nameless_dimensions(dynamic_shapes: Any) -> tuple[Any, bool]:
-    """The shapes for torch.export, which takes no names of dimensions; whether there were any."""
+    """Returns the shapes without names of dimensions, which torch.export does not accept, and
+    whether there were any names."""
     shapes, is_named = exporter("_dynamic_shapes", "convert_str_to_export_dim")(dynamic_shapes)
     return shapes, bool(is_named)
 
 
 def is_open_hint(dim: Any) -> bool:
-    """Whether it is Dim.AUTO or Dim.DYNAMIC, with bounds or without."""
+    """Whether the dimension is Dim.AUTO or Dim.DYNAMIC, with or without bounds."""
     hint = private("torch.export.dynamic_shapes", "_DimHint")
     return isinstance(dim, hint) and dim.type.name != "STATIC"
 
 
 def _interned() -> dict[str, int]:
-    """The names of files that torch's traces have as numbers; where it keeps them."""
+    """Returns the numbers that stand for names of files in torch's traces, by these names."""
     try:
         return dict(private("torch._logging.structured", "INTERN_TABLE"))
-    except Moved:  # the report does without
+    except Moved:  # the report works without them
         return {}
 
 
 @dataclass(frozen=True)
 class Specialisation:
-    """Where a draft of an export took the example's way."""
+    """A place where a draft export followed the example."""
 
-    #: The file ("" where it is not known), the line and its code of each call, the last innermost.
+    #: For each call the file ("" if unknown), the line and its code, innermost last.
     stack: tuple[tuple[str, int, str], ...]
-    #: The same with the calls inside torch.
+    #: The same, including the calls inside torch.
     full_stack: tuple[tuple[str, int, str], ...]
     kind: str  #: "data dependent error", "guard added", "missing fake kernel", ...
     expression: str
-    result: str  #: what the expression was for the example; "" where nobody says
+    result: str  #: the expression's value for the example; "" if unknown
     occurrences: int
 
     @property
     def is_on_data(self) -> bool:
-        """Whether it is the data that decided, rather than sizes of the arguments."""
+        """Whether the data decided, rather than the sizes of the arguments."""
         return self.kind == "data dependent error"
 
 
@@ -130,7 +131,7 @@ def specialisations(program: Any) -> list[Specialisation]:
 
 
 def is_refused_size(error: BaseException | None) -> bool:
-    """Whether torch.export says that the sizes of the example, or what the model does with them,
+    """Whether torch.export refused because the example's sizes, or how the model uses them,
     contradict `dynamic_shapes`."""
     if isinstance(
         error, private("torch.fx.experimental.symbolic_shapes", "ConstraintViolationError")
@@ -147,13 +148,13 @@ def fake_functions(
     decompositions: Mapping[Any, Callable[..., Any]],
     corrections: Mapping[Any, Callable[[Callable[..., Any]], Callable[..., Any]]],
 ) -> Iterator[None]:
-    """Makes torch use these functions for operators on fake tensors, where it has none itself, and
-    these decompositions in the place of its own. Corrections are of functions that it has: each
-    makes one of torch's own."""
+    """Makes torch use these functions for operators on fake tensors, if it has none itself, and
+    these decompositions instead of its own. A correction takes torch's own function and returns the
+    one to use instead."""
     composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
     known = private("torch._subclasses.fake_impls", "op_implementations_dict")
     added = {one: function for one, function in functions.items() if one not in known}
-    # Operators in this table are not taken apart to learn the shapes of what they give.
+    # Operators in this table are not decomposed to find the shapes of their results.
     whole = private("torch._decomp", "meta_table")
     kept = [one for one in added if one not in whole]
     corrected = {one: known[one] for one in corrections if one in known}
@@ -161,7 +162,7 @@ def fake_functions(
     before = {one: dict(one.py_kernels) for one in targets}
     for target, function in targets.items():
         if target.has_kernel_for_dispatch_key(composite):
-            target.py_kernels[composite] = function  # else it would be taken apart as ever
+            target.py_kernels[composite] = function  # else torch would still decompose it
         if target in added:
             known[target] = _as_fake(function)
         target._dispatch_cache.clear()
@@ -191,9 +192,11 @@ def _as_fake(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def fresh_dispatch() -> Iterator[None]:
-    """torch puts other kernels in the place of its own while it captures (loops for GRU and LSTM)
-    and while it decomposes, but an operator remembers what it was dispatched to last. What one step
-    leaves behind the next must not find, nor the user's own calls of torch.export."""
+    """Clears the kernels that operators have cached, before and after the block.
+
+    While torch captures or decomposes, it replaces kernels of its own (loops for GRU and LSTM), but
+    an operator caches the kernel it last used. Neither the next step nor the user's own calls of
+    torch.export may find these."""
     _forget_dispatch()
     try:
         yield
@@ -214,8 +217,8 @@ def _forget_dispatch() -> None:
 
 @contextmanager
 def undoing_transforms() -> Iterator[None]:
-    """Takes back the torch.func transforms (grad, vmap) that a capture which fails in the midst of
-    them leaves on, and that would spoil whatever comes after."""
+    """Turns off the torch.func transforms (grad, vmap) that a capture leaves on if it fails inside
+    them. They would break everything that follows."""
     functorch, hooks = private("torch._C", "_functorch"), private("torch._C", "_autograd")
     try:
         depth = functorch.get_dynamic_layer_stack_depth()

@@ -1,4 +1,4 @@
-"""Conditions on sizes, and on numbers in tensors, that torch takes for granted as it captures."""
+"""Conditions on sizes, and on numbers in tensors, that torch assumes while it captures a model."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ from opgraft.torch._private.lookup import private
 
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
 _DYNAMO = os.path.join(OF_TORCH, "_dynamo", "")
-#: Code that others generate; what a user types into a console has a name in such brackets as well.
+#: File names of generated code. What a user types into a console has a name in brackets too.
 _GENERATED = ("<frozen ", "<eval_with_key>", "<torch_package")
 #: Wrappers of functions, torch's deprecated ones among them.
 _WRAPPERS = (str(typing_extensions.__file__), str(functools.__file__), str(contextlib.__file__))
 NOT_THE_MODELS = (OF_TORCH, OURS, *_GENERATED, *_WRAPPERS)
-#: A symbol that torch has for a number that depends on data: u0, zuf1.
+#: torch's symbols for numbers that depend on data: u0, zuf1.
 _OF_DATA = re.compile(r"z?u\w*\d+")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One that holds for the example."""
+    """A condition that holds for the example."""
 
-    expression: Any  #: of sympy's; it holds
-    #: The lines of the model, file and number, the innermost last.
+    expression: Any  #: an expression of sympy that is true
+    #: The lines of the model, file and number, innermost last.
     stack: tuple[tuple[str, int], ...]
-    #: Whether the model's own code asked, rather than an operator of torch's.
+    #: Whether the model's own code asked for it, rather than an operator of torch.
     is_of_model: bool
-    #: Of torch's code that asked, the file in torch and the function: "_decomp/…:split".
+    #: The file and the function of torch's code that asked for it: "_decomp/…:split".
     origin: str
-    #: torch's table of sizes that it belongs to; the body of a loop has one of its own.
+    #: The ShapeEnv that it belongs to. The body of a loop has its own.
     shapes: Any
-    #: What its symbols stand for, in torch's words: "L['x'].size()[0]"; "" where nobody knows.
+    #: What its symbols stand for, as torch writes it: "L['x'].size()[0]"; "" if unknown.
     sources: tuple[tuple[Any, str], ...]
 
     @property
     def is_of_data(self) -> bool:
-        """Whether it is about numbers that depend on data, not about sizes of arguments alone."""
+        """Whether it is about numbers that depend on data, not only about sizes of arguments."""
         return any(_OF_DATA.fullmatch(str(symbol)) for symbol, _ in self.sources)
 
     def in_words(self, names: Mapping[Any, str]) -> str:
-        """As Python's code, with these names for its symbols."""
+        """Returns it as Python code, with these names for its symbols."""
         return text_of(self.expression, names)
 
     @property
     def texts(self) -> set[str]:
-        """What torch may write for it into its graph."""
+        """The texts that torch may write for it into its graph."""
         canonical = private(_SHAPES, "canonicalize_bool_expr")
         return {str(self.expression), str(canonical(self.expression))}
 
     @property
     def bound(self) -> tuple[str, float, float] | None:
-        """The whole number that it is a bound of, by its symbol, the least and the most that it may
-        be; None where it is none."""
+        """If it bounds one integer: the integer's symbol, its least and its greatest value. Else
+        None."""
         sympy = private("sympy")
         one = self.expression
         if not isinstance(one, sympy.core.relational.Relational) or len(one.free_symbols) != 1:
@@ -88,7 +88,7 @@ class Condition:
         return None
 
     def fixes(self, parameter: str, axis: int | None) -> bool:
-        """Whether it says what a size of that parameter is."""
+        """Whether it fixes a size of that parameter."""
         size = "" if axis is None else f".size()[{axis}]"
         return isinstance(self.expression, private("sympy").Eq) and any(
             source.startswith(f"L['{parameter}']") and source.endswith(size)
@@ -97,7 +97,7 @@ class Condition:
 
 
 def text_of(expression: Any, names: Mapping[Any, str]) -> str:
-    """An expression as Python's code, with these names for its symbols."""
+    """Returns an expression as Python code, with these names for its symbols."""
     symbol = private("sympy", "Symbol")
     named = expression.xreplace({one: symbol(name) for one, name in names.items()})
     code = str(private("torch.utils._sympy.printers", "PythonPrinter")().doprint(named))
@@ -108,10 +108,10 @@ def text_of(expression: Any, names: Mapping[Any, str]) -> str:
 
 @contextmanager
 def noted_conditions() -> Iterator[list[Condition]]:
-    """All that come up in this thread as long as this lasts, each once.
+    """Collects the conditions of this thread inside the block, each once.
 
-    torch notes nothing that it knows already: `n == 1` of a size that it takes to be 2 at least.
-    So the model's own questions are noted as they are asked.
+    torch does not note what it already knows: `n == 1` for a size that it assumes to be at least 2.
+    So the model's own comparisons are noted when they are made.
     """
     found: dict[Condition, None] = {}
     result: list[Condition] = []
@@ -170,8 +170,8 @@ def noted_conditions() -> Iterator[list[Condition]]:
 
 
 def _holding(node: Any, answer: Any) -> Any:
-    """What holds where a size, or a comparison of sizes, became a value of Python's; None where it
-    is a constant, or depends on data."""
+    """Returns what holds if a size, or a comparison of sizes, became this Python value. None if it
+    is a constant or depends on data."""
     sympy = private("sympy")
     expression = getattr(node, "_expr", None)
     if not isinstance(expression, sympy.Basic) or not expression.free_symbols:
@@ -181,14 +181,14 @@ def _holding(node: Any, answer: Any) -> Any:
     if isinstance(expression, sympy.logic.boolalg.Boolean):
         return expression if answer else sympy.Not(expression)
     if isinstance(answer, int) and not expression.is_integer and not isinstance(answer, bool):
-        return None  # of a float, which torch notes as what it is cut to
+        return None  # from a float; torch itself notes what it was truncated to
     if isinstance(answer, bool):  # sympy would know that no size is 0
         kind = sympy.Ne if answer else sympy.Eq
         return kind(expression, 0, evaluate=False)
     return sympy.Eq(expression, answer)
 
 
-#: Comparisons, by the methods of sizes, and what holds where they do not.
+#: Comparisons and their opposites in sympy, by the methods of sizes.
 _COMPARISONS = {
     "__eq__": ("Eq", "Ne"),
     "__ne__": ("Ne", "Eq"),
@@ -200,8 +200,8 @@ _COMPARISONS = {
 
 
 def _known(node: Any, name: str, other: Any, answer: Any) -> Any:
-    """What holds where a size was compared with a number, and torch knows the answer without a
-    question: it takes no size to be 0. None elsewhere."""
+    """Returns what holds if a size was compared with a number and torch knew the answer at once,
+    since it assumes that no size is 0. Else None."""
     sympy = private("sympy")
     expression = getattr(node, "_expr", None)
     if type(other) is not int or not isinstance(expression, sympy.Basic):
@@ -216,13 +216,13 @@ def _known(node: Any, name: str, other: Any, answer: Any) -> Any:
 
 
 def _is_the_models(frame: FrameType) -> bool:
-    # Code of no module is torch's, which it writes as it captures.
+    # Code outside any module is what torch generates while it captures.
     is_torchs = frame.f_code.co_filename.startswith(NOT_THE_MODELS)
     return not is_torchs and "__name__" in frame.f_globals
 
 
 def callers_of(frame: FrameType | None) -> frozenset[FrameType]:
-    """Who calls the export, and is no part of the model."""
+    """Returns a frame and its callers. Those of an export are not part of the model."""
     found = set()
     while frame is not None:
         found.add(frame)
@@ -255,12 +255,12 @@ def _sources(shapes: Any, expression: Any) -> tuple[tuple[Any, str], ...]:
 
 
 def _is_plain(file: str, plain: Collection[str]) -> bool:
-    """Whether it is code that only hands on what is asked."""
+    """Whether the code of a file only passes calls on."""
     return file in plain or file.startswith(OURS)
 
 
 def lines_below(at: FrameType | None, outside: frozenset[FrameType]) -> list[tuple[str, int]]:
-    """Those of the model that lead to a frame, the innermost last."""
+    """Returns the lines of the model that lead to a frame, innermost last."""
     found: list[tuple[str, int]] = []
     while at is not None and at not in outside:
         if _is_the_models(at):
@@ -275,7 +275,7 @@ def _name(sources: Any) -> str:
 
 
 def conditions_of(program: torch.export.ExportedProgram) -> list[Condition]:
-    """Those of a program that was captured before, as far as torch has kept them."""
+    """Returns the conditions of a program captured earlier, as far as torch has kept them."""
     found: dict[Any, Condition] = {}
     for node in program.graph.nodes:
         mode = getattr(node.meta.get("val"), "fake_mode", None)

@@ -1,4 +1,4 @@
-"""What `torch.library.custom_op` defines: operators with bodies in Python."""
+"""Operators that `torch.library.custom_op` defines, with bodies in Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Body = Callable[..., Any]
 
 
 def is_operator(value: Any) -> bool:
-    """Whether it is an operator of torch's, by whichever of its forms."""
+    """Whether the value is an operator of torch, in any of its forms."""
     kinds = (
         OpOverload,
         private("torch._ops", "OpOverloadPacket"),
@@ -23,7 +23,7 @@ def is_operator(value: Any) -> bool:
 
 
 def body_of(overload: Any) -> Body | None:
-    """The function that an operator is on the CPU; None where that cannot be told."""
+    """Returns the function that an operator runs on the CPU, or None if it is unknown."""
     if not isinstance(overload, OpOverload):
         return None
     definition = private("torch._library.custom_ops", "OPDEFS").get(overload_name(overload))
@@ -33,6 +33,6 @@ def body_of(overload: Any) -> Body | None:
     kernel = kernels.get("cpu", kernels.get(None))
     if kernel is None:
         return None
-    # torch wraps it, so that it can be turned off.
+    # torch wraps the function, so that it can turn it off.
     found = inspect.getclosurevars(inspect.unwrap(kernel)).nonlocals.get("fn")
     return found if callable(found) else None

@@ -1,4 +1,4 @@
-"""What torch.onnx.export is made of."""
+"""The parts of torch.onnx.export that Opgraft uses: its registry, decomposition, translation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from opgraft.torch._private.operators import OpOverload, find_operator, name_of
 
 _EXPORTER = "torch.onnx._internal.exporter"
 _registries: dict[tuple[int, bool], Any] = {}
-#: torch.export is for one thread at a time.
+#: torch.export is not thread-safe.
 export_lock = threading.RLock()
-#: Of a node of the graph, what translates it to ONNX.
+#: Translates a node of the graph to ONNX.
 Translate = Callable[..., Any]
 
 
@@ -32,19 +32,21 @@ def default_opset() -> int:
 
 
 def lowest_opset() -> int:
-    """The opset that torch's translations are written in."""
+    """Returns the opset that torch's translations are written in."""
     return int(exporter("_constants", "TORCHLIB_OPSET"))
 
 
 def new_registry(opset_version: int) -> Any:
-    """torch's translations, to be added to. Made once, since that takes the better part of a
-    second; torchvision's are among them where it has been imported."""
+    """Returns a registry with torch's translations, to which others can be added.
+
+    It is a copy of one that is built only once, since that takes most of a second. It includes
+    torchvision's translations if torchvision has been imported."""
     key = opset_version, "torchvision" in sys.modules
     made = exporter("_registration", "ONNXRegistry")
     if key not in _registries:
         logger = logging.getLogger(made.__module__)
         level = logger.level
-        logger.setLevel(logging.ERROR)  # it warns where torchvision is not installed
+        logger.setLevel(logging.ERROR)  # torch warns if torchvision is not installed
         try:
             _registries[key] = made.from_torchlib(opset_version=opset_version)
             _drop_second_names(_registries[key])
@@ -53,8 +55,8 @@ def new_registry(opset_version: int) -> Any:
     return copy_registry(_registries[key])
 
 
-#: Second names of operators. torch translates them, but makes its conversions of types, as of an
-#: integer that is added to a float, for the first names alone: to these they are decomposed.
+#: Second names of operators. torch translates them, but converts types (of an integer added to a
+#: float) only for the first names. So these are decomposed to the first names instead.
 _SECOND_NAMES = frozenset(
     """aten::divide aten::greater aten::greater_equal aten::less aten::less_equal aten::multiply
     aten::special_erf aten::special_erfc aten::special_sinc aten::subtract""".split()
@@ -78,7 +80,7 @@ def copy_registry(registry: Any) -> Any:
 
 
 def keep_whole(registry: Any, target: Any) -> None:
-    """Makes a registry say that an operator has a translation, so that it is not decomposed."""
+    """Marks an operator in the registry as translated, so that it is not decomposed."""
     known = exporter("_registration", "OnnxDecompMeta")
     registry.functions.setdefault(registered_name(target), []).append(
         known(
@@ -92,33 +94,33 @@ def keep_whole(registry: Any, target: Any) -> None:
 
 
 def can_decompose(target: Any) -> bool:
-    """Whether torch has a decomposition of an operator, which its translation stands in for."""
+    """Whether torch has a decomposition of an operator, which its translation replaces."""
     return target in private("torch._decomp", "decomposition_table")
 
 
 def decomposition_of(target: Any) -> Any:
-    """What torch takes an operator apart by; None where it has nothing of its own for that."""
+    """Returns torch's decomposition of an operator, or None."""
     return private("torch._decomp", "decomposition_table").get(target)
 
 
 def registered_name(target: Any) -> Any:
-    """By which a registry has the translations of an operator."""
+    """Returns the key of an operator in a registry."""
     return str(target.name()) if isinstance(target, OpOverload) else target  # type: ignore[no-untyped-call]
 
 
 def decompose(
     program: Any, registry: Any, bodies: Mapping[Any, Callable[..., Any]] | None = None
 ) -> Any:
-    """The program in terms of what the registry has, with explicit conversions of types; operators
-    of others are decomposed into their bodies.
+    """Decomposes a program into the registry's operators, with explicit conversions of types, and
+    the operators in `bodies` into their bodies.
 
-    Without gradients: torch goes through the graph several times, in some of them with gradients
-    unless they are off. Attention with a mask that is learned has other kernels then, with other
-    strides, and a view that was made for the ones is refused for the others."""
+    Gradients are turned off. Otherwise some of torch's several passes would run with gradients,
+    where attention with a learned mask uses other kernels with other strides, and a view made in
+    one pass would be refused in another."""
     forget_fresh_symbols(program)
     into_bodies = _decomposing(bodies or {})
     with warnings.catch_warnings(), torch.no_grad(), into_bodies, _listing_operators_once():
-        warnings.simplefilter("ignore", FutureWarning)  # of its own ways
+        warnings.simplefilter("ignore", FutureWarning)  # about torch's own code
         prepare = exporter("_core", "_prepare_exported_program_for_export")
         prepared = prepare(program, registry=registry)
     _name_outputs(prepared)
@@ -127,7 +129,7 @@ def decompose(
 
 @contextmanager
 def _decomposing(bodies: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
-    """Has torch's exporter decompose operators into their bodies, for this thread alone."""
+    """Makes torch's exporter decompose operators into their bodies, in this thread only."""
     module = private(f"{_EXPORTER}._decomp")
     before = exporter("_decomp", "create_onnx_friendly_decomposition_table")
     owner = threading.get_ident()
@@ -147,11 +149,11 @@ def _decomposing(bodies: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
 
 @contextmanager
 def _listing_operators_once() -> Iterator[None]:
-    """Has torch look through its list of composite operators once, for this thread alone.
+    """Makes torch list its composite operators only once, in this thread only.
 
-    It does so twice for each namespace of torch.ops, since operators may be added at any time; that
-    takes a third of the time of a small export. Nothing adds operators while a program is
-    decomposed. A torch without this function is left alone."""
+    torch lists them twice for each namespace of torch.ops, since operators may be added at any
+    time. That takes a third of the time of a small export, and nothing adds operators while a
+    program is decomposed. Versions of torch without this function are not changed."""
     module = private("torch._export.utils")
     before = getattr(module, "_materialize_cpp_cia_ops", None)
     if before is None:
@@ -176,8 +178,8 @@ def _listing_operators_once() -> Iterator[None]:
 
 
 def _name_outputs(program: Any) -> None:
-    """Has the signature of a program name the nodes that it gives. Where torch adds a conversion of
-    a result, as for the absolute values of halves, it goes on naming what is converted."""
+    """Makes the signature of a program name its output nodes. If torch adds a conversion of a
+    result, as for abs of float16, the signature still names the node before the conversion."""
     output = next(node for node in program.graph.nodes if node.op == "output")
     for spec, node in zip(program.graph_signature.output_specs, output.args[0], strict=True):
         if isinstance(node, torch.fx.Node) and spec.arg.name != node.name:
@@ -185,7 +187,8 @@ def _name_outputs(program: Any) -> None:
 
 
 def forget_fresh_symbols(program: Any) -> None:
-    """Without this a program whose sizes depend on data can be decomposed once only."""
+    """Clears symbols that torch has not yet assigned. Without this, a program whose sizes depend on
+    data can be decomposed only once."""
     for node in program.graph.nodes:
         environment = getattr(getattr(node.meta.get("val"), "fake_mode", None), "shape_env", None)
         if environment is not None:
@@ -202,26 +205,26 @@ def find_translation(node: torch.fx.Node, registry: Any) -> Translate | None:
 
 
 def find_added(node: torch.fx.Node, registry: Any) -> Translate | None:
-    """The translation of a node that was added to the registry."""
+    """Returns the translation that a user added to the registry for a node, or None."""
     known = registry.get_decomps(node.target)
     if not known or not known[0].is_custom:
         return None
     values = [one.meta.get("val") for one in node.all_input_nodes]
     if any(isinstance(one, torch.Tensor) and one.is_complex() for one in values):
-        return None  # as in torch.onnx.export, they are for real numbers
+        return None  # added translations are for real numbers, as in torch.onnx.export
     added: Translate = known[0].onnx_function
     return added
 
 
 def translate(program: Any, registry: Any, choose: Callable[[torch.fx.Node], Translate]) -> Any:
-    """torch's translation of a decomposed program to ONNX; `choose` says how for each node."""
+    """Translates a decomposed program to ONNX with torch. `choose` returns each node's translation."""
     with _choosing(choose), _without_constants(program), _without_operators(program):
         return exporter("_core", "_exported_program_to_onnx_program")(program, registry=registry)
 
 
 @contextmanager
 def _without_constants(program: Any) -> Iterator[None]:
-    """Leaves out results that are Python's own numbers, at which torch's translation stumbles."""
+    """Omits results that are Python numbers, on which torch's translation fails."""
     output = next(node for node in program.graph.nodes if node.op == "output")
     before = output.args
     output.args = (tuple(one for one in before[0] if isinstance(one, torch.fx.Node)),)
@@ -231,13 +234,13 @@ def _without_constants(program: Any) -> Iterator[None]:
         output.args = before
 
 
-#: In a node's meta: the operator that it calls by an operator of higher order.
+#: The key in a node's meta for the operator that it calls through a higher-order operator.
 CALLED = "opgraft.called"
 
 
 @contextmanager
 def _without_operators(program: Any) -> Iterator[None]:
-    """Leaves out arguments that are operators, at which torch's translation stumbles as well."""
+    """Omits arguments that are operators, on which torch's translation fails too."""
     before = {}
     for module in program.graph_module.modules():
         for node in getattr(getattr(module, "graph", None), "nodes", ()):
@@ -253,20 +256,20 @@ def _without_operators(program: Any) -> Iterator[None]:
 
 
 def is_functionalized(target: Any) -> bool:
-    """Whether it calls an operator that changes its arguments, and gives the changed ones."""
+    """Whether the target calls an operator that writes to its arguments, and returns their copies."""
     return getattr(target, "__name__", "") == "auto_functionalized_v2"
 
 
 @contextmanager
 def _choosing(choose: Callable[[torch.fx.Node], Translate]) -> Iterator[None]:
-    """Puts `choose` in the place of torch's own dispatcher, for this thread alone."""
+    """Replaces torch's dispatcher by `choose`, in this thread only."""
     dispatching = private(f"{_EXPORTER}._dispatching")
     original = exporter("_dispatching", "dispatch")
     before = dispatching.dispatch
     owner = threading.get_ident()
 
     def dispatch(node: torch.fx.Node, registry: Any) -> tuple[Translate | None, str]:
-        if threading.get_ident() != owner:  # who exports without us
+        if threading.get_ident() != owner:  # an export without Opgraft
             found: tuple[Translate | None, str] = original(node, registry)
             return found
         return choose(node), "chosen by Opgraft"
@@ -280,7 +283,7 @@ def _choosing(choose: Callable[[torch.fx.Node], Translate]) -> Iterator[None]:
 
 @contextmanager
 def exporting() -> Iterator[None]:
-    """Has this thread alone export, and lets torch.onnx.is_in_onnx_export() say yes."""
+    """Locks out other exporting threads, and makes torch.onnx.is_in_onnx_export() return True."""
     flags = private(f"{_EXPORTER}._flags")
     with export_lock:
         before = getattr(flags, "_is_onnx_exporting", None)
@@ -295,8 +298,8 @@ def exporting() -> Iterator[None]:
 
 @contextmanager
 def in_use() -> Iterator[None]:
-    """Lets torch.onnx.is_in_onnx_export() say no for a while: libraries compute other things, and
-    not always right ones, where it says yes."""
+    """Makes torch.onnx.is_in_onnx_export() return False inside the block. If it returns True, some
+    libraries compute something else, which is not always right."""
     flags = private(f"{_EXPORTER}._flags")
     before = flags._is_onnx_exporting
     flags._is_onnx_exporting = False
@@ -313,7 +316,7 @@ def convert_version(model: Any, opset_version: int) -> Any:
 
 
 def origin(node: torch.fx.Node) -> str:
-    """The name of the node that a node was decomposed from, in the program that was captured."""
+    """Returns the name of the node in the captured program that a node was decomposed from."""
     name = node.name
     sources = node.meta.get("from_node")
     while sources:
@@ -325,14 +328,14 @@ def origin(node: torch.fx.Node) -> str:
 
 
 def original(node: torch.fx.Node) -> Any:
-    """The ATen operator that a node was last decomposed from. torch may have a copy of it, which is
-    not equal to the one that it decomposes by."""
+    """Returns the ATen operator that a node was last decomposed from. torch may store a copy of it,
+    which is not equal to the operator in the decomposition table, so it is looked up by name."""
     found = node.meta.get("original_aten")
     return find_operator(*name_of(found)) if isinstance(found, OpOverload) else found
 
 
 def recorder() -> Any:
-    """What records the nodes that a translation makes, while torch calls one."""
+    """Returns the object that records a translation's nodes, while torch calls the translation."""
     from onnxscript import evaluator
 
     found = evaluator.default()
@@ -342,20 +345,20 @@ def recorder() -> Any:
 
 
 def new_value() -> Any:
-    """A value of the ONNX graph that translations can compute with."""
+    """Returns a value of the ONNX graph that translations can compute with."""
     return exporter("_tensors", "SymbolicTensor")(recorder().opset)
 
 
 def add_translation(registry: Any, target: Any, translation: Translate) -> None:
-    """Places a translation ahead of torch's own."""
+    """Adds a translation that takes precedence over torch's own."""
     if isinstance(translation, Sequence):
         raise TypeError("custom_translation_table: expected one function for each operator")
     registry.register_op(target, translation, is_complex=False)
 
 
 def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> dict[str, str]:
-    """Gives inputs, outputs and dimensions the names that the user wants; the dimensions' are
-    returned, by torch's own names for them."""
+    """Gives inputs, outputs and dimensions the user's names. Returns the names of the dimensions,
+    by torch's names for them."""
     names: dict[str, str] = {}
     _write_constants(program.model)
     if inputs:
@@ -365,7 +368,7 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> dict
     if dynamic_shapes is not None:
         with warnings.catch_warnings():
             same = r"# The axis name: (\w+) will not be used.* axis: \1\."
-            warnings.filterwarnings("ignore", same)  # one name for one size is as it should be
+            warnings.filterwarnings("ignore", same)  # one name for equal sizes is right
             names = exporter("_dynamic_shapes", "create_rename_mapping")(
                 program.model.graph.inputs, dynamic_shapes
             )
@@ -374,7 +377,7 @@ def rename(program: Any, inputs: Any, outputs: Any, dynamic_shapes: Any) -> dict
 
 
 def _write_constants(model: Any) -> None:
-    """Sizes that torch turned out to know are numbers, not symbols of that name."""
+    """Turns symbols whose name is a number into numbers: sizes that torch did know after all."""
     for value in exporter("_ir_passes", "_all_values")(model):
         for axis, size in enumerate(value.shape or ()):
             if str(getattr(size, "value", None)).isdecimal():
@@ -382,5 +385,5 @@ def _write_constants(model: Any) -> None:
 
 
 def onnx_type(dtype: torch.dtype) -> int:
-    """The number of ONNX's type."""
+    """Returns ONNX's number for a type."""
     return int(exporter("_core", "torch_dtype_to_onnx_dtype")(dtype))

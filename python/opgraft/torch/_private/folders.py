@@ -1,4 +1,4 @@
-"""Where the code of torch and of this package lies, to tell a user's lines from theirs."""
+"""The folders of torch and of this package, to tell a user's code from theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of ours in torch (torch.library)."""
+"""Opgraft's operators in torch (torch.library), and settings of torch."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from opgraft.torch._private.lookup import moved, private
 
 
 def destroy(library: torch.library.Library) -> None:
-    """Takes back all that was defined by a library, so that it can be defined anew."""
+    """Removes all that a library defined, so that it can be defined again."""
     if not hasattr(library, "_destroy"):
         raise moved("torch.library.Library._destroy")
     library._destroy()  # type: ignore[no-untyped-call]
 
 
 def below_autograd() -> Any:
-    """A context in which operators run as if nothing wanted a gradient: their kernels, or what is
-    on below autograd, such as the tensors and modes that trace a program."""
+    """Returns a context in which operators run without autograd: their kernels, or whatever is
+    active below autograd, such as the tensors and modes that trace a program."""
     return private("torch._C", "_AutoDispatchBelowAutograd")()
 
 
 def apply_function(function: type[torch.autograd.Function], *args: Any) -> Any:
-    """Calls an autograd function from a kernel for autograd. Inside of torch.func.grad and the like
-    torch is at the level of one of them there, as for kernels in C++; `apply`, which is for callers
-    outside, would begin with the outermost anew."""
+    """Calls an autograd function from an autograd kernel.
+
+    Inside torch.func.grad and similar transforms, torch has then already entered the level of one
+    transform, as for kernels in C++. `apply` is for callers outside, and would start again with the
+    outermost transform."""
     if private("torch._C", "_are_functorch_transforms_active")():
         base: Any = super(torch.autograd.Function, function)
         with private("torch._functorch.utils", "enable_single_level_autograd_function")():
@@ -39,7 +41,7 @@ def apply_function(function: type[torch.autograd.Function], *args: Any) -> Any:
 
 
 def forward_mode() -> dict[str, Any]:
-    """The names of torch.autograd.forward_ad; `_current_level` is above -1 inside of its mode."""
+    """Returns the namespace of torch.autograd.forward_ad; `_current_level` is above -1 in its mode."""
     private("torch.autograd.forward_ad", "_current_level")
     names: dict[str, Any] = vars(private("torch.autograd.forward_ad"))
     return names
@@ -47,8 +49,7 @@ def forward_mode() -> dict[str, Any]:
 
 @contextmanager
 def keeping_compiler_options() -> Iterator[None]:
-    """What the user says to torch's compiler of deterministic results stays: a strict capture sets
-    it anew."""
+    """Restores torch's compiler option for deterministic results, which a strict capture changes."""
     config = sys.modules.get("torch._inductor.config")
     before = getattr(config, "deterministic", None)
     try:
@@ -60,9 +61,8 @@ def keeping_compiler_options() -> Iterator[None]:
 
 @contextmanager
 def deterministic() -> Iterator[None]:
-    """Has torch fill memory that nobody has written to, and warn where it has no algorithm that
-    gives the same each time. Other than by torch.use_deterministic_algorithms, what the user says
-    to its compiler of that stays as it is."""
+    """Makes torch fill uninitialised memory, and warn if it has no deterministic algorithm. Unlike
+    torch.use_deterministic_algorithms, this does not change the options of torch's compiler."""
     switch = private("torch._C", "_set_deterministic_algorithms")
     before = torch.are_deterministic_algorithms_enabled()
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
@@ -74,7 +74,7 @@ def deterministic() -> Iterator[None]:
 
 
 def parallel_for() -> int:
-    """The address of libtorch's function for loops in several threads; 0 where it has none."""
+    """Returns the address of libtorch's function for parallel loops, or 0 if it has none."""
     folder = os.path.join(os.path.dirname(torch.__file__), "lib")
     try:
         library = ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
@@ -84,6 +84,6 @@ def parallel_for() -> int:
 
 
 def count_modes() -> Callable[[], int]:
-    """A function of C that tells how many modes see every operator of this thread."""
+    """Returns a C function that counts the dispatch modes active in this thread."""
     found: Callable[[], int] = private("torch._C", "_len_torch_dispatch_stack")
     return found

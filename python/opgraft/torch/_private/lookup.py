@@ -1,4 +1,4 @@
-"""Finds private names of torch when they are first needed, and says which one has moved."""
+"""Looks up private names of torch when they are first needed. The error names one that moved."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Moved(UnavailableError):
 
 
 def moved(name: str) -> Moved:
-    """The error for a private name that this version of torch does not have."""
+    """Returns the error for a private name that this version of torch does not have."""
     return Moved(
-        f"torch {torch.__version__} has no {name}, which opgraft.torch needs; "
-        "use torch 2.10, 2.13 or 2.15, with which it is tested, or a newer Opgraft"
+        f"torch {torch.__version__} has no {name}, which opgraft.torch needs. Fix: install torch "
+        "2.10, 2.13 or 2.15, with which it is tested, or a newer Opgraft"
     )
 
 
 @functools.cache
 def private(module: str, name: str = "") -> Any:
-    """The object of that name in a module of torch; looked up when it is first needed, so that one
-    that has moved stops what needs it and nothing more."""
+    """Returns the object of that name in a module of torch. It is looked up when it is first
+    needed, so that a name that moved stops only what needs it."""
     try:
         value: Any = importlib.import_module(module)
         for part in filter(None, name.split(".")):

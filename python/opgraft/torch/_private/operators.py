@@ -17,25 +17,25 @@ DispatchMode = torch.utils._python_dispatch.TorchDispatchMode
 
 
 def name_of(overload: OpOverload) -> tuple[str, str]:
-    """The name of an operator with its namespace, and the overload's, "" for the default."""
+    """Returns the name of an operator with its namespace, and of its overload ("" for the default)."""
     name, _, overload_name = str(overload.name()).partition(".")  # type: ignore[no-untyped-call]
     return name, "" if overload_name == "default" else overload_name
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of an operator, as torch's schema has it."""
+    """An argument of an operator, from torch's schema."""
 
     name: str
     type: str  #: such as "Optional[List[int]]"
-    count: int | None  #: of a list that one number may stand for
+    count: int | None  #: the length of a list that a single number may replace
     is_keyword: bool
     has_default: bool
     default: Any
 
 
 def schema_of(overload: OpOverload) -> tuple[list[Argument], list[str]]:
-    """The arguments of an operator, and the types of what it gives."""
+    """Returns the arguments of an operator and the types of its results."""
     try:
         schema = overload._schema
         arguments = [
@@ -64,28 +64,28 @@ def is_mutable(overload: OpOverload) -> bool:
 
 
 def written_arguments(overload: OpOverload) -> list[str]:
-    """The names of the arguments that an operator writes to."""
+    """Returns the names of the arguments that an operator writes to."""
     found = overload._schema.arguments
     return [str(one.name) for one in found if one.alias_info and one.alias_info.is_write]
 
 
 def lent_arguments(overload: OpOverload) -> list[str]:
-    """The names of the arguments whose memory an operator may give back, as far as it says so."""
+    """Returns the names of the arguments whose memory the results may share, by the schema."""
     return [str(one.name) for one in overload._schema.arguments if one.alias_info]
 
 
 def is_composite(overload: OpOverload) -> bool:
-    """Whether it is made of other operators; then it need not say whose memory it gives."""
+    """Whether an operator calls others. Then its schema need not say whose memory it returns."""
     key = private("torch._C", "DispatchKey").CompositeImplicitAutograd
     try:
         return bool(overload.has_kernel_for_dispatch_key(key))
-    except RuntimeError:  # an operator of TorchScript alone, such as aten::eq.int_list
+    except RuntimeError:  # an operator of TorchScript only, such as aten::eq.int_list
         return False
 
 
 def is_view(target: Any) -> bool:
-    """Whether what an operator gives always has the memory of its first argument, which it does not
-    write to. Those that are made of others, such as reshape, may copy."""
+    """Whether the result always shares the memory of the first argument, which the operator does
+    not write to. Composite operators such as reshape may copy, so they are no views."""
     if not isinstance(target, OpOverload) or is_mutable(target):
         return False
     composite = private("torch._C", "DispatchKey").CompositeImplicitAutograd
@@ -98,7 +98,7 @@ def is_view(target: Any) -> bool:
 
 
 def is_builtin(target: Any) -> bool:
-    """Whether a node does not call an operator but Python itself, such as operator.getitem."""
+    """Whether a node calls a Python function, such as operator.getitem, instead of an operator."""
     return not isinstance(target, (OpOverload, private("torch._ops", "HigherOrderOperator")))
 
 
@@ -107,14 +107,14 @@ def namespace_of(overload: OpOverload) -> str:
 
 
 def find_operator(name: str, overload: str) -> Any:
-    """`torch.ops.<namespace>.<name>.<overload>`, or None."""
+    """Returns `torch.ops.<namespace>.<name>.<overload>`, or None."""
     namespace, _, rest = name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), rest, None)
     found = getattr(packet, overload or "default", None)
     return found if isinstance(found, OpOverload) else None
 
 
-#: The namespaces of what torch itself defines in C++. `prim` is TorchScript's.
+#: The namespaces of the operators that torch itself defines in C++. `prim` is TorchScript's.
 _OWN = frozenset(
     """_c10d_functional _c10d_functional_autograd _dtensor _native_aot _quantized _test aten c10d
     fsdp inductor inductor_prims mkl mkldnn mkldnn_prepacked onednn prepacked prim profiler
@@ -123,31 +123,31 @@ _OWN = frozenset(
 
 
 def is_torchs_own(overload: OpOverload) -> bool:
-    """Whether it is one of torch's own operators in C++."""
+    """Whether the operator is one of torch's own C++ operators."""
     is_python = definition_file(overload).endswith(".py")
     return namespace_of(overload) in _OWN and not is_python
 
 
 def definition_file(overload: OpOverload) -> str:
-    """The source that defines an operator, as its registration has it."""
+    """Returns the source file that defines an operator, from its registration."""
     dump = str(private("torch._C", "_dispatch_dump")(overload_name(overload)))
     line = next((line for line in dump.splitlines() if line.startswith("debug: ")), "")
     return line.removeprefix("debug: registered at ").rpartition(":")[0]
 
 
 def defining_module(overload: OpOverload) -> str:
-    """The Python module that defines an operator; empty where that cannot be told."""
+    """Returns the Python module that defines an operator, or "" if it is unknown."""
     definition = private("torch._library.custom_ops", "OPDEFS").get(overload_name(overload))
     if definition is not None:
         return str(getattr(getattr(definition, "_init_fn", None), "__module__", ""))
     file = definition_file(overload)
-    modules = list(sys.modules.items())  # asking one for its file may import others
+    modules = list(sys.modules.items())  # a copy, since reading __file__ may import others
     found = (name for name, one in modules if getattr(one, "__file__", None) == file)
     return next(found, "")
 
 
 def is_defined_in(overload: OpOverload, module: str) -> bool:
-    """Whether it is that module, which may have other names too, that defines an operator."""
+    """Whether that module, which may have other names too, defines an operator."""
     if defining_module(overload) == module:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
@@ -155,7 +155,7 @@ def is_defined_in(overload: OpOverload, module: str) -> bool:
 
 
 def functional_overloads(name: str) -> list[Any]:
-    """All forms of an operator (namespace::name) that write into none of their arguments."""
+    """Returns the overloads of an operator (namespace::name) that write to no argument."""
     namespace, _, operator = name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), operator, None)
     if not isinstance(packet, private("torch._ops", "OpOverloadPacket")):
@@ -168,7 +168,7 @@ def functional_overloads(name: str) -> list[Any]:
 
 
 def parameters_of(overload: Any) -> list[tuple[str, str, Any]]:
-    """Name, type and default value (None if there is none) of each argument of an operator."""
+    """Returns name, type and default value (None if there is none) of each argument."""
     try:
         return [
             (argument.name, str(argument.real_type), argument.default_value)
@@ -179,7 +179,7 @@ def parameters_of(overload: Any) -> list[tuple[str, str, Any]]:
 
 
 def returns_of(overload: Any) -> list[str]:
-    """The types of what an operator gives."""
+    """Returns the types of an operator's results."""
     return [str(value.real_type) for value in overload._schema.returns]
 
 
@@ -188,7 +188,7 @@ def schema_text(overload: Any) -> str:
 
 
 def find_target(name: str) -> Any:
-    """What nodes of torch.export call for namespace::name.overload, or None."""
+    """Returns the target of torch.export's nodes for namespace::name.overload, or None."""
     namespace, _, rest = name.partition("::")
     operator, _, overload = rest.partition(".")
     if namespace in ("_operator", "math"):

@@ -1,4 +1,4 @@
-"""The registry of torch's exporter."""
+"""The registry of torch's exporter: its translations, and how to add some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from opgraft.torch._private.lookup import moved, private
 
 @functools.cache
 def own_translations() -> dict[str, list[tuple[Callable[..., Any], bool]]]:
-    """torch's own translations by namespace::name.overload, and whether for complex inputs."""
+    """Returns torch's translations and whether they are for complex inputs, by the operator's name,
+    namespace::name.overload."""
     registry = private(f"{_EXPORTER}._registration", "ONNXRegistry").from_torchlib()
     found: dict[str, list[tuple[Callable[..., Any], bool]]] = {}
     try:
@@ -28,8 +29,8 @@ def own_translations() -> dict[str, list[tuple[Callable[..., Any], bool]]]:
 
 
 def whole_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with what torch leaves out where it is one of onnxscript: the outputs, where
-    the result has no type annotation, and the functions that it calls."""
+    """Completes a function of onnxscript with what torch omits: its outputs, if the result has no
+    type annotation, and the functions that it calls. Returns other functions unchanged."""
     import onnx_ir as ir
     import onnxscript
 
@@ -71,15 +72,15 @@ def whole_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def called_functions(function: Any) -> dict[tuple[str, str, str], Any]:
-    """A function of onnxscript and all that it calls, by the identifiers that models have."""
+    """Returns a function of onnxscript and all that it calls, by their identifiers in models."""
     called = function.function_ir.get_called_functions().values()
     return {(one.function_ir.domain, one.name, ""): one for one in (*called, function)}
 
 
 @contextmanager
 def complex_translations(table: dict[Any, Callable[..., Any]]) -> Iterator[None]:
-    """Has exports use these translations for complex inputs, which a custom_translation_table
-    cannot say."""
+    """Makes exports use these translations for complex inputs, which a custom_translation_table
+    cannot express."""
     if not table:
         yield
         return

@@ -1,5 +1,5 @@
-"""Symbolic functions (register_custom_op_symbolic): they are written for a graph of TorchScript,
-and they are given one."""
+"""Calls symbolic functions (register_custom_op_symbolic) with the TorchScript graph that they are
+written for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCRIPT = "torch.onnx._internal.torchscript_exporter"
 
 
 def default_opsets() -> tuple[int, int]:
-    """The opset of an export that names none, and the highest that symbolic functions know."""
+    """Returns the default opset of an export, and the highest that symbolic functions support."""
     constants = private("torch.onnx._constants")
     try:
         return constants.ONNX_DEFAULT_OPSET, constants.ONNX_TORCHSCRIPT_EXPORTER_MAX_OPSET
@@ -25,7 +25,7 @@ def default_opsets() -> tuple[int, int]:
 
 
 def registered_symbolics() -> dict[str, dict[int, Callable[..., Any]]]:
-    """What was registered by torch.onnx.register_custom_op_symbolic: by name and by opset."""
+    """Returns what torch.onnx.register_custom_op_symbolic registered, by name and by opset."""
     registry = private(f"{_SCRIPT}.registration", "registry")
     try:
         return {
@@ -38,7 +38,7 @@ def registered_symbolics() -> dict[str, dict[int, Callable[..., Any]]]:
 
 
 def register_with_torch(name: str, function: Callable[..., Any] | None, opset: int) -> None:
-    """Registers a symbolic function with torch for this opset, or takes back what is there."""
+    """Registers a symbolic function with torch for this opset, or unregisters it if it is None."""
     registry = private(f"{_SCRIPT}.registration", "registry")
     if function is None:
         registry.unregister(name, opset)
@@ -47,20 +47,20 @@ def register_with_torch(name: str, function: Callable[..., Any] | None, opset: i
 
 
 def dtype_of_value(value: Any) -> torch.dtype | None:
-    """The type of a value in a script graph, where it is known."""
+    """Returns the type of a value in a TorchScript graph, or None if it is unknown."""
     kinds = private(f"{_SCRIPT}._type_utils", "JitScalarType")
     kind = kinds.from_value(value, kinds.UNDEFINED)
     return None if kind is kinds.UNDEFINED else kind.dtype()
 
 
 def number_in_script(dtype: torch.dtype) -> int:
-    """What stands for a type among the arguments of TorchScript."""
+    """Returns the number that stands for a type among the arguments of TorchScript."""
     return int(private(f"{_SCRIPT}._type_utils", "JitScalarType").from_dtype(dtype))
 
 
 @functools.cache
 def _context_class() -> type[Any]:
-    """Of the `g` that symbolic functions get."""
+    """Returns the class of the `g` that symbolic functions get."""
     base: type[Any] = private(f"{_SCRIPT}.jit_utils", "GraphContext")
 
     class Context(base):  # type: ignore[misc]
@@ -75,17 +75,17 @@ def _context_class() -> type[Any]:
 
 
 class ScriptGraph:
-    """A graph of TorchScript for one call of a symbolic function."""
+    """A TorchScript graph for one call of a symbolic function."""
 
     def __init__(self, opset_version: int) -> None:
-        #: Whether the function gave a tuple or list.
+        #: Whether the function returned a tuple or list.
         self.gave_several = False
         #: The functions of onnxscript that it has used.
         self.functions: list[Any] = []
         self._opset = opset_version
         self._graph = private("torch._C", "Graph")()
-        # Shapes and constants are remembered by the names of values, across graphs: a stale one
-        # crashes torch. Inference over a whole graph, even an empty one, begins by forgetting them.
+        # torch caches shapes and constants by the names of values, across graphs, and a stale one
+        # crashes it. Inference over a whole graph, even an empty one, clears this cache first.
         private("torch._C", "_jit_pass_onnx_graph_shape_type_inference")(
             self._graph, {}, opset_version
         )
@@ -100,7 +100,7 @@ class ScriptGraph:
         )
 
     def input(self, dtype: torch.dtype | None, shape: Sequence[int | None] | None) -> Any:
-        """A value that stands for a tensor; None is what is not known."""
+        """Adds a value that stands for a tensor. None means unknown."""
         value = self._graph.addInput()
         type_ = private("torch._C", "TensorType").get()
         if dtype is not None:
@@ -119,13 +119,13 @@ class ScriptGraph:
         return self._context.op("Constant", value_t=value)
 
     def sequence(self, values: Sequence[Any], kind: str) -> Any:
-        """A list of values, which are "Ints", "Floats", "Bools", "Strings" or "Tensors"."""
+        """Adds a list of values. `kind` is "Ints", "Floats", "Bools", "Strings" or "Tensors"."""
         made = self._context.op("prim::ListConstruct", *values)
         made.setType(getattr(private("torch._C", "ListType"), f"of{kind}")())
         return made
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
-        """Runs the function; the values that it gives, with None for those that it leaves out."""
+        """Runs the function. Returns its values, with None for those that it omits."""
         before = registered_symbolics()
         try:
             with self._settings():
@@ -136,7 +136,7 @@ class ScriptGraph:
         return list(given) if self.gave_several else [given]
 
     def _take_functions(self, before: dict[str, dict[int, Callable[..., Any]]]) -> None:
-        """g.onnxscript_op registers functions with torch, for good; they are wanted here alone."""
+        """Keeps the functions that g.onnxscript_op registered, and unregisters them from torch."""
         for name, functions in registered_symbolics().items():
             known = before.get(name, {})
             for opset, function in functions.items():
@@ -148,13 +148,13 @@ class ScriptGraph:
         return isinstance(given, private("torch._C", "Value"))
 
     def to_onnx(self, outputs: Sequence[Any]) -> bytes:
-        """A model of what was added, whose inputs are those made by `input`, in their order."""
+        """Returns a model of the added nodes. Its inputs are those of `input`, in that order."""
         c = private("torch._C")
         for output in outputs:
             self._graph.registerOutput(output)
         graph = self._graph
         with self._settings():
-            # What the exporter of TorchScript does with a graph of ONNX nodes.
+            # The passes that the TorchScript exporter runs on a graph of ONNX nodes.
             c._jit_pass_onnx_scalar_type_analysis(graph, True, self._opset)
             c._jit_pass_onnx_peephole(graph, self._opset, False)
             c._jit_pass_dce_allow_deleting_nodes_with_side_effects(graph)
@@ -163,7 +163,7 @@ class ScriptGraph:
                 self._opset,
                 {},
                 False,
-                # So that what g.at gives is allowed.
+                # Allows the nodes that g.at makes.
                 torch.onnx.OperatorExportTypes.ONNX_ATEN_FALLBACK,
                 True,
                 False,

@@ -1,4 +1,4 @@
-"""Modules of TorchScript (torch.jit.script, torch.jit.trace, torch.jit.load): what they keep."""
+"""The attributes of TorchScript modules (torch.jit.script, torch.jit.trace, torch.jit.load)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from opgraft.torch._private.lookup import moved
 
 
 def has_scripts(model: torch.nn.Module) -> bool:
-    """Whether a model is one, or has one."""
+    """Whether a model is, or contains, a TorchScript module."""
     return any(isinstance(one, torch.jit.ScriptModule) for one in model.modules())
 
 
 def script_attributes(module: torch.jit.ScriptModule) -> dict[str, Any]:
-    """What a module of TorchScript has by itself, apart from parameters and modules; of lists and
-    dictionaries, copies."""
+    """Returns the module's own attributes, without parameters and submodules. Lists and
+    dictionaries are copies."""
     inner = _inner(module)
     try:
         names = inner._concrete_type.get_attributes()
@@ -33,5 +33,5 @@ def set_script_attribute(module: torch.jit.ScriptModule, name: str, value: Any) 
 
 
 def _inner(module: torch.jit.ScriptModule) -> Any:
-    """What a trace has is the attribute of a wrapper."""
+    """Returns the module itself, which torch.jit.trace puts into a wrapper."""
     return vars(module).get("_actual_script_module", module)

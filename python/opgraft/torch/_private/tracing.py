@@ -1,5 +1,4 @@
-"""Torch's exporter of TorchScript: a model is run once with its example, and what it calls is noted
-down."""
+"""torch's TorchScript exporter: runs a model once with its example, and records what it calls."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ from opgraft.torch._private.lookup import private
 from opgraft.torch._private.script import _SCRIPT, default_opsets, dtype_of_value
 from opgraft.torch._private.script_modules import has_scripts
 
-#: The warning for each tensor that becomes a value of Python's.
+#: torch's warning for each tensor that becomes a Python value.
 TracerWarning = torch.jit.TracerWarning  # type: ignore[attr-defined]
 
-#: From a node that torch would translate, and torch's way to do so, to the values that stand for
-#: its results.
+#: Takes a node and a function that translates it as torch does. Returns the values of the node's
+#: results.
 TranslateTraced = Callable[["TracedNode", Callable[[], Any]], Any]
 
 
@@ -29,12 +28,12 @@ def is_tracing() -> bool:
 
 
 def traced_value(tensor: torch.Tensor) -> Any:
-    """What stands for a tensor in the graph, while that is traced."""
+    """Returns the value of a tensor in the graph that is being traced."""
     return private("torch._C", "_get_value_trace")(tensor)
 
 
 def traced_graph() -> Any:
-    """What is traced so far."""
+    """Returns the graph traced so far."""
     found = private("torch._C", "_get_tracing_state")().graph
     return found() if callable(found) else found
 
@@ -45,7 +44,7 @@ def is_tensor_value(value: Any) -> bool:
 
 @contextmanager
 def pausing_trace() -> Iterator[None]:
-    """What is done meanwhile is not in the trace."""
+    """Keeps what happens inside the block out of the trace."""
     state = private("torch._C", "_get_tracing_state")()
     private("torch._C", "_set_tracing_state")(None)
     try:
@@ -56,7 +55,7 @@ def pausing_trace() -> Iterator[None]:
 
 @contextmanager
 def patched_methods(names: Sequence[str], patch: Callable[[str, Any], Any]) -> Iterator[None]:
-    """Puts what `patch` makes of methods of tensors in their place, for this thread alone."""
+    """Replaces methods of tensors by what `patch` makes of them, in this thread only."""
     owner = threading.get_ident()
 
     def patched(name: str, method: Any) -> Any:
@@ -87,25 +86,25 @@ class TracedNode:
     def __init__(self, context: Any, node: Any, inputs: Sequence[Any], made: Sequence[Any]) -> None:
         self._context = context
         self._node = node
-        #: What stands for its inputs in the graph of ONNX.
+        #: The values of its inputs in the ONNX graph.
         self.inputs = list(inputs)
         self._before = len(made)
         self._made = made
 
     @property
     def name(self) -> str:
-        """Such as "aten::add"; what writes to its first argument is called like what does not."""
+        """The operator, such as "aten::add". An in-place form has the name of the ordinary one."""
         kind = str(self._node.kind())
         return kind if kind.endswith("__") else kind.removesuffix("_")
 
     @property
     def made(self) -> list[str]:
-        """The operators of ONNX that stand for it by now."""
+        """The ONNX operators that it has been translated to so far."""
         kinds = [str(one.kind()) for one in list(self._made)[self._before :]]
         return [kind.removeprefix("onnx::") for kind in kinds]
 
     def arguments(self) -> list[Any]:
-        """For each argument the number, text, tensor or list that it always is, or a `Traced`."""
+        """Returns each argument: a constant (a number, text or list), or a `Traced`."""
         given = zip(self._node.inputs(), self.inputs, strict=True)
         return [self._argument(old, new) for old, new in given]
 
@@ -125,7 +124,7 @@ class TracedNode:
         return Traced(new, *_type_of(old, new))
 
     def results(self) -> list[tuple[torch.dtype | None, int | None]]:
-        """The type and the rank of each result, None where that is not known."""
+        """Returns the type and the rank of each result, None if unknown."""
         return [_type_of(one, one) for one in self._node.outputs()]
 
     @property
@@ -133,25 +132,24 @@ class TracedNode:
         return int(self._context.opset)
 
     def call(self, symbolic: Callable[..., Any]) -> Any:
-        """What a symbolic function gives for it."""
+        """Calls a symbolic function for the node, and returns its result."""
         return symbolic(self._context, *self.inputs)
 
     def stand_in(self, domain: str, name: str, inputs: Sequence[Any], key: int) -> Any:
-        """A node that will be replaced in the finished model, with as many outputs."""
+        """Adds a node with as many outputs, which will be replaced in the finished model."""
         types = [(one.type(), _type_of(one, one)) for one in self._node.outputs()]
         values = self._context.op(f"{domain}::{name}", *inputs, key_i=key, outputs=len(types))
         several = list(values) if len(types) > 1 else [values]
         for value, (_, (dtype, rank)) in zip(several, types, strict=True):
             kind = private("torch._C", "TensorType").get()
             kind = kind if dtype is None else kind.with_dtype(dtype)
-            # The example's sizes need not be those of other arguments.
+            # Other arguments may have other sizes than the example.
             value.setType(kind if rank is None else kind.with_sizes([None] * rank))
         return values
 
 
 class Traced:
-    """An argument that is a value of the graph: a tensor, or a number, which torch makes tensors of
-    as well."""
+    """An argument that is a value of the graph: a tensor, or a number, which torch turns into one."""
 
     def __init__(
         self,
@@ -163,7 +161,7 @@ class Traced:
         self.value = value
         self.dtype = dtype
         self.rank = rank
-        #: What it always is; None where it depends on the inputs of the model.
+        #: Its value if it is constant; None if it depends on the inputs of the model.
         self.constant = constant
 
 
@@ -187,12 +185,12 @@ def trace_to_onnx(
     dynamic_axes: Mapping[str, Mapping[int, str]],
     translate: TranslateTraced,
 ) -> None:
-    """Writes what torch.onnx.export(dynamo=False) writes; `translate` is asked for each node."""
+    """Writes the model of torch.onnx.export(dynamo=False), but calls `translate` for each node."""
     with _translating(translate), _without_log(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\.onnx\.")
         if has_scripts(model):
-            # Else torch does not know what it calls. What is scripted keeps its loops.
+            # Otherwise torch does not see what it calls. Scripted parts keep their loops.
             model = torch.jit.trace(model, args, check_trace=False)  # type: ignore[no-untyped-call]
         private(f"{_SCRIPT}.utils", "export")(
             model,
@@ -207,7 +205,7 @@ def trace_to_onnx(
 
 @contextmanager
 def _without_log() -> Iterator[None]:
-    """Where it fails, torch writes the whole graph to stdout."""
+    """Silences torch, which prints the whole graph to stdout if it fails."""
     library = private("torch._C")
     before = private("torch._C", "_jit_onnx_log")
     library._jit_onnx_log = lambda *_: None
@@ -218,13 +216,13 @@ def _without_log() -> Iterator[None]:
 
 
 def is_lacking(error: Exception) -> bool:
-    """Whether it says that there is no symbolic function for an operator."""
+    """Whether the error says that an operator has no symbolic function."""
     return isinstance(error, torch.onnx.errors.UnsupportedOperatorError)
 
 
 @contextmanager
 def _translating(translate: TranslateTraced) -> Iterator[None]:
-    """Puts `translate` before torch's own symbolic functions, for this thread alone."""
+    """Calls `translate` instead of torch's symbolic functions, in this thread only."""
     utils = private(f"{_SCRIPT}.utils")
     before = private(f"{_SCRIPT}.utils", "_run_symbolic_function")
     context = private(f"{_SCRIPT}.jit_utils", "GraphContext")
@@ -244,7 +242,7 @@ def _translating(translate: TranslateTraced) -> Iterator[None]:
         def by_torch() -> Any:
             return before(graph, block, node, inputs, env, values_in_env, new_nodes, *others)
 
-        if threading.get_ident() != owner:  # who exports without us
+        if threading.get_ident() != owner:  # an export without Opgraft
             return by_torch()
         made = context(
             graph=graph,
@@ -266,7 +264,7 @@ def _translating(translate: TranslateTraced) -> Iterator[None]:
 
 
 class OpenTensors:
-    """Tensors without data whose sizes nobody knows, as examples of traced values."""
+    """Makes tensors without data and with unknown sizes, as examples of traced values."""
 
     def __init__(self) -> None:
         self._shapes = private("torch.fx.experimental.symbolic_shapes", "ShapeEnv")()
@@ -285,8 +283,8 @@ class OpenTensors:
 def record(
     opset_version: int, build: Callable[[Any], Any]
 ) -> tuple[Any, list[Any], dict[Any, Any]]:
-    """Calls what translates a node, with the operators of that opset; what it gave, the nodes that
-    it made and the functions that these call."""
+    """Calls a translation with the operators of that opset. Returns its result, the nodes that it
+    made and the functions that these call."""
     from onnxscript import evaluator
 
     opset = private(f"{_EXPORTER}._core", "_get_onnxscript_opset")(opset_version)
@@ -297,7 +295,7 @@ def record(
 
 
 def dtype_of_number(number: int) -> torch.dtype | None:
-    """The type that a number stands for among the arguments of TorchScript."""
+    """Returns the type that a number stands for among the arguments of TorchScript."""
     kinds = private(f"{_SCRIPT}._type_utils", "JitScalarType")
     try:
         found: torch.dtype = kinds(number).dtype()
@@ -307,7 +305,7 @@ def dtype_of_number(number: int) -> torch.dtype | None:
 
 
 def new_input(opset: Any, dtype: torch.dtype | None, rank: int | None) -> Any:
-    """A value of ONNX that translations can compute with, of which so much is known."""
+    """Returns an ONNX value of this type and rank that translations can compute with."""
     import onnx_ir as ir
 
     known = None if dtype is None else ir.DataType(onnx_type(dtype))

@@ -1,4 +1,4 @@
-"""Arguments in their structures, and tensors without data."""
+"""Nested arguments (torch's pytrees), and tensors without data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from opgraft.torch._private.lookup import moved, private
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of nested lists, tuples, dicts and such; None is one."""
+    """Returns the leaves and the structure of nested lists, tuples, dicts and so on. None is a
+    leaf."""
     leaves, shape = private("torch.utils._pytree", "tree_flatten")(tree)
     return leaves, shape
 
@@ -21,7 +22,7 @@ def unflatten(leaves: Sequence[Any], shape: Any) -> Any:
 
 
 def flatten_once(tree: Any) -> tuple[list[Any], Any]:
-    """What a tree is made of, which may be trees; a leaf is made of itself."""
+    """Returns a tree's children, which may be trees, and its structure. A leaf is its own child."""
     children, shape = private("torch.utils._pytree", "tree_flatten")(
         tree, is_leaf=lambda one: one is not tree
     )
@@ -29,7 +30,7 @@ def flatten_once(tree: Any) -> tuple[list[Any], Any]:
 
 
 def paths(tree: Any) -> list[list[str]]:
-    """Of each leaf of a tree the indices and keys that lead to it."""
+    """Returns the indices and keys that lead to each leaf of a tree."""
     found, _ = private("torch.utils._pytree", "tree_flatten_with_path")(tree)
     return [[_key(one) for one in path] for path, _ in found]
 
@@ -48,7 +49,7 @@ def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
 def split_arguments(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """As in torch.onnx.export, a dict at the end of the arguments is the named ones."""
+    """Takes a dict at the end of the arguments as the keyword arguments, like torch.onnx.export."""
     if not kwargs and args and isinstance(args[-1], dict):
         return tuple(args[:-1]), args[-1]
     return tuple(args), kwargs
@@ -62,13 +63,13 @@ def tree_leaves(tree: Any) -> list[Any]:
 def flat_arguments(
     program: torch.export.ExportedProgram, args: Any, kwargs: dict[str, Any]
 ) -> list[Any] | None:
-    """The leaves of the arguments in the order of the program's, or None where they are built in
-    another way."""
+    """Returns the leaves of the arguments in the program's order, or None if their structure
+    differs from the program's."""
     return leaves_like(program.call_spec.in_spec, args, kwargs)
 
 
 def leaves_like(expected: Any, args: Any, kwargs: dict[str, Any]) -> list[Any] | None:
-    """The leaves of arguments, or None where they are not built as `expected` says."""
+    """Returns the leaves of arguments, or None if their structure is not `expected`."""
     try:
         names = expected.children()[1].context
     except AttributeError as error:
@@ -81,7 +82,8 @@ def leaves_like(expected: Any, args: Any, kwargs: dict[str, Any]) -> list[Any] |
 
 
 def arguments_text(structure: Any) -> str:
-    """How arguments are built, "*" for each tensor or number: "(*, {'a': *})"."""
+    """Returns a structure of arguments as text, with "*" for each tensor or number:
+    "(*, {'a': *})"."""
     stars = [_Star() for _ in range(structure.num_leaves)]
     args, kwargs = unflatten(stars, structure)
     named = [f"{name}={value}" for name, value in kwargs.items()]
@@ -94,7 +96,7 @@ class _Star:
 
 
 def fake_mode() -> Any:
-    """A mode under which tensors have no data."""
+    """Returns a mode in which tensors have no data."""
     environment = private("torch.fx.experimental.symbolic_shapes", "ShapeEnv")(
         allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False
     )
@@ -107,6 +109,6 @@ def is_fake(tensor: torch.Tensor) -> bool:
 
 
 def has_fakes(tree: Any) -> bool:
-    """Whether some tensor has no data."""
+    """Whether any tensor has no data."""
     tensors = [one for one in tree_leaves(tree) if isinstance(one, torch.Tensor)]
     return any(is_fake(one) or one.is_meta for one in tensors)
