@@ -77,7 +77,7 @@ def test_one_that_has_moved_is_named(
         monkeypatch.undo()
         _private.private.cache_clear()
     assert name in str(raised.value) and torch.__version__ in str(raised.value)
-    assert "use torch" in str(raised.value)
+    assert "Fix: install torch" in str(raised.value)
 
 
 def test_all_is_well_again() -> None:

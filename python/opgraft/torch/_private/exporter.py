@@ -217,7 +217,7 @@ def find_added(node: torch.fx.Node, registry: Any) -> Translate | None:
 
 
 def translate(program: Any, registry: Any, choose: Callable[[torch.fx.Node], Translate]) -> Any:
-    """Translates a decomposed program to ONNX with torch. `choose` returns each node's translation."""
+    """Translates a decomposed program to ONNX. `choose` returns each node's translation."""
     with _choosing(choose), _without_constants(program), _without_operators(program):
         return exporter("_core", "_exported_program_to_onnx_program")(program, registry=registry)
 
@@ -256,7 +256,7 @@ def _without_operators(program: Any) -> Iterator[None]:
 
 
 def is_functionalized(target: Any) -> bool:
-    """Whether the target calls an operator that writes to its arguments, and returns their copies."""
+    """Whether the target calls an operator that writes to its arguments, and returns copies."""
     return getattr(target, "__name__", "") == "auto_functionalized_v2"
 
 

@@ -41,7 +41,7 @@ def apply_function(function: type[torch.autograd.Function], *args: Any) -> Any:
 
 
 def forward_mode() -> dict[str, Any]:
-    """Returns the namespace of torch.autograd.forward_ad; `_current_level` is above -1 in its mode."""
+    """Returns the names of torch.autograd.forward_ad. `_current_level` is above -1 in its mode."""
     private("torch.autograd.forward_ad", "_current_level")
     names: dict[str, Any] = vars(private("torch.autograd.forward_ad"))
     return names
@@ -49,7 +49,7 @@ def forward_mode() -> dict[str, Any]:
 
 @contextmanager
 def keeping_compiler_options() -> Iterator[None]:
-    """Restores torch's compiler option for deterministic results, which a strict capture changes."""
+    """Restores the compiler option for deterministic results, which a strict capture changes."""
     config = sys.modules.get("torch._inductor.config")
     before = getattr(config, "deterministic", None)
     try:

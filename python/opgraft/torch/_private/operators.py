@@ -17,7 +17,7 @@ DispatchMode = torch.utils._python_dispatch.TorchDispatchMode
 
 
 def name_of(overload: OpOverload) -> tuple[str, str]:
-    """Returns the name of an operator with its namespace, and of its overload ("" for the default)."""
+    """Returns an operator's name with its namespace, and its overload's ("" for the default)."""
     name, _, overload_name = str(overload.name()).partition(".")  # type: ignore[no-untyped-call]
     return name, "" if overload_name == "default" else overload_name
 

@@ -149,7 +149,7 @@ class TracedNode:
 
 
 class Traced:
-    """An argument that is a value of the graph: a tensor, or a number, which torch turns into one."""
+    """An argument that is a value of the graph: a tensor, or a number that torch made a tensor."""
 
     def __init__(
         self,
