@@ -179,7 +179,7 @@ def test_kinds_can_be_forbidden() -> None:
         opgraft.torch.export(torch.lgamma, (X,), fallback="none")
     program = opgraft.torch.export(model, (X,), fallback="aten")
     assert [k for k in kinds(program).values() if k != "standard"] == ["aten", "aten"]
-    with pytest.raises(opgraft.Error, match="'atne' is none of"):
+    with pytest.raises(opgraft.Error, match="expected .*, not 'atne'"):
         opgraft.torch.export(model, (X,), fallback="atne")
 
 

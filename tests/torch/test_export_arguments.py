@@ -114,7 +114,7 @@ class Model(torch.nn.Module):
             (two, (X, X.T)),
             {"dynamic_shapes": ({0: "n"}, {0: "n"})},
             opgraft.ModelError,
-            "'n' names sizes that differ: axis 0 of input 'a' is 3, axis 0 of input 'b' is 4",
+            "'n' names different sizes: axis 0 of input 'a' is 3, axis 0 of input 'b' is 4",
         ),
         ((two, (X, X)), {"opset_version": 99}, opgraft.Error, "1 to .*not 99"),
         ((two, (X, X)), {"opset_version": "18"}, TypeError, "a number, not '18'"),
@@ -130,7 +130,7 @@ class Model(torch.nn.Module):
         ),
         ((two, (X, X), 3), {}, TypeError, "the name of a file, not int"),
         ((two, (X, X), "no_folder/m.onnx"), {}, FileNotFoundError, "no folder no_folder"),
-        ((lambda x: None, (X,)), {}, opgraft.ModelError, "gives no tensor"),
+        ((lambda x: None, (X,)), {}, opgraft.ModelError, "returns no tensor"),
     ],
 )
 def test_mistakes(arguments: Any, options: Any, error: type[Exception], message: str) -> None:
@@ -207,7 +207,7 @@ def test_numbers_among_the_arguments_are_fixed(options: Any) -> None:
     "names", [{"input_names": ["a", "a"]}, {"input_names": ["a", "b"], "output_names": ["a"]}]
 )
 def test_names_that_stand_twice(names: Any) -> None:
-    with pytest.raises(opgraft.Error, match="'a' stands there twice.*Fix: "):
+    with pytest.raises(opgraft.Error, match="'a' is given twice.*Fix: "):
         opgraft.torch.export(torch.add, (torch.ones(2), torch.ones(2)), **names)
 
 

@@ -40,21 +40,19 @@ def _numpy(x: Any) -> Any:
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (_python, "return x * 2 if random.random() < 0.5 else x: holds where what it draws from "
-         "Python's `random` is what it drew at the export"),
+        (_python, "return x * 2 if random.random() < 0.5 else x: holds where the numbers drawn "
+         "from Python's `random` are those drawn at the export"),
         (_rarely, "Python's `random`"),
-        (_numpy, "order = np.random.permutation(3): holds where what it draws from NumPy's "
+        (_numpy, "order = np.random.permutation(3): holds where the numbers drawn from NumPy's "
          "`numpy.random`"),
     ],
 )  # fmt: skip
-def test_numbers_that_torch_does_not_know_of_are_refused(
-    call: Any, told: str, options: Any
-) -> None:
+def test_numbers_drawn_outside_of_torch_are_refused(call: Any, told: str, options: Any) -> None:
     before = _states()
     with pytest.raises(opgraft.ModelError, match="draws random numbers") as caught:
         opgraft.torch.export(call, (X,), **options)
     assert told in str(caught.value)
-    assert "Fix: draw them by torch" in str(caught.value)
+    assert "Fix: draw them with torch" in str(caught.value)
     assert "specialise=True" in str(caught.value)
     assert _states() == before
 
@@ -65,7 +63,7 @@ def test_specialise_exports_what_was_drawn(options: Any) -> None:
     with pytest.warns(UserWarning, match="specialised"):
         program = opgraft.torch.export(_python, (X,), specialise=True, **options)
     (told,) = program.report.specialised
-    assert "what it draws from Python's `random` is what it drew at the export" in told
+    assert "the numbers drawn from Python's `random` are those drawn at the export" in told
     assert all(", where " in one for one in program.report.verified)
     assert _states() == before
     torch.testing.assert_close(program(X)[0], _python(X))  # with the number drawn at the export
@@ -80,7 +78,7 @@ def test_numbers_that_make_no_difference_are_told() -> None:
     program = opgraft.torch.export(Dropping().eval(), (X,))
     (note,) = program.report.notes
     assert "draws from NumPy's `numpy.random`" in note
-    assert "its results were the same whatever it drew" in note
+    assert "its results did not depend on the numbers" in note
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(opgraft.ModelError, match="draws random numbers"):
@@ -95,7 +93,7 @@ def test_results_that_change_for_another_reason_are_named(options: Any) -> None:
         count[0] += 1
         return x * count[0]
 
-    with pytest.raises(opgraft.ModelError, match="gives other results when it is called again"):
+    with pytest.raises(opgraft.ModelError, match="gives different results when it is called again"):
         opgraft.torch.export(model, (X,), **options)
 
 

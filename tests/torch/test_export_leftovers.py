@@ -65,7 +65,7 @@ def test_a_parameter_whose_data_is_replaced(options: Any) -> None:
     ],
 )
 def test_a_model_that_itself_fails(call: Any, options: Any) -> None:
-    with pytest.raises(opgraft.ModelError, match="itself fails with the arguments") as caught:
+    with pytest.raises(opgraft.ModelError, match="itself fails with the given arguments") as caught:
         opgraft.torch.export(call, (X,), **options)
     assert isinstance(caught.value.__cause__, RuntimeError)
     assert "Fix: give arguments that the model takes" in str(caught.value)

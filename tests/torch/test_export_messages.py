@@ -169,7 +169,7 @@ def test_a_line_that_was_asked_twice_does_not_contradict_itself() -> None:
     line = _guards.Line("model.py", 3, "if a:")
     yes, no = _guards.Guard(line, "a > 1"), _guards.Guard(line, "not (a > 1)")
     (one,) = _guards.merged([yes, no])
-    assert one.condition == "`a > 1` is, each time, as with the example"
+    assert one.condition == "`a > 1` is the same each time as in the example"
 
 
 def _values(x: Any) -> Any:
@@ -181,8 +181,8 @@ def _values(x: Any) -> Any:
 
 def test_a_loop_over_values() -> None:
     told = refused(_values, dynamo=False)
-    assert "goes over the same values as with the example" in told
-    assert "goes as often" not in told
+    assert "goes over the same values as in the example" in told
+    assert "runs as often" not in told
 
 
 def test_sizes_of_one_name_are_told_once() -> None:

@@ -128,7 +128,7 @@ def by_counting(x: Tensor) -> Tensor:
 
 CLOSED = {
     by_table: "it uses 'TABLE', a dict",
-    by_tensor: "it uses 'TENSOR', a tensor that is no argument",
+    by_tensor: "it uses 'TENSOR', a tensor that is not an argument",
     by_clock: "it uses the module time",
     by_numpy: "it reads 'from_numpy'",
     by_mode: "it reads 'is_grad_enabled'",
@@ -137,7 +137,7 @@ CLOSED = {
     by_default: "it uses 'a default', a list",
     by_strides: "it reads 'stride'",
     by_writing: "it writes to its arguments",
-    by_counting: "it writes to 'CALLS', which is not its own",
+    by_counting: "it writes to 'CALLS', which is not a local variable",
 }
 
 

@@ -68,7 +68,7 @@ def test_lengths_in_any_order(lengths: Any) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"dynamo": False}])
 def test_an_example_that_the_model_does_not_take(options: Any) -> None:
-    text = r"(?s)^Packed itself fails with the arguments.*sorted.*Fix: .*enforce_sorted=False"
+    text = r"(?s)^Packed itself fails with the given arguments.*sorted.*Fix: .*enforce_sorted=False"
     with pytest.raises(opgraft.ModelError, match=text) as caught:
         opgraft.torch.export(Packed().eval(), (X, UNSORTED), **options)
     assert "tried too" not in str(caught.value)

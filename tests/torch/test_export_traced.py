@@ -331,7 +331,7 @@ def test_names_and_structures():
     torch.testing.assert_close(program({"a": y, "b": [y]}, scale=2)[0], 4 * y)
     with pytest.raises(TypeError, match="the export has fixed 'scale' as 2; it cannot be 3"):
         program({"a": x, "b": [y]}, scale=3)
-    with pytest.raises(TypeError, match="not built as"):
+    with pytest.raises(TypeError, match="do not have the structure"):
         program(x)
 
 

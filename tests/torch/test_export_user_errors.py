@@ -92,7 +92,7 @@ def test_a_function_of_the_registry() -> None:
 
 
 def test_what_it_gives_that_torch_cannot_use() -> None:
-    with pytest.raises(opgraft.UnavailableError, match="gave what torch cannot use"):
+    with pytest.raises(opgraft.UnavailableError, match="returned a value that torch cannot use"):
         opgraft.torch.export(
             lambda x: torch.relu(x) + 1, (X,), custom_translation_table={RELU: lambda x: 7}
         )

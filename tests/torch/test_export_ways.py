@@ -58,8 +58,8 @@ def test_torch_alone_is_tried_where_verification_fails() -> None:
         ("aten::sin", "Sin"),
     ]
     assert any(
-        "by torch.onnx.export alone, since torch.export's way failed: torch.export captured "
-        "something else" in note
+        "by torch.onnx.export alone, since torch.export's way failed: the graph that "
+        "torch.export captured differs from the model" in note
         for note in report.notes
     )
     assert len(report.verified) == 3 and program.model.graph.outputs[0].name == "y"
@@ -74,9 +74,8 @@ def test_torch_alone_is_held_to_the_same() -> None:
     assert program.report.captured == "traced"
     with pytest.raises(opgraft.Error) as caught:
         opgraft.torch.export(Captured(), (X,))
-    assert "torch.onnx.export was tried too: the program of torch.onnx.export is not right" in str(
-        caught.value
-    )
+    text = "torch.onnx.export was tried too: the program made by torch.onnx.export is wrong"
+    assert text in str(caught.value)
 
     class Branch(torch.nn.Module):
         def forward(self, x: Any) -> Any:
@@ -126,5 +125,5 @@ def test_a_bug_of_the_model_is_told_as_one() -> None:
         def forward(self, x: Any) -> Any:
             return self.lacking(x)
 
-    with pytest.raises(opgraft.ModelError, match=r"itself fails.*lacking.*\n.*correct the model"):
+    with pytest.raises(opgraft.ModelError, match=r"itself fails.*lacking.*\n.*fix the model"):
         opgraft.torch.export(Broken(), (X,))

@@ -1,1 +1,1 @@
-"""Capturing a model: arguments, open sizes, guards, state, and the examples to verify with."""
+"""Captures a model: arguments, open sizes, guards, state, and the examples to verify with."""

@@ -1,4 +1,4 @@
-"""Looks at what `opgraft.torch.export` is called with, before it begins."""
+"""Checks the arguments of `opgraft.torch.export` before the export begins."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from opgraft.torch import _private
 from opgraft.torch._capture._examples import has_outputs
 from opgraft.torch._rungs import _ladder
 
-#: Arguments of torch.onnx.export that have no meaning here, and what to do instead.
+#: Arguments of torch.onnx.export that are not supported, and what to do instead.
 _REFUSED = {
     "dynamic_axes": "give dynamic_shapes, such as dynamic_shapes=({0: 'batch'},)",
-    "report": "program.report is always there",
+    "report": "program.report is always available",
     "profile": "use a profiler",
-    "dump_exported_program": "program.exported_program is there to be saved",
-    "artifacts_dir": "nothing is written but the model",
+    "dump_exported_program": "save program.exported_program",
+    "artifacts_dir": "only the model is written",
     "export_params": "program.save(path, include_initializers=False)",
     "keep_initializers_as_inputs": "program.save(path, keep_initializers_as_inputs=True)",
-    "training": "model.eval() or model.train() before",
+    "training": "call model.eval() or model.train() before the export",
 }
 
 
 def refuse(others: Mapping[str, Any]) -> None:
-    """What torch.onnx.export has, or nobody."""
+    """Raises a TypeError for arguments that are unknown, or that only torch.onnx.export has."""
     others = {name: value for name, value in others.items() if name != "verbose"}
     if isinstance(others.get("dynamo"), bool):
         others.pop("dynamo")
@@ -55,7 +55,7 @@ def kinds(fallback: str | Collection[str]) -> tuple[str, ...]:
     given = [fallback] if isinstance(fallback, str) else list(fallback)
     wrong = [one for one in given if one not in _ladder.KINDS]
     if wrong:
-        raise Error(f"fallback: {wrong[0]!r} is none of {expected}")
+        raise Error(f"fallback: expected {expected}, not {wrong[0]!r}")
     return tuple(given)
 
 
@@ -69,10 +69,10 @@ def time_limit(seconds: Any) -> float | None:
     return float(seconds)
 
 
-#: What is wrong with a model whose results are all constants of Python.
+#: The error for a model whose results are all Python constants.
 NO_TENSOR = (
-    "the model gives no tensor: there is nothing to export. Fix: return tensors; of a number, "
-    "torch.as_tensor makes one"
+    "the model returns no tensor: there is nothing to export. Fix: return tensors; convert numbers "
+    "with torch.as_tensor"
 )
 
 
@@ -83,20 +83,20 @@ def check(
     output_names: Any,
     custom_translation_table: Any,
 ) -> None:
-    """All that can be told without the model."""
+    """Checks all that can be checked without the model."""
     if f is not None:
         if not isinstance(f, (str, os.PathLike)):
             raise TypeError(f"f: expected the name of a file, not {type(f).__name__}")
         if not Path(f).absolute().parent.is_dir():
-            raise FileNotFoundError(f"f: there is no folder {Path(f).parent} to write {f} to")
+            raise FileNotFoundError(f"f: cannot write {f}: there is no folder {Path(f).parent}")
     if opset_version is not None:
         newest = onnx.defs.onnx_opset_version()
         if isinstance(opset_version, bool) or not isinstance(opset_version, int):
             raise TypeError(f"opset_version: expected a number, not {opset_version!r}")
         if not 1 <= opset_version <= newest:
             raise Error(
-                f"opset_version: expected 1 to {newest}, the newest that onnx "
-                f"{onnx.__version__} knows, not {opset_version}"
+                f"opset_version: expected 1 to {newest}, the newest opset of onnx "
+                f"{onnx.__version__}, not {opset_version}"
             )
     for name, given in (("input_names", input_names), ("output_names", output_names)):
         if isinstance(given, str) or not all(isinstance(one, str) for one in given or ()):
@@ -104,8 +104,8 @@ def check(
     names = [*(input_names or ()), *(output_names or ())]
     if twice := [one for one in dict.fromkeys(names) if names.count(one) > 1]:
         raise Error(
-            f"input_names, output_names: {', '.join(map(repr, twice))} stands there twice; each "
-            "input and output of a graph has its own name. Fix: give others"
+            f"input_names, output_names: {', '.join(map(repr, twice))} is given twice; each input "
+            "and output of a graph needs its own name. Fix: use different names"
         )
     for target in custom_translation_table or {}:
         if isinstance(target, str) or not callable(target):
@@ -116,7 +116,7 @@ def check(
 
 
 def check_counts(names: Sequence[Sequence[str] | None], graph: Any) -> None:
-    """Whether there are no more names than inputs and outputs to have them."""
+    """Raises an Error if more names are given than there are inputs or outputs."""
     for name, given, values in zip(
         ("input_names", "output_names"), names, (graph.inputs, graph.outputs), strict=True
     ):
@@ -131,7 +131,7 @@ def check_call(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
 ) -> None:
-    """Whether the model takes these arguments."""
+    """Raises an error if the model does not accept these arguments."""
     if dynamic_shapes is not None and not (
         isinstance(dynamic_shapes, (Mapping, tuple, list))
         or hasattr(dynamic_shapes, "dynamic_shapes")
@@ -147,7 +147,7 @@ def check_call(
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(
-            f"args, kwargs: {title}{signature} does not take what is given: {error}"
+            f"args, kwargs: {title}{signature} does not accept these arguments: {error}"
         ) from None
     for name, value in bound_arguments(forward, args, kwargs).items():
         for one in _private.flatten(value)[0]:
@@ -155,15 +155,16 @@ def check_call(
                 kind = type(one).__name__
                 raise TypeError(
                     f"args, kwargs: argument '{name}' is a {kind}, a dataclass that torch cannot "
-                    f"take apart. Fix: torch.export.register_dataclass({kind}) before the export"
+                    "flatten. Fix: call "
+                    f"torch.export.register_dataclass({kind}) before the export"
                 )
 
 
 def distinct(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with a copy of a tensor that is given a second time, or that is a parameter of
-    the model: torch.export would take the two for one, and so would the exported model."""
+    """Returns the arguments; a tensor that is given twice, or that is a parameter of the model, is
+    copied. Otherwise torch.export would make one input of both."""
     is_module = isinstance(model, torch.nn.Module)
     seen = {id(one) for one in (*model.parameters(), *model.buffers())} if is_module else set()
 
@@ -182,9 +183,9 @@ def distinct(
 def split(
     forward: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """As in torch.onnx.export a dict at the end of the arguments is the named ones; but not where
-    the model takes it as it stands, and its entries not. The named ones come in the order of the
-    parameters, as torch.export takes sizes to be given."""
+    """Splits the arguments into positional and named ones. As in torch.onnx.export, a dict at the
+    end holds named arguments, unless the model accepts only the dict itself. The named ones are in
+    the order of the parameters, which is the order that torch.export expects for sizes."""
     by_name = _private.split_arguments(args, kwargs)
     if forward is None:
         return by_name
@@ -215,8 +216,8 @@ def _takes(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
 def bound_arguments(
     forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments by the names of the parameters; "x0", "x1" where nobody knows these, as of a
-    module that torch.jit.trace gave."""
+    """The arguments by the names of the parameters; by "x0", "x1" if the names are unknown, as for
+    a module from torch.jit.trace."""
     signature = signature_of(forward)
     if signature is None:
         return {**{f"x{index}": one for index, one in enumerate(args)}, **kwargs}
@@ -224,7 +225,7 @@ def bound_arguments(
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    """None of what has none that Python knows, such as functions that are built in."""
+    """The signature of a function; None if Python does not know it, as for some built-ins."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -237,19 +238,19 @@ def check_outputs(program: torch.export.ExportedProgram) -> None:
 
 
 def check_results(results: Sequence[Any]) -> None:
-    """A ModelError where a model gives what no graph can: `results` are what it gives, one after
-    the other."""
+    """Raises a ModelError if a graph cannot return one of the model's results, which are given as a
+    flat list."""
     for one in results:
         if isinstance(one, torch.Tensor) and one.is_meta:
             raise ModelError(
-                "the model gives a tensor on the device `meta`, which has no data: there is "
-                "nothing to compute. Fix: make what it returns on the device of its arguments"
+                "the model returns a tensor on the device `meta`, which has no data: there is "
+                "nothing to compute. Fix: create the result on the device of the arguments"
             )
         if one is not None and not isinstance(one, (torch.Tensor, bool, int, float, str)):
             kind = type(one).__name__
             is_cache = kind.endswith("Cache")
-            fix = "give use_cache=False, or set `model.config.use_cache = False`; or " * is_cache
+            fix = "pass use_cache=False, or set `model.config.use_cache = False`; or " * is_cache
             raise ModelError(
-                f"the model gives a {kind}, which is no tensor. Fix: {fix}give the tensors that "
+                f"the model returns a {kind}, not a tensor. Fix: {fix}return the tensors that "
                 "are in it, or register it with torch.utils._pytree"
             )

@@ -1,4 +1,4 @@
-"""Guards of captured programs: what a draft took for granted, and what the graph itself asserts."""
+"""Guards of captured programs: what a draft assumed, and what the graph itself asserts."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LAYERS = os.path.join(_private.OF_TORCH, "nn", "")
 def guards_of(
     program: torch.export.ExportedProgram, conditions: Sequence[_private.Condition] | None = None
 ) -> list[Guard]:
-    """Whatever of the data a program takes for granted, whoever captured it. `conditions` are those
-    that came up meanwhile, where it was captured here."""
+    """All that a program assumes about the data, whoever captured it. `conditions` are those noted
+    during the capture, or None if it was captured elsewhere."""
     fixed = fixed_symbols(program)
     drafted = [
         one
@@ -34,7 +34,7 @@ def guards_of(
         if one.is_on_data and not _is_fixed(one.expression, fixed)
     ]
     guards = [_drafted(one) for one in drafted]
-    # A draft writes what it took for granted into the graph as well.
+    # A draft writes its assumptions into the graph as well.
     lines = {(one.line.file, one.line.number) for one in guards}
     known = {symbol for one in drafted for symbol in _symbols(one.expression)} | fixed
     asserted = [*_asserted(program, known, conditions), *_asynchronous(program)]
@@ -43,7 +43,7 @@ def guards_of(
 
 
 def _is_fixed(expression: str, fixed: set[str]) -> bool:
-    """Whether no argument has a say in an expression."""
+    """Whether an expression does not depend on the arguments."""
     symbols = _symbols(expression)
     return bool(symbols) and symbols <= fixed
 
@@ -64,7 +64,7 @@ def _drafted(one: _private.Specialisation) -> Guard:
     line = user_line(one.stack)
     callers = [Line(*frame) for frame in _own(one.stack)]
     guard = _guards.at(line, taken, f"in torch's words, {detail}", callers)
-    # A function of torch's that the line calls may refuse the data, as the model itself may.
+    # A torch function that the line calls may reject the data, just as the model may.
     layers = [frame for frame in one.full_stack if frame[0].startswith(_LAYERS)]
     inner = _guards.at(Line(*layers[-1])) if layers else guard
     if not guard.is_asserted and inner.is_asserted:
@@ -73,7 +73,7 @@ def _drafted(one: _private.Specialisation) -> Guard:
 
 
 def _symbols(expression: str) -> set[str]:
-    """Those that torch has for numbers that depend on data: u0, zuf1."""
+    """torch's symbols for numbers that depend on data: u0, zuf1."""
     return set(re.findall(r"\bz?u\w*\d+\b", expression))
 
 
@@ -91,14 +91,14 @@ def _line_of(node: torch.fx.Node) -> Line:
 
 @dataclass
 class _Range:
-    """What is asserted of one number."""
+    """What is asserted about one number."""
 
     line: Line
     callers: Sequence[Line]
-    is_size: bool = False  # of a tensor, which cannot be negative, and may be limited by others
+    is_size: bool = False  # of a tensor: it cannot be negative, and other sizes may limit it
     least: float = -math.inf
     most: float = math.inf
-    #: Whether the model says that it is not negative, not an operator that takes it for a size.
+    #: Whether the model itself sets the lower bound, not an operator that uses it as a size.
     is_least_asked: bool = False
 
     def add(self, least: float, most: float, *, is_asked: bool) -> None:
@@ -123,11 +123,11 @@ def _asserted(
     known: set[str],
     conditions: Sequence[_private.Condition] | None,
 ) -> Iterator[Guard]:
-    """What the model asserts, or an operator that it calls, of other symbols than these; ONNX does
-    not look at it."""
+    """What the model, or an operator that it calls, asserts about symbols other than `known`; ONNX
+    does not check it."""
     ranges: dict[str, _Range] = {}
     told: set[str] = set()
-    for one in conditions or ():  # torch leaves some of the model's own out of its graph
+    for one in conditions or ():  # torch omits some of the model's assertions from its graph
         lines = [line_at(*frame) for frame in one.stack]
         if not one.is_of_data or not one.is_of_model or not lines:
             continue
@@ -149,7 +149,7 @@ def _asserted(
             continue
         said = re.search(r"expression (.+?) on node", str(node.args[1]))
         if said and (said[1] in told or _symbols(said[1]) <= known):
-            continue  # of sizes of the arguments, or known already
+            continue  # about sizes of the arguments, or known already
         number, test = _bounds(node.args[0])
         if number is None:
             condition = f"{said[1] if said else node.args[0]}, in torch's words"
@@ -158,14 +158,14 @@ def _asserted(
         symbol = str(_private.as_read(number.meta["val"]))
         found = ranges.setdefault(symbol, _Range(_line_of(number), ()))
         found.is_size |= operator_name(number.target).startswith("aten::sym_")
-        # Of a graph that was captured before, nobody knows who asserts.
+        # For a graph that was captured elsewhere, it is unknown who asserts this.
         found.add(*test, is_asked=conditions is None)
     for each in ranges.values():
         yield from each.guard()
 
 
 def _raised(program: torch.export.ExportedProgram, *, is_told: bool) -> Iterator[Guard]:
-    """What operators raise for. `is_told`: even where torch says no line."""
+    """Guards for data on which operators raise. `is_told`: also where torch records no line."""
     for _, node in calls(program):
         name = operator_name(node.target)
         if _raising.may_raise(name):
@@ -192,7 +192,7 @@ _BOUNDS: dict[Any, Any] = {
 
 
 def _bounds(test: torch.fx.Node) -> tuple[torch.fx.Node | None, tuple[float, float]]:
-    """The number that a test is about and its bounds, where it is that simple."""
+    """The number that a test is about and its bounds; None if the test is not that simple."""
     if test.target in _BOUNDS and len(test.args) == 2:
         number, bound = test.args
         if isinstance(number, torch.fx.Node) and isinstance(bound, (int, float)):

@@ -1,4 +1,4 @@
-"""Captures a model as a graph of torch's operators, by whichever way of torch.export works."""
+"""Captures a model as a graph of torch operators, using any mode of torch.export that works."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ from opgraft.torch._graphs._random import keeping_random_state
 
 @dataclass
 class Captured:
-    """A program of torch.export, and how it was come by."""
+    """A program of torch.export, and how it was captured."""
 
     program: torch.export.ExportedProgram
     #: "non-strict", "strict", "draft", or "given" for a program that was captured before.
     way: str
-    #: What sizes the program holds for, beyond those that were asked for.
+    #: The sizes that the program holds for, beyond those that were requested.
     specialised: list[str] = field(default_factory=list)
-    #: What data the program holds for.
+    #: The data that the program holds for.
     guards: list[Guard] = field(default_factory=list)
-    #: What came up meanwhile, where it was captured here.
+    #: The conditions noted during the capture; none for a program that was captured before.
     conditions: list[_private.Condition] = field(default_factory=list)
-    #: Sizes that were asked to be open, but are constants.
+    #: Sizes that should be open, but are constants.
     fixed: list[Fixed] = field(default_factory=list)
-    #: Whether torch captures it in some way so that it crashes when it takes that apart.
+    #: Whether a capture was dropped because torch would crash when it decomposes the program.
     is_leaking: bool = False
-    #: Those that are open, and what the program takes for granted of them.
+    #: The open sizes, and what the program assumes about them.
     sizes: TrialSizes | None = None
 
 
 class Leak(RuntimeError):
-    """A program of torch.export has tensors of its capture in it, which have no data."""
+    """A program of torch.export contains tensors of the capture itself, which have no data."""
 
 
 class Called(torch.nn.Module):
-    """A plain function as a module, since torch.export takes no other."""
+    """A plain function as a module, since torch.export accepts only modules."""
 
     def __init__(
         self, function: Callable[..., Any], count: int, named: Mapping[str, Any] | None = None
     ) -> None:
-        """`count` is the number of arguments that are given, apart from those by name."""
+        """`count` is the number of positional arguments."""
         super().__init__()
         self.eval()
         self.function = function
@@ -70,8 +70,8 @@ class Called(torch.nn.Module):
         def forward(*args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs)
 
-        # What is built in has no parameters, or takes anything: torch.export would take all that is
-        # given for one argument.
+        # A built-in function has no signature, or takes any arguments: torch.export would make one
+        # argument of all.
         signature = signature_of(function)
         is_known = signature is not None and not any(
             one.kind in _MANY for one in signature.parameters.values()
@@ -81,7 +81,7 @@ class Called(torch.nn.Module):
             parameters = [inspect.Parameter(one, _PLAIN) for one in names]
             parameters += [inspect.Parameter(one, _NAMED) for one in named or ()]
             setattr(forward, "__signature__", inspect.Signature(parameters))  # noqa: B010
-        # Inputs get the names of its parameters.
+        # The inputs get the names of the parameters.
         setattr(self, "forward", function if is_known else forward)  # noqa: B010
 
 
@@ -90,7 +90,7 @@ _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def title(model: Any) -> str:
-    """What to call a model in messages."""
+    """The name of a model in messages."""
     if isinstance(model, torch.jit.ScriptModule):
         return str(model.original_name)
     if not isinstance(model, Called):
@@ -106,9 +106,9 @@ def capture(
     *,
     specialise: bool = False,
 ) -> Captured:
-    """Tries torch.export as torch.onnx.export does, and draft_export last, which goes on where the
-    others stop: it takes the branches that the example takes. A ModelError where that makes a graph
-    that is wrong for other data, unless `specialise` allows it."""
+    """Tries the modes of torch.export that torch.onnx.export tries. The last is draft_export, which
+    follows the example's branches where the others stop. Raises a ModelError if the graph would be
+    wrong for other data, unless `specialise` allows it."""
     if isinstance(model, torch.export.ExportedProgram):
         if not (args or kwargs):
             args, kwargs = model.example_inputs or ((), {})
@@ -128,7 +128,8 @@ def capture(
     fixed = sizes.fixed_in(captured.program)
     if fixed:
         reasons = _reasons(captured.conditions, fixed)
-        # Where torch is told, it need neither keep symbols for them nor draft what it else refuses.
+        # If torch knows that they are fixed, it needs no symbols for them, and may accept what it
+        # would otherwise only draft.
         with contextlib.suppress(ModelError):
             captured = work.capture(sizes.changed({one.size: None for one in fixed}))
         fixed = sizes.fixed_in(captured.program)
@@ -156,7 +157,7 @@ class _Capture:
         specialise: bool,
     ) -> None:
         self._specialise = specialise
-        # Of what was captured last.
+        # Guards and conditions of the last capture.
         self._texts: list[Guard] = []
         self._raising: list[Guard] = []
         self._conditions: list[_private.Condition] = []
@@ -168,20 +169,20 @@ class _Capture:
         self._ways = dict(zip(names, _private.capture_strategies(), strict=True))
 
     def capture(self, shapes: Any) -> Captured:
-        """By the first way whose program is right for other data too; with `specialise` by the
-        first that gives one."""
+        """Returns the first program that is right for other data too; with `specialise`, the first
+        program."""
         errors: list[tuple[str, Exception]] = []
-        specialised: list[Guard] = []  # of the first program that is not
+        specialised: list[Guard] = []  # of the first program that is wrong for other data
         for way in self._ways:
             if way == "draft" and _open_sizes.has_dims(shapes):
-                _raise_refused_size(errors)  # a draft drops what the Dim says, without a word
+                _raise_refused_size(errors)  # a draft silently ignores the limits of a Dim
             program, error = self._by(way, shapes)
             if program is None:
                 errors.append((way, error))
                 continue
             guards = [*guards_of(program, self._conditions), *self._texts, *self._raising]
             guards = _guards.merged(guards)
-            # A text was that of a symbol, not of the example: only a trace knows the right one.
+            # The text was that of a symbol, not of the example's number, which only a trace has.
             if not self._texts and (self._specialise or not _guards.refused(guards)):
                 return Captured(
                     program,
@@ -197,8 +198,8 @@ class _Capture:
         tried = "\n".join(f"{way}: {_first_lines(error)}" for way, error in errors)
         raise ModelError(
             f"torch.export cannot capture {title(self._model)}: "
-            f"{_first_line(errors[0][1])}\nWhat each way of it says:\n{tried}\n"
-            "Fix: change the model so that torch.export.export takes it"
+            f"{_first_line(errors[0][1])}\nThe errors of its modes:\n{tried}\n"
+            "Fix: change the model so that torch.export.export accepts it"
         ) from (_leak(errors) or errors[0][1])
 
     def _by(self, way: str, shapes: Any) -> tuple[Any, Any]:
@@ -225,8 +226,8 @@ class _Capture:
         return result.exported_program, result.exception
 
     def _has_leaks(self, program: torch.export.ExportedProgram) -> bool:
-        """Whether it has constants without data, though the model has some: torch crashes when it
-        takes such a program apart."""
+        """Whether the program has constants without data although the model has data: torch crashes
+        when it decomposes such a program."""
         kept = [*self._model.parameters(), *self._model.buffers()]
         constants = list(program.constants.values())
         has_none = _private.has_fakes((self._args, dict(self._kwargs), kept))
@@ -235,8 +236,8 @@ class _Capture:
 
 @contextmanager
 def _data_set(*, is_watched: bool) -> Iterator[list[bool]]:
-    """Whether a tensor is given the memory of another by `x.data = y` meanwhile, in this thread:
-    the list has an item then. Dynamo, which reads the model's code, sees that itself."""
+    """Notes whether this thread executes `x.data = y`: the list is then not empty. Dynamo, which
+    reads the model's code, sees that itself."""
     found: list[bool] = []
     if not is_watched:
         yield found
@@ -256,7 +257,7 @@ def _data_set(*, is_watched: bool) -> Iterator[list[bool]]:
 
 
 def _reasons(conditions: Sequence[_private.Condition], fixed: Sequence[Fixed]) -> dict[Size, str]:
-    """Which lines of the model fix sizes."""
+    """The lines of the model that fix sizes."""
     lines = {
         one.size: [
             str(line_at(*condition.stack[-1]))
@@ -269,15 +270,15 @@ def _reasons(conditions: Sequence[_private.Condition], fixed: Sequence[Fixed]) -
 
 
 def _raise_refused_size(errors: Sequence[tuple[str, Exception]]) -> None:
-    """Where torch refuses sizes, that is what is wrong, and its own advice is the best."""
+    """Raises a ModelError with torch's own message, if torch rejected the sizes."""
     for _, error in errors:
         if _private.is_refused_size(error):
             lines = [one for one in str(error).splitlines() if one.strip()]
             said = "\n".join(one for one in lines if "draft_export()" not in one)
             raise ModelError(
-                f"dynamic_shapes: torch.export refuses what it says of the sizes: {said}\n"
+                f"dynamic_shapes: torch.export rejects these sizes: {said}\n"
                 "Fix: give sizes that hold for the example's arguments and for the model, "
-                'or a name alone, such as "batch", where torch may find out the rest'
+                'or only a name, such as "batch", so that torch finds out the rest'
             ) from error
 
 
@@ -296,8 +297,9 @@ def _first_lines(error: Exception) -> str:
 
 @contextmanager
 def _without_gradients() -> Iterator[None]:
-    """As the model will be used: some compute other things where gradients are wanted. Kernels that
-    torch.nn has for a whole layer of a transformer in that mode are no help to an export."""
+    """Turns gradients off, as for inference: some models compute something else with gradients.
+    Also turns off the fused transformer kernels that torch.nn then uses; they cannot be
+    exported."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -307,32 +309,32 @@ def _without_gradients() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-#: Loggers that print in full what the report has in short.
+#: Loggers that print at length what the report says briefly.
 _LOGGERS = (
     *("torch.export", "torch.fx.experimental.symbolic_shapes", "torch._guards"),
     "torch.onnx",  # that torchvision is not installed
-    # What their passes leave as it is.
+    # What their passes leave unchanged.
     *("onnxscript", "onnx_ir"),
 )
 
 
 @contextmanager
 def quiet() -> Iterator[io.StringIO]:
-    """Holds back what torch prints of a capture that fails, and what the model does meanwhile."""
+    """Holds back what torch prints about a failed capture, and what the model prints meanwhile."""
     with (
         quiet_loggers(),
         warnings.catch_warnings(),
         contextlib.redirect_stderr(io.StringIO()) as printed,
     ):
         warnings.simplefilter("ignore", FutureWarning)
-        # Opgraft says itself what of a model's state is not kept.
+        # Opgraft itself reports the state that is not kept.
         warnings.filterwarnings("ignore", "The tensor attribute", UserWarning)
         yield printed
 
 
 @contextmanager
 def quiet_loggers() -> Iterator[None]:
-    """Holds back what torch logs of itself."""
+    """Silences torch's loggers."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,9 +1,8 @@
-"""What values of Python's have in them: by their type, how two of them are compared, and how what
-was in one is put back.
+"""Compares and restores the contents of Python values, by their type.
 
-A model keeps values from call to call. Some are compared as they stand (numbers, texts), some by a
-copy of what is in them (tensors, arrays, sets), some by what they hold (lists, objects of the
-user's), and the rest by identity.
+A model keeps values from call to call. Some are compared directly (numbers, texts), some by a copy
+of their contents (tensors, arrays, sets), some item by item (lists, the user's objects), and the
+rest by identity.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ import torch
 
 T = TypeVar("T")
 
-#: Immutable ones, of which equal ones are the same.
+#: Immutable types, whose values can be compared by ==.
 _VALUES = (
     *(bool, int, float, complex, str, bytes, type(None), enum.Enum, np.generic),
     *(fractions.Fraction, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta),
@@ -42,14 +41,14 @@ _VALUES = (
 _ARRAYS = (np.ndarray, bytearray, array.array)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
-#: What is part of a library, not of a model.
+#: Modules whose objects are part of a library, not of a model.
 _FOREIGN = frozenset(
     "torch numpy onnx sympy logging threading _thread io _io builtins abc typing".split()
 )
 
 
 def _remembered(function: Callable[[type], T]) -> Callable[[type], T]:
-    """What is found of a class once need not be found again; classes of the user's may still go."""
+    """Caches a function of a class; weakly, so that classes can still be deleted."""
     known: weakref.WeakKeyDictionary[type, T] = weakref.WeakKeyDictionary()
 
     def found(kind: type) -> T:
@@ -64,13 +63,12 @@ def _remembered(function: Callable[[type], T]) -> Callable[[type], T]:
 
 @_remembered
 def kind_of(kind: type) -> str:
-    """How values of a type are dealt with.
+    """How values of a type are compared.
 
-    "value": compared as it stands. "tensor", "array", "set", "generator" (of random numbers): by a
-    copy of what is in it. "dict", "list", "tuple", "module", "script", "plain": by what it holds.
-    "function": by identity, and by what it calls. "iterator": by the place where it is, if it tells
-    that. "chance" (a generator of torch's, whose numbers are random in ONNX too): not at all.
-    "other": by identity.
+    "value": directly. "tensor", "array", "set", "generator" (of random numbers): by a copy of their
+    contents. "dict", "list", "tuple", "module", "script", "plain": item by item. "function": by
+    identity, and by what it calls. "iterator": by its position, if that can be read. "chance" (a
+    torch generator, whose numbers are random in ONNX too): not at all. "other": by identity.
     """
     for name, kinds in _KINDS.items():
         if issubclass(kind, kinds):
@@ -104,7 +102,7 @@ def _is_of_a_user(kind: type) -> bool:
 
 @_remembered
 def slots_of(kind: type) -> tuple[str, ...]:
-    """The names of what objects of a class have in slots."""
+    """The names of the slots of a class."""
     names: list[str] = []
     for one in kind.__mro__:
         if _is_of_a_user(one):
@@ -114,12 +112,12 @@ def slots_of(kind: type) -> tuple[str, ...]:
 
 
 def classes_of(kind: type) -> tuple[type, ...]:
-    """A class, and those that it comes from, as far as they are the user's."""
+    """A class and its bases, as far as they are the user's."""
     return tuple(one for one in kind.__mro__ if _is_of_a_user(one))
 
 
 def attributes_of(kind: type) -> dict[str, Any]:
-    """What a class itself has: neither methods nor what is Python's own."""
+    """The attributes of a class itself, without methods and without Python's own."""
     return {
         name: value
         for name, value in vars(kind).items()
@@ -130,11 +128,11 @@ def attributes_of(kind: type) -> dict[str, Any]:
 
 
 def in_slots(value: Any) -> dict[str, Any]:
-    """What an object has in slots, as far as they are filled."""
+    """The values in the slots of an object, as far as they are set."""
     kind = type(value)
     found = {}
     for name in slots_of(kind):
-        if name.startswith("__") and not name.endswith("__"):  # as Python calls it
+        if name.startswith("__") and not name.endswith("__"):  # Python mangles such names
             name = f"_{kind.__name__.lstrip('_')}{name}"
         try:
             found[name] = object.__getattribute__(value, name)
@@ -143,13 +141,13 @@ def in_slots(value: Any) -> dict[str, Any]:
     return found
 
 
-#: So many values in a row are compared as one.
+#: A container of more values than this is compared as a whole.
 _MANY = 32
 _SIMPLE = {bool, int, float, complex, str, bytes, type(None)}
 
 
 def is_table(value: Any) -> bool:
-    """Whether it is a long list, tuple or dictionary of nothing but numbers and texts."""
+    """Whether it is a long list, tuple or dictionary with only numbers and texts."""
     if type(value) not in (list, tuple, dict, deque) or len(value) <= _MANY:
         return False
     values = value.values() if isinstance(value, dict) else value
@@ -157,7 +155,7 @@ def is_table(value: Any) -> bool:
 
 
 def copy_of(value: Any) -> Any:
-    """What is in an array, a set or a generator of random numbers."""
+    """A copy of the contents of an array, a set or a generator of random numbers."""
     if isinstance(value, set):
         return frozenset(value)
     if isinstance(value, (*_GENERATORS, torch.Generator)):
@@ -169,7 +167,7 @@ def _state_of(generator: Any) -> Any:
     if isinstance(generator, random.Random):
         try:
             return generator.getstate()
-        except NotImplementedError:  # of the system's own numbers
+        except NotImplementedError:  # SystemRandom has no state
             return None
     if isinstance(generator, np.random.Generator):
         return dict(generator.bit_generator.state)
@@ -177,7 +175,7 @@ def _state_of(generator: Any) -> Any:
 
 
 def place_of(iterator: Any) -> str:
-    """Where an iterator is, as far as it tells; "" where it does not."""
+    """The position of an iterator, as a text; "" if it cannot be read."""
     if isinstance(iterator, itertools.count):
         return repr(iterator)
     left = getattr(type(iterator), "__length_hint__", None)
@@ -185,18 +183,18 @@ def place_of(iterator: Any) -> str:
 
 
 def iterator_like(iterator: Any) -> Any:
-    """Another at the same place; None where there can be none."""
+    """Another iterator at the same position; None if it cannot be copied."""
     try:
         if isinstance(iterator, itertools.count):
             given = ast.literal_eval(repr(iterator).removeprefix("count").replace(")", ",)"))
             return itertools.count(*given)
         return copy.copy(iterator)
-    except Exception:  # of whatever class it is
+    except Exception:  # a class of the user's may raise anything
         return None
 
 
 def are_same(one: Any, other: Any) -> bool:
-    """Whether two values, or two copies of what was in them, are equal. NaN is itself."""
+    """Whether two values, or two copies of their contents, are equal. NaN equals NaN."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -212,7 +210,7 @@ def are_same(one: Any, other: Any) -> bool:
             is_same = len(one) == len(other)
             return is_same and (one == other or all(map(are_same, one, other)))
         return bool(one == other or (one != one and other != other))
-    except Exception:  # of whatever a class does there
+    except Exception:  # a class of the user's may raise anything
         return False
 
 
@@ -225,7 +223,7 @@ def _are_equal_arrays(one: Any, other: Any) -> bool:
 
 
 def are_equal(one: torch.Tensor, other: torch.Tensor, rtol: float = 0.0, atol: float = 0.0) -> bool:
-    """Within tolerances, none by default. NaN is itself."""
+    """Whether tensors are equal within tolerances, by default exactly. NaN equals NaN."""
     if one.layout != other.layout or one.dtype != other.dtype or one.is_nested != other.is_nested:
         return False
     if one.is_nested:
@@ -248,7 +246,7 @@ def are_equal(one: torch.Tensor, other: torch.Tensor, rtol: float = 0.0, atol: f
     return is_float and bool(torch.isclose(one, other, rtol, atol, equal_nan=True).all())
 
 
-#: Types that torch does not compare, and which it does that has all their numbers.
+#: Types that torch cannot compare, and a wider type that it can.
 _WITHOUT_KERNELS = {
     getattr(torch, name): wide
     for names, wide in (
@@ -265,8 +263,8 @@ _WITHOUT_KERNELS = {
 
 
 def filling(holder: Any, contents: Any) -> Callable[[], None]:
-    """What puts `contents` back into a list, a dictionary and the like, where it is otherwise:
-    whose it is may be watched."""
+    """Returns a function that puts `contents` back into a list, a dictionary and the like. It does
+    not write if nothing has changed, since the holder's owner may watch for writes."""
     if isinstance(holder, dict):
         return functools.partial(_fill_dict, holder, contents)
     if isinstance(holder, set):
@@ -278,7 +276,7 @@ def filling(holder: Any, contents: Any) -> Callable[[], None]:
     return functools.partial(_fill_list, holder, contents)
 
 
-# The methods are those of Python's own classes: a subclass may refuse to be cleared, or count it.
+# These call the methods of Python's own classes: a subclass may forbid or count such calls.
 def _fill_dict(holder: Any, contents: list[tuple[Any, Any]]) -> None:
     if len(holder) == len(contents):
         now = dict.items(holder)
@@ -333,7 +331,7 @@ def fill_class(kind: type, contents: dict[str, Any]) -> None:
 
 
 def _fill(value: Any, base: Any, now: Mapping[str, Any], contents: Mapping[str, Any]) -> None:
-    """Sets attributes as `base` does, past whatever the value itself does when they are set."""
+    """Sets attributes with the methods of `base`, bypassing those of the value's own class."""
     for name in now.keys() - contents.keys():
         base.__delattr__(value, name)
     for name, one in contents.items():

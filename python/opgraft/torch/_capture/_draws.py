@@ -1,4 +1,4 @@
-"""Random numbers that a model draws outside of torch: a graph has them as constants."""
+"""Random numbers that a model draws outside of torch: in a graph they are constants."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from opgraft.torch._capture._watch import is_of_the_model
 from opgraft.torch._graphs._random import SOURCES
 
 _ADVICE = (
-    "draw them by torch (torch.rand, torch.randint, torch.randperm), which become random operators "
-    "of ONNX, or take them as an argument"
+    "draw them with torch (torch.rand, torch.randint, torch.randperm), which becomes random "
+    "operators of ONNX, or take them as an argument"
 )
 
 
 @dataclass(frozen=True)
 class Draw:
-    """A place where random numbers come from that torch does not know of."""
+    """A line that draws random numbers from a source outside of torch."""
 
     source: str  # such as "Python's `random`"
     line: Line = field(default_factory=Line)
 
     @property
     def guard(self) -> Guard:
-        condition = f"what it draws from {self.source} is what it drew at the export"
+        condition = f"the numbers drawn from {self.source} are those drawn at the export"
         return Guard(self.line, condition, _ADVICE)
 
     @property
     def note(self) -> str:
-        """Where no result was seen to depend on it."""
+        """The note for a draw that no result depends on, as far as was seen."""
         where = f" ({self.line})" if str(self.line) else ""
         return (
-            f"the model draws from {self.source}{where}; its results were the same whatever it drew"
+            f"the model draws from {self.source}{where}; its results did not depend on the numbers"
         )
 
 
 @contextmanager
 def drawing(found: list[str]) -> Iterator[None]:
-    """Names the sources in `found` that were drawn from."""
+    """Adds the names of the sources that were drawn from to `found`."""
     before = {source: state() for source, state in SOURCES.items()}
     yield
     found += [source for source, state in SOURCES.items() if state() != before[source]]
 
 
 def lines_of(sources: list[str], call: Callable[[], Any]) -> list[Draw]:
-    """Where a call of the model draws from sources: each line is looked at as it is left, which
-    takes its time. The line that called a library which draws counts."""
+    """The lines of the model that draw from these sources. Checks the sources after each line,
+    which is slow. If a library draws, the line that called it counts."""
     found: dict[Draw, None] = {}
     states = {source: SOURCES[source]() for source in sources}
     last: dict[FrameType, int] = {}
@@ -78,7 +78,7 @@ def lines_of(sources: list[str], call: Callable[[], Any]) -> list[Draw]:
     try:
         call()
     except Exception:
-        pass  # what was seen is enough
+        pass  # what was seen until then is enough
     finally:
         sys.settrace(before)
     told = list(found)

@@ -1,4 +1,4 @@
-"""The arguments that a program is verified with: those given, and others of a second size."""
+"""The arguments that a program is verified with: those given, and others of other sizes."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from opgraft.torch._capture._kept import keeping
 from opgraft.torch._graphs._graph import calls, is_uninitialised
 from opgraft.torch._graphs._random import keeping_random_state
 
-#: What stands for no bound of a size.
+#: The upper bound of a size that has none.
 MANY = 2**31
 
 
-@dataclass(eq=False)  # tensors are not compared: one example is that one
+@dataclass(eq=False)  # examples are compared by identity, not by their tensors
 class Example:
-    """Arguments of the model, and what it gives for them in torch."""
+    """Arguments of the model, and its results for them in torch."""
 
     what: str
-    leaves: list[Any]  # all arguments, one after the other
-    tree: Any  # the shape of (args, kwargs)
+    leaves: list[Any]  # all arguments, as a flat list
+    tree: Any  # the structure of (args, kwargs)
     wanted: list[Any]  # the results that are outputs of the program
     sizes: dict[str, int] = field(default_factory=dict)
-    #: Whether it may be that the program is not for such sizes, which is told then.
+    #: Whether the program may be wrong for these sizes, which is then reported.
     is_edge: bool = False
 
     def describe(self) -> str:
-        """In words, with the sizes."""
+        """A description, with the sizes."""
         sizes = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
         return f"{self.what} ({sizes})" if sizes else self.what
 
     def run_by(self, program: Callable[..., Any]) -> tuple[Any, str]:
-        """What an exported program gives for it; where that fails, what is wrong, in words."""
+        """Runs an exported program with it. Returns the results, and a message if that fails."""
         args, kwargs = _private.unflatten(self.leaves, self.tree)
         try:
-            with keeping_random_state():  # ATen nodes draw from the process's own numbers
+            with keeping_random_state():  # ATen nodes use the random state of this process
                 return program(*args, **kwargs), ""
         except Exception as error:
             lines = str(error).strip().splitlines()
@@ -49,7 +49,7 @@ class Example:
 
 
 class OtherOutputs(Exception):
-    """The model gives more results, or fewer, than the program."""
+    """The model returns more or fewer results than the program."""
 
 
 class Model:
@@ -60,7 +60,7 @@ class Model:
         self._call = program.module() if isinstance(model, torch.export.ExportedProgram) else model
 
     def results(self, leaves: list[Any], tree: Any) -> list[Any]:
-        """What the model gives, as far as it is an output of the program."""
+        """The results of the model that are outputs of the program."""
         return output_values(self._program, results_of(self._call, leaves, tree, self._program))
 
 
@@ -70,19 +70,19 @@ def results_of(
     tree: Any,
     program: torch.export.ExportedProgram | None = None,
 ) -> list[Any]:
-    """All that a model gives when it is used, without gradients and in no export, one after the
-    other. Nothing that it does to its arguments, to what it keeps or to the random numbers of this
-    process lasts."""
+    """The results of a model, as a flat list, when it is called as for inference: without gradients
+    and outside of an export. Changes to its arguments, to its state and to the random state of this
+    process are undone."""
     args, kwargs = _private.unflatten([_copy(leaf) for leaf in leaves], tree)
     with keeping(model), repeatable(program), _private.in_use():
-        # Copies: what it gives may be what it keeps.
+        # Copies, since a result may be part of the model's state.
         return [_copy(one) for one in _private.flatten(model(*args, **kwargs))[0]]
 
 
 @contextmanager
 def repeatable(program: torch.export.ExportedProgram | None) -> Iterator[None]:
-    """Without gradients, with random numbers of its own; and what memory holds that nobody wrote is
-    no number, rather than by chance what is expected."""
+    """Turns gradients off and uses a random state of its own. Fills uninitialised memory with NaN
+    (integers: the largest), so that it does not hold the expected values by chance."""
     has_holes = program is not None and any(
         is_uninitialised(node.target) for _, node in calls(program)
     )
@@ -91,7 +91,7 @@ def repeatable(program: torch.export.ExportedProgram | None) -> Iterator[None]:
             yield
             return
         with warnings.catch_warnings(), _private.deterministic():
-            warnings.simplefilter("ignore", UserWarning)  # where an algorithm is not deterministic
+            warnings.simplefilter("ignore", UserWarning)  # that an algorithm is not deterministic
             yield
 
 
@@ -100,20 +100,20 @@ def _copy(leaf: Any) -> Any:
 
 
 def output_values(program: torch.export.ExportedProgram, leaves: list[Any]) -> list[Any]:
-    """Of the results of a program those that ONNX has too: no constants of Python."""
+    """The results of a program that are also outputs in ONNX: all but Python constants."""
     places = _output_places(program)
     if len(places) != len(leaves):
-        raise OtherOutputs(f"the model gives {len(leaves)} results, not {len(places)}")
+        raise OtherOutputs(f"the model returns {len(leaves)} results, not {len(places)}")
     return [leaf for leaf, is_output in zip(leaves, places, strict=True) if is_output]
 
 
 def has_outputs(program: torch.export.ExportedProgram) -> bool:
-    """Whether ONNX has any of its results."""
+    """Whether a program has results that are outputs in ONNX."""
     return any(_output_places(program))
 
 
 def _output_places(program: torch.export.ExportedProgram) -> list[bool]:
-    """Of each result of a program whether ONNX has it."""
+    """For each result of a program, whether it is an output in ONNX."""
     return [
         not isinstance(one.arg, ConstantArgument)
         for one in program.graph_signature.output_specs
@@ -122,8 +122,8 @@ def _output_places(program: torch.export.ExportedProgram) -> list[bool]:
 
 
 def fixed_values(program: torch.export.ExportedProgram) -> list[tuple[str, Any] | None]:
-    """Of each argument of a program its name and value, where it is a constant in ONNX; None where
-    it is an input."""
+    """For each argument of a program, its name and value if it is a constant in ONNX, or None if it
+    is an input."""
     return [
         (one.arg.name, one.arg.value) if isinstance(one.arg, ConstantArgument) else None
         for one in program.graph_signature.input_specs
@@ -138,8 +138,9 @@ def examples(
     sizes: Sizes,
     is_held: Callable[[Example], bool],
 ) -> Iterator[Example | str]:
-    """The given arguments and, where sizes are open, larger ones, or others, and such of 1; or in
-    words why there are none. `is_held`: whether the graph itself is right for an example."""
+    """Yields the given arguments and, if sizes are open, arguments of other sizes and of size 1; or
+    a message if no other sizes were found. `is_held`: whether the graph itself is right for an
+    example."""
     leaves, tree = _private.flatten((args, dict(kwargs)))
     yield Example("the given arguments", leaves, tree, model.results(leaves, tree))
     if not sizes.own:
@@ -152,20 +153,20 @@ def examples(
             break
         refusal = found
     else:
-        yield f"no second size that the model takes was found{f' ({refusal})' if refusal else ''}"
+        yield f"found no second size that the model accepts{f' ({refusal})' if refusal else ''}"
     for place, numbers in enumerate(sizes.ones()):
         found = resized(model, leaves, tree, sizes, numbers)
         if isinstance(found, Example) and is_held(found):
             found.is_edge = True
             yield found
-            if place == 0:  # of all sizes
+            if place == 0:  # all sizes are 1
                 return
 
 
 def resized(
     model: Model, leaves: list[Any], tree: Any, sizes: Sizes, numbers: dict[str, int]
 ) -> Example | str:
-    """The example with other sizes; in words why the model takes none such."""
+    """The example with other sizes, or a message that says why the model rejects them."""
     try:
         others = sizes.resized(leaves, numbers)
         if not is_small(others, leaves):
@@ -189,13 +190,13 @@ class Sizes(Protocol):
 
 
 def input_names(program: torch.export.ExportedProgram) -> list[str]:
-    """Of each argument the name that it has in the program."""
+    """The names of the arguments in the program."""
     specs = program.graph_signature.input_specs
     return [str(one.arg.name) for one in specs if one.kind is InputKind.USER_INPUT]
 
 
 def traced_inputs(program: torch.export.ExportedProgram) -> Iterator[Any]:
-    """Of each argument what it is while tracing: a tensor with symbols in its shape, a number."""
+    """The value of each argument in the capture: a tensor with symbolic sizes, or a number."""
     by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     for spec in program.graph_signature.input_specs:
         if spec.kind is InputKind.USER_INPUT:
@@ -208,7 +209,7 @@ def _expression(size: Any) -> Any:
 
 
 def constant_size(size: Any, program: torch.export.ExportedProgram) -> int | None:
-    """The size, where the program takes no other; torch may keep a symbol for it all the same."""
+    """The size, if the program accepts only that one; torch may still have a symbol for it."""
     expression = _expression(size)
     if not isinstance(size, torch.SymInt):
         return size if isinstance(size, int) else None
@@ -219,7 +220,7 @@ def constant_size(size: Any, program: torch.export.ExportedProgram) -> int | Non
 
 
 def size_bounds(size: Any, program: torch.export.ExportedProgram) -> tuple[int, int]:
-    """The least and the most that a program takes; 0 and MANY where it says nothing."""
+    """The smallest and the largest size that a program accepts; 0 and MANY if unlimited."""
     bounds = None
     if isinstance(size, torch.SymInt):
         bounds = program.range_constraints.get(_expression(size))
@@ -230,12 +231,12 @@ def _bound(number: Any) -> int:
     return int(number) if getattr(number, "is_Integer", isinstance(number, int)) else MANY
 
 
-#: Of larger arguments than these, and than the example's, none are made.
+#: Arguments of more elements than the first, and than this multiple of the example's, are not made.
 _MOST_ELEMENTS, _MOST_TIMES = 2**16, 4
 
 
 def is_small(leaves: Sequence[Any], example: Sequence[Any]) -> bool:
-    """Whether arguments are no larger than what may be made of the example's."""
+    """Whether arguments are small enough to be tried."""
     counts = [
         sum(one.numel() for one in given if isinstance(one, torch.Tensor))
         for given in (leaves, example)
@@ -244,7 +245,7 @@ def is_small(leaves: Sequence[Any], example: Sequence[Any]) -> bool:
 
 
 def with_length(leaf: torch.Tensor, axis: int, length: int) -> torch.Tensor:
-    """What is there, from the start and over again: indices stay indices, probabilities so too."""
+    """Repeats or cuts a tensor along an axis: indices stay valid, and so do probabilities."""
     if leaf.shape[axis] == 0:
         return leaf.new_zeros([*leaf.shape[:axis], length, *leaf.shape[axis + 1 :]])
     return leaf.index_select(axis, torch.arange(length) % leaf.shape[axis])

@@ -1,7 +1,7 @@
-"""Numbers that a captured program reads from tensors, but that no argument has a say in.
+"""Finds numbers that a captured program reads from tensors but that no argument influences.
 
-A model may make a mask of ones and ask whether any of it is 0. To torch that is a decision by data,
-and yet it is the same for whatever data comes.
+A model may create a mask of ones and ask whether any of it is 0. For torch that is a decision by
+data, but it is the same for all data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from opgraft.torch import _private
 from opgraft.torch._graphs import _graph
 from opgraft.torch._graphs._graph import operator_name
 
-#: They take the size and the type of a tensor, and none of its elements.
+#: Operators that use the size and the type of a tensor, but none of its elements.
 _OF_SIZES = frozenset(
     f"aten::{name}"
     for name in (
@@ -25,7 +25,7 @@ _OF_SIZES = frozenset(
 
 
 def fixed_symbols(program: torch.export.ExportedProgram) -> set[str]:
-    """The names that torch has for such numbers; where sizes are open, for none."""
+    """torch's symbols for such numbers. A number that depends on an open size is not fixed."""
     varying: set[torch.fx.Node] = set()
     given = _given(program)
     found: dict[str, bool] = {}
@@ -33,8 +33,8 @@ def fixed_symbols(program: torch.export.ExportedProgram) -> set[str]:
     for node in program.graph.nodes:
         if is_written or _varies(node, given, varying):
             varying.add(node)
-        # Whose memory it is that arguments are written to, views may hide: all that comes later
-        # may depend on them.
+        # Views may hide whose memory is written to: everything after such a write may depend on
+        # the arguments.
         is_written = is_written or (_is_writing(node) and node in varying)
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -45,8 +45,8 @@ def fixed_symbols(program: torch.export.ExportedProgram) -> set[str]:
 
 
 def _given(program: torch.export.ExportedProgram) -> set[str]:
-    """The placeholders whose data may differ from call to call: the arguments, and where the model
-    writes to what it keeps, all that it keeps, since one buffer may have the memory of another."""
+    """The placeholders whose data may differ from call to call: the arguments. If the model writes
+    to its state, all of its state too, since buffers may share memory."""
     signature = program.graph_signature
     specs = signature.input_specs
     arguments = {str(one.arg.name) for one in specs if one.kind is InputKind.USER_INPUT}
@@ -58,7 +58,7 @@ def _given(program: torch.export.ExportedProgram) -> set[str]:
             seen.add(node)
             waiting += _owners(node)
     kept = {str(one.arg.name) for one in specs} - arguments
-    # In a draft the writes stand in the graph, else in the signature.
+    # A draft has the writes in the graph, other programs have them in the signature.
     is_written = signature.buffers_to_mutate or any(one.name in kept for one in seen)
     return arguments | kept if is_written else arguments
 
@@ -71,7 +71,7 @@ def _targets(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def _owners(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """Those whose memory it may be that a node gives."""
+    """The nodes whose memory the result of a node may share."""
     if not isinstance(node.target, _private.OpOverload):
         return list(node.all_input_nodes)
     names = _private.lent_arguments(node.target)
@@ -81,14 +81,15 @@ def _owners(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def _nodes_of(node: torch.fx.Node, names: list[str]) -> list[torch.fx.Node]:
-    """What a node is given for these arguments."""
+    """The nodes that are passed for these arguments of a node."""
     values = _graph.arguments(node)
     leaves = _private.tree_leaves([values.get(name) for name in names])
     return [one for one in leaves if isinstance(one, torch.fx.Node)]
 
 
 def _varies(node: torch.fx.Node, given: set[str], varying: set[torch.fx.Node]) -> bool:
-    """Whether what a node gives depends on an argument, on chance, or on memory as it is found."""
+    """Whether a node's result depends on an argument, on random numbers, or on uninitialised
+    memory."""
     if node.op == "placeholder":
         return node.name in given
     if node.op != "call_function":
@@ -117,11 +118,11 @@ def _is_writing(node: torch.fx.Node) -> bool:
         return not is_known or any(_is_writing(one) for graph in graphs for one in graph.nodes)
     if _private.is_mutable(node.target):
         return True
-    # In training they write to the means and variances that they keep; their schemas hide that.
+    # In training they write to their running statistics; their schemas do not say so.
     is_norm = re.search("batch_norm|instance_norm", operator_name(node.target))
     return is_norm is not None and _graph.arguments(node).get("training") is not False
 
 
 def _bodies(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """What stands for the bodies of a higher-order operator, which write to what it is given."""
+    """The nodes of a higher-order operator's bodies, which may write to its arguments."""
     return [one for one in node.all_input_nodes if one.op == "get_attr"]

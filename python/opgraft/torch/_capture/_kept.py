@@ -1,7 +1,7 @@
-"""What a model keeps from call to call, as it is at one time: to compare, and to bring back.
+"""Snapshots of what a model keeps from call to call, to compare and to restore it.
 
-That is whatever its modules and their classes have: parameters, buffers, attributes, hooks, and
-what is in these.
+That is everything its modules and their classes have: parameters, buffers, attributes, hooks, and
+their contents.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ from opgraft.torch._capture._leaf import (
 from opgraft.torch._capture._touched import memory_of, writes_to
 from opgraft.torch._graphs._warning import warn
 
-#: Values of parameters are copied up to as many bytes; beyond, torch's count of writes is asked.
+#: Parameters are copied up to this many bytes; beyond that, torch's count of writes is compared.
 _MOST_BYTES = 2**29
-#: The same for copies that are made for each call of the model.
+#: The same limit for copies that are made for each call of the model.
 _FEW_BYTES = 2**22
-#: As much is looked at; a model that has more in lists and objects is watched in part.
+#: At most this many objects are visited; a model with more is watched in part.
 _MOST_OBJECTS = 50_000
-#: What modules have for their own sake, and what is in it.
+#: The dictionaries of torch.nn.Module, and the kind of their values.
 _OF_MODULES = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "attribute"}
 _HOOKS = frozenset({"_forward_hooks", "_forward_pre_hooks"})
-#: What they have beside; no result depends on it.
+#: Other dictionaries of torch.nn.Module; no result depends on them.
 _ASIDE = frozenset(
     "_forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks_with_kwargs "
     "_backward_hooks _backward_pre_hooks _is_full_backward_hook _state_dict_hooks "
     "_state_dict_pre_hooks _load_state_dict_pre_hooks _load_state_dict_post_hooks "
     "_non_persistent_buffers_set".split()
 )
-#: Compared by their type and length; what they hold is compared by itself.
+#: Compared by their type and length; their items are compared separately.
 _HOLDERS = frozenset({"dict", "list", "tuple", "module", "script", "plain"})
 
 
 class Snapshot:
-    """A model as it is now."""
+    """The state of a model at one time."""
 
     def __init__(self, model: Any, *, has_parameters: bool = True) -> None:
         self.leaves: dict[str, Leaf] = {}
-        #: What cannot be watched: iterators that do not tell their place, by their paths.
+        #: What cannot be watched, by path: iterators whose position cannot be read.
         self.unwatched: dict[str, Leaf] = {}
-        #: Whether there was more than is looked at.
+        #: Whether some objects were not visited, since there were too many.
         self.is_cut = False
         self._undo: dict[tuple[int, str], tuple[str, Callable[[], None]]] = {}
         self._tensors: dict[int, Leaf] = {}
@@ -67,11 +67,11 @@ class Snapshot:
         self._bytes_left = _MOST_BYTES if has_parameters else _FEW_BYTES
         self._waiting: deque[tuple[Any, str, Leaf]] = deque()
         self._visit(model, "", Leaf("attribute", "", None, None, None, model))
-        while self._waiting:  # the outermost first, so that a large table hides nothing
+        while self._waiting:  # breadth first, so that a large table does not use up the limit
             self._look_into(*self._waiting.popleft())
 
     def changes(self, later: Snapshot) -> dict[str, Leaf]:
-        """By path, what is otherwise in a later one."""
+        """What differs in a later snapshot, by path."""
         found = {}
         for path in dict.fromkeys([*self.leaves, *later.leaves]):
             mine, others = self.leaves.get(path), later.leaves.get(path)
@@ -82,8 +82,8 @@ class Snapshot:
         return found
 
     def writes(self, later: Snapshot) -> dict[str, Leaf]:
-        """By path, the tensors that were written to until a later one, though they may be as they
-        were."""
+        """The tensors that were written to before a later snapshot, by path, even if their values
+        are unchanged."""
         return {
             path: later.leaves[path]
             for path, leaf in self.leaves.items()
@@ -91,7 +91,7 @@ class Snapshot:
         }
 
     def restore(self) -> list[str]:
-        """Makes the model what it was; what cannot be is named, with the reason."""
+        """Restores the model. Returns what could not be restored, with the reasons."""
         failed = []
         with torch.no_grad():
             steps: list[tuple[str, Callable[[], None]]] = [
@@ -110,7 +110,7 @@ class Snapshot:
         return failed
 
     def _visit(self, value: Any, path: str, leaf: Leaf) -> None:
-        """Takes down a value; what is in it is looked into later."""
+        """Records a value; its contents are visited later."""
         kind = kind_of(type(value))
         if kind == "value":
             self.leaves[path] = leaf
@@ -148,7 +148,7 @@ class Snapshot:
         elif kind == "script":
             self._look_into_script(value, path)
         elif kind == "function":
-            # What others have in a closure is theirs; the modules in it are called.
+            # Of a closure only modules and callables are watched: the function calls them.
             for number, one in enumerate(_called(value)):
                 self._visit_part(one, f"{path}({number})", leaf, None, None)
         elif kind == "dict":
@@ -170,7 +170,7 @@ class Snapshot:
         if _is_lazy(module):
             return
         self._hold_pairs(vars(module), path)
-        empty = []  # of a dozen dictionaries most are, and there are many modules
+        empty = []  # most of a module's dictionaries are empty; one step restores them all
         for key, one in list(vars(module).items()):
             if isinstance(one, dict) and not one and (key in _ASIDE or key in _HOOKS):
                 empty.append(one)
@@ -191,7 +191,7 @@ class Snapshot:
         self._undo[id(module), "empty"] = path, functools.partial(_clear, empty)
 
     def _look_into_script(self, module: Any, path: str) -> None:
-        """TorchScript has its attributes outside of Python, and gives copies of lists."""
+        """TorchScript keeps attributes outside of Python, and returns copies of lists."""
         for name, child in module.named_children():
             inner = f"{path}.{name}".removeprefix(".")
             self._visit(child, inner, Leaf("attribute", inner, module, (), name, child))
@@ -237,7 +237,7 @@ class Snapshot:
                 self._visit_part(one, f"{path}.{key}", leaf, value, key)
 
     def _visit_part(self, value: Any, path: str, whole: Leaf, holder: Any, key: Any) -> None:
-        name = whole.name or str(key)  # of what is no module
+        name = whole.name or str(key)  # if the whole is not a module
         self._visit(value, path, Leaf(whole.kind, name, whole.module, holder, key, value))
 
     def _hold_pairs(self, holder: dict[Any, Any], name: str) -> None:
@@ -247,7 +247,7 @@ class Snapshot:
         self._undo[id(holder), ""] = name, _contents.filling(holder, contents)
 
     def _add_iterator(self, iterator: Any, path: str, leaf: Leaf) -> None:
-        """Nobody can put an iterator back: another takes its place."""
+        """An iterator cannot be rewound, so `restore` replaces it by a copy."""
         spare = _contents.iterator_like(iterator)
         leaf.copy = _contents.place_of(iterator)
         if spare is None or not leaf.copy:
@@ -279,22 +279,22 @@ class Snapshot:
 
 @contextmanager
 def keeping(model: Any, *, has_parameters: bool = False) -> Iterator[None]:
-    """What a model does to what it keeps does not last."""
+    """Restores the model's state at the end."""
     before = Snapshot(model, has_parameters=has_parameters)
     try:
         yield
     finally:
         if failed := before.restore():
-            warn(f"the export could not make the model what it was: {', '.join(failed)}")
+            warn(f"the export could not restore the model: {', '.join(failed)}")
 
 
 def _length(value: Any) -> int:
-    """Of what it holds; what is no list has parts of its own."""
+    """The length of a container; 0 for other objects."""
     return len(value) if isinstance(value, (dict, list, tuple, deque)) else 0
 
 
 def _shown(key: Any, number: int) -> str:
-    """A key of a dictionary in a path; one that may be long, or cannot be shown, by its number."""
+    """A key of a dictionary in a path; by its number if it is not a plain value."""
     parts = key if isinstance(key, tuple) else (key,)
     is_short = all(kind_of(type(one)) == "value" for one in parts)
     return repr(key) if is_short else f"#{number}"
@@ -330,7 +330,7 @@ def _called(function: Any) -> Iterator[Any]:
 
 
 def _is_lazy(module: torch.nn.Module) -> bool:
-    """Whether it makes its parameters when it is called first, and becomes another class then."""
+    """Whether a module creates its parameters in its first call, and then changes its class."""
     return any(
         one is not None and torch.nn.parameter.is_lazy(one)
         for one in (*module._parameters.values(), *module._buffers.values())

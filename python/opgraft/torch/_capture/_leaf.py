@@ -1,4 +1,4 @@
-"""One thing of what a model has: as it was, to compare and to put back."""
+"""One value that a model keeps, recorded to compare and to restore it."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from opgraft.torch._capture import _contents
 from opgraft.torch._capture._contents import are_equal, are_same, kind_of
 from opgraft.torch._capture._touched import memory_of
 
-#: Compared by a copy of what is in them.
+#: Kinds that are compared by a copy of their contents.
 COPIED = frozenset({"array", "set", "generator"})
 
 
 @dataclass(slots=True)
 class Leaf:
-    """Something that a model has, with the attribute that it is a part of."""
+    """A value that a model keeps, with the attribute that it is a part of."""
 
     kind: str  # "buffer", "parameter", "attribute" or "class attribute"
     name: str  # such as "encoder.counter"
-    module: Any  # that has it
-    holder: Any  # the dictionary, list, object or class that has it
+    module: Any  # the module that it belongs to
+    holder: Any  # the dictionary, list, object or class that holds it
     key: Any
     value: Any
-    #: What was in it: of a tensor its elements, of a list the number of what it holds.
+    #: A copy of the contents: the elements of a tensor, the length of a list.
     copy: Any = None
     #: How often a tensor had been written to, and where its memory was.
     version: int = 0
     place: int = 0
-    #: The memory itself: a model may give a tensor another one.
+    #: The memory itself, since a model may give a tensor other memory.
     data: torch.Tensor | None = None
-    #: Whether the same object had been come upon before.
+    #: Whether the same object was visited before.
     is_again: bool = False
 
     def is_like(self, other: Leaf) -> bool:
-        """Whether it was the same when the other was taken."""
+        """Whether it is unchanged in the other record."""
         mine, others = self.value, other.value
         if isinstance(mine, torch.Tensor) and isinstance(others, torch.Tensor):
             if self.copy is None or other.copy is None:
@@ -53,8 +53,8 @@ class Leaf:
         return are_same(mine, others) if kind in ("value", "function") else mine is others
 
     def is_written_in(self, later: Leaf) -> bool:
-        """Of tensors: whether there is another since, or it was written to, though its elements may
-        be as they were."""
+        """For tensors: whether it was replaced or written to since, even if its elements are
+        unchanged."""
         if not isinstance(self.value, torch.Tensor) or not isinstance(later.value, torch.Tensor):
             return False
         return (
@@ -64,7 +64,7 @@ class Leaf:
         )
 
     def put(self, value: Any) -> bool:
-        """Has the model keep another value; False where that cannot be."""
+        """Makes the model keep another value; False if that is impossible."""
         if isinstance(self.holder, (dict, list, deque)):
             self.holder[self.key] = value
         elif isinstance(self.holder, torch.jit.ScriptModule):
@@ -79,12 +79,12 @@ class Leaf:
 
 
 def clone(tensor: torch.Tensor) -> torch.Tensor | None:
-    """None where torch cannot tell whether two such tensors are equal."""
+    """A copy of a tensor; None if torch cannot compare such tensors."""
     try:
         found = tensor.detach().clone()
         is_plain = type(tensor) in _PLAIN and tensor.layout == torch.strided
         return found if is_plain or are_equal(found, found.clone()) else None
-    except Exception:  # of a type, a layout or a class that has no kernels for it
+    except Exception:  # the type, layout or class has no kernels for this
         return None
 
 

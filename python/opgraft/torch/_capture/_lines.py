@@ -1,7 +1,7 @@
-"""Lines of the user's model, and what stands in them: a decision, an assertion, what may catch it.
+"""Reads lines of the user's model: decisions, assertions, and what may catch an exception.
 
-Of a line that asks a tensor for a value, torch tells the number alone. So where several statements
-share a line, it is one of them, and nobody knows which.
+torch reports only the number of a line that asks a tensor for a value. If several statements share
+a line, it is unknown which one asked.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 class Line:
     """A line of the user's model."""
 
-    file: str = ""  # empty where nobody knows
+    file: str = ""  # empty if unknown
     number: int = 0
     code: str = ""
 
     @property
     def short(self) -> str:
-        """Without the folder, for what leaves this machine."""
+        """Without the folder, for texts that leave this machine."""
         return str(replace(self, file=os.path.basename(self.file)))
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ _LOOPS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
 def asked(line: Line) -> tuple[str, ast.expr] | None:
-    """What stands in a line that asks for a value: its kind, and the expression that is asked."""
+    """The kind of a line that asks for a value, and the expression that is evaluated."""
     if is_assertion(line):
         return _asserted(statements_in(line), line.file)
     holding = [
@@ -85,15 +85,14 @@ def _tested(statement: ast.stmt, file: str) -> tuple[str, ast.expr]:
 
 
 def is_assertion(line: Line) -> bool:
-    """Whether on other data the model goes the same way from a line on, or fails itself: all that
-    the line does is to look, in an `assert`, a `torch._check`, or the head of an `if` that raises.
-    """
+    """Whether a line only checks the data: an `assert`, a `torch._check`, or the head of an `if`
+    that raises. On other data the model then takes the same path, or raises."""
     own = statements_in(line)
     return bool(own) and all(_asserts(one, line.file) for one in own)
 
 
 def asks_sizes(line: Line) -> bool:
-    """Whether an assertion is about sizes of tensors alone: `x.size(-1) != self.width`."""
+    """Whether an assertion is only about sizes of tensors: `x.size(-1) != self.width`."""
     found = asked(line)
     if found is None:
         return False
@@ -112,7 +111,7 @@ def _asserts(statement: ast.stmt, file: str) -> bool:
 
 
 def _checked(statement: ast.stmt, file: str) -> ast.expr | None:
-    """What a call of torch's checks, where nothing is done with what it gives."""
+    """The expression that a statement such as `torch._check(...)` checks; None for others."""
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return None
     call = statement.value
@@ -122,7 +121,7 @@ def _checked(statement: ast.stmt, file: str) -> ast.expr | None:
 
 
 def always_raises(body: Sequence[ast.stmt]) -> bool:
-    """Whether statements end in an exception that no loop of Python's takes for its end."""
+    """Whether statements end in an exception, other than those that end an iteration."""
     inside = [one for statement in body for one in ast.walk(statement)]
     if any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in inside):
         return False
@@ -133,13 +132,13 @@ def always_raises(body: Sequence[ast.stmt]) -> bool:
     return raised is None or last_name(raised) not in _ENDING
 
 
-#: Exceptions that end an iteration, by map(), next() or a `for`, and are no error.
+#: Exceptions that end an iteration in map(), next() or a `for`, and are not errors.
 _ENDING = frozenset({"StopIteration", "StopAsyncIteration", "GeneratorExit"})
-#: Calls that make a value of Python's of a tensor.
+#: Calls that turn a tensor into a Python value.
 _VALUES = frozenset(
     "bool complex float format hash int item numpy repr str tolist __bool__ __int__".split()
 )
-#: Functions that do nothing with a value but give another.
+#: Functions without side effects.
 _PURE = frozenset(
     """abs all any bool complex divmod float format hash int isinstance len list max min pow range
     repr round set sorted str sum tuple type zip""".split()
@@ -147,7 +146,7 @@ _PURE = frozenset(
 
 
 def _only_looks(test: ast.expr, file: str) -> bool:
-    """Whether no value that an expression asks for goes anywhere but into what it gives."""
+    """Whether an expression uses the values that it asks for only to compute its result."""
     for node in ast.walk(test):
         if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
             return False
@@ -157,7 +156,7 @@ def _only_looks(test: ast.expr, file: str) -> bool:
 
 
 def gives_values_away(call: ast.Call, file: str) -> bool:
-    """Whether a function that nobody knows is given a value of Python's made of a tensor."""
+    """Whether a Python value made from a tensor is passed to an unknown function."""
     name = full_name(call.func, file)
     if name in _PURE or name.startswith(("torch.", "math.", "numpy.", "operator.")):
         return False
@@ -181,9 +180,9 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def caught_at(line: Line, raised: Collection[str] = ()) -> Line | None:
-    """The `try`, or the context, around a line that may catch what is raised there, so that the
-    model goes on; None where there is none. `raised` names the exceptions, where they are known:
-    contexts that nobody knows are not taken to catch these."""
+    """The `try` or `with` around a line that may catch an exception raised there, so that the model
+    goes on; None if there is none. `raised` names the exceptions, if they are known: unknown
+    contexts are then assumed not to catch them."""
     for node in nodes(line.file):
         is_try = isinstance(node, _TRIES) and _goes_on(node, raised)
         is_context = isinstance(node, (ast.With, ast.AsyncWith)) and not all(
@@ -211,7 +210,7 @@ def _goes_on(node: ast.AST, raised: Collection[str]) -> bool:
     )
 
 
-#: What does not catch the errors of operators.
+#: Exception types that do not match the errors of operators.
 _OF_OTHERS = frozenset(
     """ArithmeticError AttributeError ImportError KeyError ModuleNotFoundError NameError
     NotImplementedError OSError StopIteration TypeError ZeroDivisionError""".split()
@@ -228,7 +227,7 @@ def _may_catch(types: Sequence[ast.expr | None], raised: Collection[str]) -> boo
     return not raised or not names or not set(names) <= _OF_OTHERS
 
 
-#: Contexts of others that catch nothing.
+#: Contexts outside of torch that catch nothing.
 _PASSING = frozenset(
     """contextlib.closing contextlib.nullcontext contextlib.redirect_stderr
     contextlib.redirect_stdout open warnings.catch_warnings""".split()
@@ -249,8 +248,8 @@ def _lets_pass(context: ast.expr, file: str, raised: Collection[str]) -> bool:
 
 
 def statements_in(line: Line) -> list[ast.stmt]:
-    """The statements whose own part, not whose body, is in a line; without those that the example
-    has not come to, since they raise."""
+    """The statements that have their own part, not their body, in a line; without those in a branch
+    that raises, which the example did not take."""
     found = [
         node for node in nodes(line.file) if isinstance(node, ast.stmt) and _is_own(node, line)
     ]
@@ -288,7 +287,7 @@ def _spans(node: ast.stmt | ast.expr, line: Line) -> bool:
 
 
 def _is_head(node: ast.stmt, head: ast.expr, line: Line) -> bool:
-    """Whether the line is that of a statement's head, not of its body."""
+    """Whether the line is in a statement's head, not in its body."""
     return node.lineno <= line.number <= (head.end_lineno or node.lineno)
 
 
@@ -297,8 +296,8 @@ def last_name(function: ast.expr) -> str:
 
 
 def full_name(function: ast.expr, file: str) -> str:
-    """What a function is called where it comes from, as the imports of its file tell:
-    "torch._check", "len"; "" where they do not."""
+    """The full name of a function according to the imports of its file: "torch._check", "len"; ""
+    if unknown."""
     parts: list[str] = []
     while isinstance(function, ast.Attribute):
         parts.append(function.attr)
@@ -313,7 +312,7 @@ def full_name(function: ast.expr, file: str) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _imported(file: str) -> Mapping[str, str]:
-    found = {"torch": "torch"}  # which some import by other means
+    found = {"torch": "torch"}  # some files import it in other ways
     for node in nodes(file):
         if isinstance(node, ast.Import):
             for one in node.names:
@@ -330,7 +329,7 @@ def _imported(file: str) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=16)
 def nodes(file: str) -> tuple[ast.AST, ...]:
-    """All that stands in a file, what is inside something after it."""
+    """All nodes of a file's syntax tree, parents before children."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):

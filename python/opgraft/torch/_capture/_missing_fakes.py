@@ -1,6 +1,7 @@
-"""What torch.export needs to capture some operators: the shapes of what they give.
+"""Fake functions for operators that torch.export cannot capture otherwise: the shapes of their
+results.
 
-Each takes and gives fake tensors, which have a shape and a type but no elements.
+Each takes and returns fake tensors, which have a shape and a type but no elements.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ aten = torch.ops.aten
 
 @contextmanager
 def fakes() -> Iterator[None]:
-    """Lets torch know these shapes, for as long as this lasts."""
+    """Registers these functions with torch for the duration of the context."""
     with _private.fake_functions(_FAKES, _DECOMPOSITIONS, _CORRECTIONS):
         yield
 
 
 def has_fake(target: Any) -> bool:
-    """Whether one of these stands for the operator, which then must not be decomposed: it would
-    become what its stand-in does."""
+    """Whether one of these functions replaces the operator. It must then not be decomposed: the
+    result would be what the fake function does."""
     return target in _FAKES
 
 
@@ -80,14 +81,14 @@ def _lstsq(
 
 
 def _narrow(self: torch.Tensor, dim: int, start: torch.Tensor, length: Any) -> torch.Tensor:
-    """By operators that torch.export can capture, as it cannot a view that begins it knows not
-    where."""
+    """Uses operators that torch.export can capture: it cannot capture a view whose start depends on
+    data."""
     first = torch.where(start < 0, start + self.shape[dim], start).reshape(1)
     return self.index_select(dim, first + torch.arange(length, device=self.device))
 
 
 def _combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:
-    """torch selects by masks, and torch.export does not see that as many are selected by each."""
+    """torch selects by masks, and torch.export does not know that each selects the same number."""
     if r == 0:
         return _like(self, (0,))
     size = int(self.shape[0])
@@ -106,8 +107,8 @@ def _recurrent(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[torch.Tensor, ...]:
-    """Of GRU and LSTM. torch runs them step by step to learn the shapes, and takes the example's
-    steps for all that there can be."""
+    """For GRU and LSTM. torch runs them step by step to find the shapes, and would fix the number
+    of steps to the example's."""
     states = [hx] if isinstance(hx, torch.Tensor) else list(hx)
     size = states[0].shape[-1] * (2 if bidirectional else 1)
     steps, batch = (1, 0) if batch_first else (0, 1)
@@ -117,8 +118,8 @@ def _recurrent(
 
 
 def _unique_consecutive(own: Callable[..., Any]) -> Callable[..., Any]:
-    """torch takes an axis that is counted from the end for another one, and thinks that along any
-    it gives all three results."""
+    """Corrects torch's fake function, which gets negative axes wrong, and returns all three results
+    along any axis."""
 
     def unique_consecutive(
         mode: Any,
@@ -129,7 +130,7 @@ def _unique_consecutive(own: Callable[..., Any]) -> Callable[..., Any]:
         dim: int | None = None,
     ) -> Any:
         axis = dim if dim is None or dim >= 0 else dim + x.dim()
-        if dim == 0 and x.dim() == 1:  # then it gives what it gives without one
+        if dim == 0 and x.dim() == 1:  # the result is the same as without an axis
             axis = None
         return own(mode, target, x, return_inverse, return_counts, axis)
 

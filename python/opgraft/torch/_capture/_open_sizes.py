@@ -1,4 +1,4 @@
-"""The sizes that `dynamic_shapes` leaves open, and those of them that the model fixes after all."""
+"""The sizes that `dynamic_shapes` leaves open, and those of them that the model fixes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from opgraft.torch._capture._examples import constant_size, input_names, traced_
 
 @dataclass(frozen=True)
 class Size:
-    """A size that was asked to be open."""
+    """A size that should be open."""
 
-    position: int  # of the tensor among all arguments, one after the other
+    position: int  # of the tensor in the flat list of arguments
     axis: int | None  # None for an argument that is a number itself
     parameter: str  # of the model
-    name: str  # "" where it was given none
-    example: int | None = None  # what it is in the arguments that are given
+    name: str  # "" if none was given
+    example: int | None = None  # its value in the given arguments
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """One that is a constant in the captured program."""
+    """A size that is a constant in the captured program."""
 
     size: Size
     input: str
@@ -42,7 +42,7 @@ class Fixed:
         return f"{_title(self.size, self.input)} is always {self.number}{why}"
 
     def write(self, inputs: Iterable[ir.Value]) -> None:
-        """Puts the number into the shape of the ONNX input, where there is still a symbol."""
+        """Writes the number into the shape of the ONNX input, which may still have a symbol."""
         for one in inputs:
             if one.name == self.input and one.shape is not None and self.size.axis is not None:
                 one.shape[self.size.axis] = self.number
@@ -56,18 +56,18 @@ def _title(size: Size, input: str) -> str:
 def warning(fixed: Sequence[Fixed]) -> str:
     return (
         "dynamic_shapes leaves sizes open that the model fixes; they are constants in the exported "
-        f"model: {'; '.join(map(str, fixed))}. Fix: change the model so that it takes other "
-        "sizes (view(x.shape[0], -1) for view(4, -1), say), or leave them out of dynamic_shapes"
+        f"model: {'; '.join(map(str, fixed))}. Fix: change the model so that it accepts other "
+        "sizes (such as view(x.shape[0], -1) for view(4, -1)), or remove them from dynamic_shapes"
     )
 
 
-#: From an open size and what was given for it to what is to be given instead.
+#: Maps an open size and its entry in `dynamic_shapes` to a new entry.
 Change = Callable[[Size, Any], Any]
 
 
 class OpenSizes:
-    """What `dynamic_shapes` asks for, with the arguments that a model is captured with; a
-    ModelError where that cannot be."""
+    """The open sizes in `dynamic_shapes`, for the arguments that a model is captured with. Raises a
+    ModelError if they do not fit the arguments."""
 
     def __init__(
         self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any
@@ -76,7 +76,7 @@ class OpenSizes:
         self._args = args
         self._kwargs = kwargs
         self._shapes = shapes
-        #: Each, and what was given for it.
+        #: Each open size and its entry in `dynamic_shapes`.
         self.asked: list[tuple[Size, Any]] = []
         self._changed(self._note)
         _check_names([size for size, _ in self.asked])
@@ -86,7 +86,7 @@ class OpenSizes:
         return dim
 
     def changed(self, new: Mapping[Size, Any]) -> Any:
-        """A copy of the shapes with other sizes in some places."""
+        """A copy of the shapes with other entries for some sizes."""
         return self._changed(lambda size, dim: new.get(size, dim))
 
     def _changed(self, change: Change) -> Any:
@@ -94,7 +94,7 @@ class OpenSizes:
         if shapes is None:
             return None
         args, kwargs = tuple(self._args), dict(self._kwargs)
-        if hasattr(shapes, "dynamic_shapes"):  # what builds them, as torch.export.ShapesCollection
+        if hasattr(shapes, "dynamic_shapes"):  # a builder, such as torch.export.ShapesCollection
             shapes = shapes.dynamic_shapes(self._model, args, kwargs)
         forward = getattr(self._model, "forward", self._model)
         if isinstance(self._model, torch.export.ExportedProgram):
@@ -118,7 +118,7 @@ class OpenSizes:
     def _traced(
         self, program: torch.export.ExportedProgram
     ) -> Iterator[tuple[Size, Any, str, Any]]:
-        """Each size, what was given for it, the input's name and what it is in a program."""
+        """Each size, its entry, the input's name, and the size in a program."""
         inputs = list(zip(input_names(program), traced_inputs(program), strict=True))
         for size, dim in self.asked:
             if size.position < len(inputs):
@@ -128,20 +128,20 @@ class OpenSizes:
 
 
 def _check_names(asked: Sequence[Size]) -> None:
-    """One name is for one size."""
+    """Raises a ModelError if one name is used for different sizes."""
     first: dict[str, Size] = {}
     for size in asked:
         other = first.setdefault(size.name, size)
         if size.name and other.example != size.example:
             raise ModelError(
-                f"dynamic_shapes: '{size.name}' names sizes that differ: axis {other.axis} of "
+                f"dynamic_shapes: '{size.name}' names different sizes: axis {other.axis} of "
                 f"input '{other.parameter}' is {other.example}, axis {size.axis} of input "
                 f"'{size.parameter}' is {size.example}. Fix: give them two names"
             )
 
 
 class _Walk:
-    """Goes through arguments and what `dynamic_shapes` says of each."""
+    """Walks through arguments and their entries in `dynamic_shapes`."""
 
     def __init__(self, change: Change) -> None:
         self._change = change
@@ -176,8 +176,8 @@ class _Walk:
         for axis, _ in pairs:
             if axis not in range(value.dim()):
                 raise ModelError(
-                    f"dynamic_shapes: input '{parameter}' has {value.dim()} axes, counted from 0; "
-                    f"there is no axis {axis}"
+                    f"dynamic_shapes: input '{parameter}' has no axis {axis}: it has {value.dim()} "
+                    "axes, counted from 0"
                 )
         dims = {axis: new(axis, dim) for axis, dim in pairs}
         if isinstance(shape, Mapping):
@@ -186,13 +186,13 @@ class _Walk:
 
 
 def _like(shape: Any, new: list[Any]) -> Any:
-    if hasattr(shape, "_fields"):  # of a namedtuple
+    if hasattr(shape, "_fields"):  # a namedtuple
         return type(shape)(*new)
     return tuple(new) if isinstance(shape, tuple) else new
 
 
 def _children(value: Any) -> list[Any] | None:
-    """What a list, a dict or another structure that torch knows is made of; None of a leaf."""
+    """The items of a list, a dict or another structure that torch knows; None for a leaf."""
     children, _ = _private.flatten_once(value)
     return None if len(children) == 1 and children[0] is value else children
 
@@ -206,7 +206,7 @@ def _name(dim: Any) -> str:
 
 
 def has_dims(shapes: Any) -> bool:
-    """Whether some size is a torch.export.Dim, which torch holds the user to."""
+    """Whether some size is a torch.export.Dim, whose limits torch enforces."""
     return any(isinstance(one, Dim) for one in _leaves(shapes))
 
 

@@ -1,8 +1,8 @@
-"""Operators that others define by `torch.library.custom_op`, and whose bodies stand for them.
+"""Opens operators defined with `torch.library.custom_op`: replaces them by their bodies.
 
-A body that is plain torch code is traced: its operators are the model's then. It must hold for all
-that the operator may be called with, whether the export is verified or not; else the operator stays
-whole, and becomes a Python node in the end.
+A body that is plain torch code is traced, and its operators become part of the model. The trace
+must be right for all arguments of the operator, whether the export is verified or not. Otherwise
+the operator is kept whole, and becomes a Python node in the end.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from opgraft.torch._graphs._error_lines import titled_line
 from opgraft.torch._graphs._graph import operator_name
 from opgraft.torch._rungs import _ladder
 
-#: Rungs on which an operator stands better than by its body: somebody has written them for it.
+#: Rungs that are preferred to an operator's body, since they were written for the operator.
 _BETTER = ("operator", "function", "pack")
 
 
-#: As many are written out one by one.
+#: Constants of at most this many elements are written out one by one.
 _MOST_CONSTANTS = 64
 _numbers = itertools.count(1)
 
 
 class Untraceable(Exception):
-    """Why a body cannot stand for its operator."""
+    """Says why a body cannot replace its operator."""
 
 
 @dataclass
 class Opened:
-    """The operators of a program whose bodies stand for them."""
+    """The operators of a program that are replaced by their bodies."""
 
-    #: The traces of their bodies, by what each holds for.
+    #: The traces of their bodies, by the signature that each holds for.
     traces: dict[Any, dict[str, _Trace]] = field(default_factory=dict)
-    #: Why others stay whole, by their names.
+    #: Why other operators are kept whole, by name.
     reasons: dict[str, str] = field(default_factory=dict)
-    #: What the bodies call, by the names of the nodes.
+    #: The operators that the bodies call, by the names of the nodes.
     parts: dict[str, Any] = field(default_factory=dict)
     _owners: dict[str, Any] = field(default_factory=dict)
 
     def bodies(self, kept: Mapping[str, Any]) -> dict[Any, _private.Body]:
-        """How torch can decompose them, but for those that are kept whole."""
+        """Their decompositions, except for those that are kept whole."""
         return {
             one: _Body(traces)
             for one, traces in self.traces.items()
@@ -63,7 +63,7 @@ class Opened:
             self._owners[node.name] = target
 
     def owner(self, name: str) -> Any:
-        """The operator whose body has the node of this name, or None."""
+        """The operator whose body contains the node of this name, or None."""
         return self._owners.get(name)
 
 
@@ -78,7 +78,7 @@ class _Body:
 def open_operators(
     captured: torch.export.ExportedProgram, registry: Any, kinds: Collection[str]
 ) -> Opened:
-    """Those of a captured program that nobody has said anything better of."""
+    """Opens the operators of a captured program that have no translation and no better rung."""
     found = Opened()
     better = [kind for kind in kinds if kind in _BETTER]
     for _, node in _graph.calls(captured):
@@ -108,17 +108,17 @@ def _traced(node: torch.fx.Node, body: _private.Body, args: Any, kwargs: Any) ->
     if reason:
         raise Untraceable(reason)
     if not set(_private.returns_of(target)) <= {"Tensor", "List[Tensor]"}:
-        raise Untraceable("it gives what is no tensor")
+        raise Untraceable("it returns something other than tensors")
     trace = _Trace(body, args, kwargs, _private.schema_of(target)[1])
     wanted, got = map(_likeness, (node.meta["val"], trace.results))
     if wanted != got:
-        raise Untraceable(f"it gives {got}, and its fake function says {wanted}")
+        raise Untraceable(f"it returns {got}, but its fake function says {wanted}")
     return trace
 
 
 def _signature(*values: Any) -> str:
-    """What a trace depends on: all of the arguments but the elements of tensors, and where these
-    lie, which plain torch code does not ask."""
+    """What a trace depends on: the arguments, without the elements of tensors and their memory
+    layout, which plain torch code does not read."""
     texts = []
     for value in values:
         if isinstance(value, torch.Tensor):
@@ -141,7 +141,7 @@ def _likeness(results: Any) -> str:
 
 
 class _Trace:
-    """A body as a graph that writes to nothing; open sizes stay open."""
+    """A body as a graph without writes; open sizes stay open."""
 
     def __init__(self, body: _private.Body, args: Any, kwargs: Any, returns: list[str]) -> None:
         self._returns = returns
@@ -171,7 +171,7 @@ class _Trace:
         if kinds != {OutputKind.USER_OUTPUT}:
             raise Untraceable("it writes to its arguments")
         for node in self.program.graph.nodes:
-            # What is decomposed from it is known by this name, which no node of the model has.
+            # Nodes decomposed from it are found by this name, which no node of the model has.
             node.meta.pop("from_node", None)
             if node.op == "call_function":
                 node.name = f"body_{next(_numbers)}_{node.name}"
@@ -192,8 +192,8 @@ class _Trace:
 
 
 def _by_operators(constant: torch.Tensor) -> torch.Tensor:
-    """A tensor of constants, such as torch.tensor([1.0, 2.0]) in a body, made by operators: torch
-    loses those that a decomposition brings along."""
+    """Builds a constant, such as torch.tensor([1.0, 2.0]) in a body, with operators: torch loses
+    constants of a decomposition."""
     numbers = [torch.full((), one, dtype=constant.dtype) for one in constant.flatten().tolist()]
     if constant.dim() == 0:
         return numbers[0]
@@ -207,7 +207,7 @@ def _is_input(value: Any) -> bool:
 
 
 def _example(value: Any) -> Any:
-    """With sizes as in the example of the model, and no elements that anybody reads."""
+    """A value with the sizes of the model's example; its elements are never read."""
     if isinstance(value, torch.SymInt):
         return _number(value)
     sizes, strides = ([*map(_number, numbers)] for numbers in (value.shape, value.stride()))

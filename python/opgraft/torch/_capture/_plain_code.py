@@ -1,7 +1,7 @@
-"""Whether a Python function is plain torch code: its arguments alone decide what it gives.
+"""Checks whether a Python function is plain torch code: its result depends only on its arguments.
 
-Such a function can be traced in the place of the operator that it is the body of. One that reads
-anything else, a dict, a file, the clock, would be frozen as it was while tracing.
+Such a function can be traced in place of the operator that it is the body of. If it reads anything
+else (a dict, a file, the clock), the trace would freeze that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _BUILTINS = frozenset(
     map max min pow range repr reversed round set slice sorted str sum tuple zip""".split()
 )
 _MODULES = ("torch", "math", "typing", "collections.abc")
-#: What tells how it is run or where its arguments lie, or reads what is no argument.
+#: Attributes that reveal how the function is run or where its arguments are stored, or that read
+#: something other than the arguments.
 _STATE = frozenset(
     """_version as_strided data_ptr from_file from_numpy get_default_dtype get_rng_state grad
     grad_fn initial_seed is_compiling is_contiguous is_dynamo_compiling is_fx_tracing
@@ -34,7 +35,7 @@ _CONSTANTS = (int, float, complex, str, bytes, type(None), torch.dtype, torch.de
 
 
 def impurity(function: Any) -> str:
-    """What the function does that plain torch code does not, in words; empty where nothing."""
+    """A message on what the function does that plain torch code does not; empty if nothing."""
     return next(_impurities(function, set()), "")
 
 
@@ -43,10 +44,10 @@ def _impurities(function: Any, seen: set[int]) -> Iterator[str]:
         return
     seen.add(id(function))
     if not isinstance(function, types.FunctionType):
-        yield f"it is a {type(function).__name__}, not a function of Python's"
+        yield f"it is a {type(function).__name__}, not a Python function"
         return
     for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-        yield from _of_value("a default", value, seen)  # a list would live from call to call
+        yield from _of_value("a default", value, seen)  # a list would persist between calls
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     for code in _codes(function.__code__):
         for one in dis.get_instructions(code):
@@ -54,7 +55,7 @@ def _impurities(function: Any, seen: set[int]) -> Iterator[str]:
             if one.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
                 one.opname in ("STORE_DEREF", "DELETE_DEREF") and name in cells
             ):
-                yield f"it writes to '{name}', which is not its own"
+                yield f"it writes to '{name}', which is not a local variable"
             elif one.opname == "IMPORT_NAME" and not _is_torchs(name):
                 yield f"it imports {name}"
             elif one.opname in ("LOAD_ATTR", "LOAD_METHOD") and name in _STATE:
@@ -76,7 +77,7 @@ def _of_global(name: str, known: dict[str, Any], seen: set[int]) -> Iterator[str
     if name in known:
         yield from _of_value(name, known[name], seen)
     elif name not in _BUILTINS:
-        what = "Python's own" if hasattr(builtins, name) else "which is not there"
+        what = "a Python built-in" if hasattr(builtins, name) else "which is not defined"
         yield f"it uses '{name}', {what}"
 
 
@@ -85,7 +86,7 @@ def _of_value(name: str, value: Any, seen: set[int]) -> Iterator[str]:
         if not _is_torchs(value.__name__):
             yield f"it uses the module {value.__name__}"
     elif isinstance(value, torch.Tensor):
-        yield f"it uses '{name}', a tensor that is no argument"
+        yield f"it uses '{name}', a tensor that is not an argument"
     elif isinstance(value, (tuple, frozenset)):
         for one in value:
             yield from _of_value(name, one, seen)

@@ -1,7 +1,7 @@
-"""Notes where a model makes text of a tensor, or of a number in it, while torch.export captures it.
+"""Notes where a model formats a tensor, or a number in it, as text during a capture.
 
-The text is that of a symbol, or of a tensor without data: a graph that depends on it is fixed, and
-torch says nothing.
+The text is that of a symbol, or of a tensor without data. A graph that depends on it would be
+wrong, and torch does not warn.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from opgraft.torch._capture import _guards
 from opgraft.torch._capture._guards import Guard, Line
 from opgraft.torch._capture._lines import line_at, statements_in
 
-_ADVICE = "keep it a tensor: text is no part of a graph"
-#: Functions that show a text, and give nothing; besides methods of loggers.
+_ADVICE = "keep it a tensor: a graph has no text"
+#: Functions that only show a text; methods of loggers do too.
 _SHOWING = (warnings.warn, *(getattr(logging, name) for name in logging.__all__ if name.islower()))
 
 
 @contextmanager
 def texts() -> Iterator[list[Guard]]:
-    """A guard for each line of the model that asks for a text, as long as this lasts."""
+    """Collects a guard for each line of the model that asks for a text."""
     found: list[Guard] = []
     owner = threading.get_ident()
 
@@ -44,7 +44,7 @@ def texts() -> Iterator[list[Guard]]:
                 file = caller.f_code.co_filename
                 if not file.startswith((_private.OF_TORCH, _private.OURS)) and not is_shown(caller):
                     code = linecache.getline(file, caller.f_lineno).strip()
-                    condition = f"the text in `{code}` is as with the example"
+                    condition = f"the text in `{code}` is the same as in the example"
                     found.append(Guard(Line(file, caller.f_lineno, code), condition, _ADVICE))
             return method(self, *args, **kwargs)
 
@@ -67,7 +67,7 @@ def texts() -> Iterator[list[Guard]]:
 
 
 def is_shown(frame: FrameType) -> bool:
-    """Whether all that the line of a frame does is to show a text: `print(x)`, `log.debug(...)`."""
+    """Whether the line of a frame only shows a text: `print(x)`, `log.debug(...)`."""
     line = line_at(frame.f_code.co_filename, frame.f_lineno)
     own = statements_in(line)
     return bool(own) and all(_only_shows(one, frame) for one in own)
@@ -88,7 +88,7 @@ def _only_shows(statement: ast.stmt, frame: FrameType) -> bool:
 
 
 def _value(expression: ast.expr, frame: FrameType) -> Any:
-    """What a name, or an attribute, in a line is; None where that cannot be told."""
+    """The value of a name or an attribute in a line; None if it cannot be found."""
     if isinstance(expression, ast.Attribute):
         owner = _value(expression.value, frame)
         return None if owner is None else getattr(owner, expression.attr, None)

@@ -1,4 +1,4 @@
-"""How far an export is: a bar on a terminal, a line now and then elsewhere, and a limit of time."""
+"""The progress of an export: a bar on a terminal, or a line now and then; and the time limit."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Callable
 from types import TracebackType
 
 _WIDTH = 24
-#: How much of the time each step takes, roughly.
+#: The approximate share of the time that each step takes.
 STEPS = {"capture": 35, "translate": 35, "optimise": 10, "verify": 20}
-_PAUSE = 0.1  # seconds between two drawings
-_SILENCE = 60.0  # seconds without a word, where no bar is drawn
-#: As many operators are half of what a model has, where nobody knows how many it has.
+_PAUSE = 0.1  # seconds between two updates of the bar
+_SILENCE = 60.0  # seconds between two lines, if no bar is drawn
+#: The bar is half full at this many operators, since the total number is unknown.
 _HALF = 1000
 
 
 class Late(BaseException):
-    """The limit of time is reached. Not an Exception, which torch would take for one of its own,
-    and go on another way."""
+    """The time limit is reached. Not an Exception, since torch would catch that and try something
+    else."""
 
 
 class Progress:
-    """Draws on stderr where that is a terminal; where it is none, says every minute that it goes
-    on. `is_shown` false: neither. `limit` is in seconds."""
+    """Draws a bar on stderr if that is a terminal; otherwise writes a line every minute. With
+    `is_shown` false, does neither. `limit` is in seconds."""
 
     def __init__(
         self, name: str, *, is_shown: bool | None = None, limit: float | None = None
     ) -> None:
         self._name = name
-        self._stream = sys.stderr  # torch's words are held back by putting another in its place
+        self._stream = sys.stderr  # sys.stderr is replaced later, to hold back torch's output
         self._is_shown = self._stream.isatty() if is_shown is None else is_shown
         self._is_silent = is_shown is not None
         self._limit = limit
@@ -52,7 +52,7 @@ class Progress:
 
     @property
     def now(self) -> str:
-        """The step that it is at."""
+        """The current step."""
         return self._step
 
     def step(self, name: str) -> None:
@@ -61,14 +61,14 @@ class Progress:
         self._draw(0.0)
 
     def share(self, share: float) -> None:
-        """How much of the step is done."""
+        """Reports how much of the step is done."""
         self._check()
         if time.monotonic() - self._drawn >= _PAUSE:
             self._draw(share)
 
     def work(self, count: int, describe: Callable[[], str]) -> None:
-        """So many operators are done, of nobody knows how many. Called for each, so that most calls
-        do nothing."""
+        """Reports how many operators are done; the total is unknown. It is called for each
+        operator, so most calls do nothing."""
         now = time.monotonic()
         if now - self._looked < _PAUSE:
             return
@@ -85,7 +85,7 @@ class Progress:
             self._stream.flush()
 
     def done(self, share: float) -> float:
-        """How much of all is done, where this much of the step is."""
+        """How much of the export is done, given how much of the step is."""
         names = list(STEPS)
         before = sum(STEPS[name] for name in names[: names.index(self._step)])
         return (before + share * STEPS[self._step]) / sum(STEPS.values())

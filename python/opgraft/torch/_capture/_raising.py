@@ -1,4 +1,4 @@
-"""Operators that raise for some data: where the model catches that, it decides by data."""
+"""Operators that raise for some data: a model that catches the exception decides by data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opgraft.torch._capture._guards import Guard
 from opgraft.torch._capture._lines import Line, line_at
 from opgraft.torch._graphs._graph import operator_name
 
-#: By operator, what data they take.
+#: By operator, the data that it accepts.
 _TAKEN = {
     **dict.fromkeys(
         ("inverse", "linalg_inv", "linalg_inv_ex", "linalg_solve", "linalg_solve_ex"),
@@ -43,16 +43,16 @@ _TAKEN = {
     ),
     **dict.fromkeys(
         ("bernoulli", "binomial", "multinomial", "normal", "binary_cross_entropy"),
-        "the numbers are such as it takes",
+        "the numbers are valid",
     ),
 }
-#: Those that ONNX gives a result for where torch raises.
+#: Operators that return a result in ONNX where torch raises.
 _SILENT = frozenset(("inverse", "linalg_inv"))
-#: What they raise, by name.
+#: The exceptions that operators raise.
 _RAISED = frozenset(("IndexError", "LinAlgError", "_LinAlgError", "RuntimeError"))
 _INSTEAD = (
-    "ask for it before, by operators (torch.linalg.inv_ex gives `info`, for one), and choose by "
-    "torch.where or torch.cond"
+    "check the data first, with operators (for example, torch.linalg.inv_ex returns `info`), and "
+    "choose with torch.where or torch.cond"
 )
 
 
@@ -65,18 +65,18 @@ def _name(operator: str) -> str:
 
 
 def guard(operator: str, line: Line, callers: Sequence[Line]) -> Guard | None:
-    """What a call of "aten::linalg_inv" in a line takes for granted of the data, where ONNX goes on
-    without it or the model goes on otherwise; None where it is neither."""
+    """What the call of an operator such as "aten::linalg_inv" in a line assumes about the data, if
+    ONNX does not raise or the model catches the exception; otherwise None."""
     name = _name(operator)
     if name not in _TAKEN:
         return None
-    condition = f"{_TAKEN[name]}, so that {name} raises nothing"
+    condition = f"{_TAKEN[name]}, so that {name} does not raise"
     for one in (line, *callers):
         catching = _lines.caught_at(one, raised=_RAISED)
         if catching is not None:
             advice = (
-                f"what {name} raises may be caught in line {catching.number} (`{catching.code}`), "
-                f"so that the model goes on: {_INSTEAD}"
+                f"the exception of {name} may be caught in line {catching.number} "
+                f"(`{catching.code}`), and the model goes on: {_INSTEAD}"
             )
             return Guard(line, condition, advice)
     return Guard(line, _TAKEN[name], is_asserted=True) if name in _SILENT else None
@@ -84,8 +84,8 @@ def guard(operator: str, line: Line, callers: Sequence[Line]) -> Guard | None:
 
 @contextmanager
 def noted() -> Iterator[list[Guard]]:
-    """The guards of such operators that come into a graph meanwhile, in this thread: torch does not
-    always write down which line calls them."""
+    """Collects the guards of such operators while this thread adds them to a graph: torch does not
+    always record the line that calls them."""
     found: list[Guard] = []
     graph: Any = torch.fx.Graph
     before, owner = graph.create_node, threading.get_ident()

@@ -1,4 +1,4 @@
-"""What one export is asked for: all ways of exporting a model take the same."""
+"""The request of one export, which all ways of exporting a model take."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ class Request:
     kwargs: Mapping[str, Any]
     dynamic_shapes: Any
     opset: int
-    #: Of inputs and of outputs, where they are given.
+    #: The names of inputs and of outputs, if given.
     names: tuple[Sequence[str] | None, Sequence[str] | None]
     #: The user's own translations.
     table: Mapping[Any, Callable[..., Any]]
     optimize: bool
     #: The rungs that operators may take.
     kinds: Collection[str]
-    #: Whether a graph will do that holds for some data alone.
+    #: Whether the graph may hold for some data only.
     specialise: bool
     #: What the model writes in a call.
     state: State = field(default_factory=State)
 
     @property
     def module(self) -> torch.nn.Module:
-        """The model, where it is not captured yet."""
+        """The model, which must not be captured yet."""
         assert isinstance(self.model, torch.nn.Module)
         return self.model
 
     def with_state(self, guards: Sequence[Guard], name: str) -> list[Guard]:
-        """Guards, and those by what the model keeps, which is refused unless it is asked for."""
+        """Returns the guards together with those of the model's state; refuses such state unless
+        `specialise` is set."""
         if not self.specialise:
             self.state.refuse(name)
         return [*guards, *self.state.guards]

@@ -1,8 +1,7 @@
 """State: what a model writes in a call, and whether its results depend on what it wrote before.
 
-An ONNX model keeps nothing from call to call. What is only written is lost there, which is said.
-Where results depend on it, the ONNX model is right for the first call alone. How it is found:
-`_state_search.py`.
+An ONNX model keeps nothing from call to call. What a model only writes is lost, with a warning. If
+results depend on it, the ONNX model is right only for the first call. `_state_search.py` finds it.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from opgraft.torch._capture._guards import HOLDS_WHERE, Guard, Line
 from opgraft.torch._graphs._warning import warn
 
 _KEEPS = "keeps state from call to call"
-_DRAWS = "draws random numbers that torch does not know of"
+_DRAWS = "draws random numbers outside of torch"
 
 
 @dataclass(frozen=True)
 class Written:
-    """Something that a call of the model writes to."""
+    """What a call of the model writes to."""
 
     kind: str  # "buffer", "parameter", "attribute", "class attribute" or "argument"
     name: str
@@ -34,13 +33,13 @@ class Written:
         where = f" ({line})" if line else ""
         if self.kind == "argument":
             return (
-                f"the model writes to its argument `{self.name}`{where}; the ONNX model leaves the "
-                "input as it is. Fix: return it as an output"
+                f"the model writes to its argument `{self.name}`{where}; the ONNX model does not "
+                "change its input. Fix: return it as an output"
             )
         fix = "take it as an input, and return it as an output" if self.is_used else ""
         return (
             f"the model writes {self.kind} `{self.name}` in forward{where}; the ONNX model does "
-            f"not keep it. Fix: {fix or 'return it as an output, or do without it'}"
+            f"not keep it. Fix: {fix or 'return it as an output, or remove it'}"
         )
 
     def __str__(self) -> str:
@@ -56,18 +55,18 @@ class Written:
 @dataclass
 class State:
     written: list[Written] = field(default_factory=list)
-    #: Where random numbers come from that are not torch's.
+    #: Random numbers that the model draws outside of torch.
     draws: list[Draw] = field(default_factory=list)
-    #: What a second call of the model raises, in words.
+    #: The error of a second call of the model, as a text.
     second: str = ""
-    #: In words, what was not watched.
+    #: Notes on what was not watched.
     unwatched: list[str] = field(default_factory=list)
-    #: What the first call raised: nothing is known then.
+    #: The error of the first call; nothing else is then known.
     failure: Exception | None = None
 
     @property
     def guards(self) -> list[Guard]:
-        """What a graph takes for granted of what the model keeps."""
+        """What a graph assumes about the model's state."""
         used = [one.guard for one in self.written if one.is_used]
         return [*(one.guard for one in self.draws), *used]
 
@@ -77,11 +76,11 @@ class State:
 
     @property
     def lines(self) -> list[str]:
-        """For what leaves this machine."""
+        """The lines for the model's metadata, without paths of this machine."""
         return [STATE_PREFIX + one.describe(one.line.short) for one in self.written]
 
     def tell(self, program: Any) -> None:
-        """Says it in a warning, in the report of an exported program, and in its metadata."""
+        """Reports the state in a warning, in the program's report, and in its metadata."""
         program.report.notes += self.unwatched
         if self.written:
             warn("; ".join(self.notes))
@@ -90,13 +89,13 @@ class State:
             program.model.metadata_props[HOLDS_WHERE] = "\n".join([*known, *self.lines])
 
     def refuse(self, name: str) -> None:
-        """A ModelError where the results of later calls would be wrong."""
+        """Raises a ModelError if the results of later calls would be wrong."""
         if self.draws:
             raise ModelError(
-                f"{name} {_DRAWS}: a graph would have those that were drawn at the export, and "
-                "give the same in each call.\n"
+                f"{name} {_DRAWS}: a graph would have the numbers drawn at the export as "
+                "constants, and use them in every call.\n"
                 + "\n".join(map(_shown, (one.guard for one in self.draws)))
-                + "\nTo export what it does with these anyway: specialise=True"
+                + "\nTo export the model with these numbers anyway: specialise=True"
             )
         used = [one for one in self.written if one.is_used]
         if not used:
@@ -108,8 +107,8 @@ class State:
             for one in used
         ]
         raise ModelError(
-            f"{name} {_KEEPS}, and {depends or 'its results depend on it'}. An ONNX model keeps "
-            "none: it would be right for the first call, and silently wrong for those after it.\n"
+            f"{name} {_KEEPS}, and {depends or 'its results depend on it'}. An ONNX model keeps no "
+            "state: it would be right for the first call, and silently wrong for later ones.\n"
             + "\n".join(shown)
             + "\nTo export what the first call does anyway: specialise=True"
         )

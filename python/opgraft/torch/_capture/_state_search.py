@@ -1,5 +1,7 @@
-"""Finds the state of a model by calling it, so that it does not matter who captures it, or how a
-write is hidden."""
+"""Finds the state of a model by calling it.
+
+So the way of capture does not matter, nor how a write is hidden.
+"""
 
 from __future__ import annotations
 
@@ -28,29 +30,29 @@ from opgraft.torch._capture._written_lines import line_of
 from opgraft.torch._graphs._error_lines import titled_line
 from opgraft.torch._graphs._random import keeping_random_state, seed_others, seeds
 
-#: So many things are disturbed one by one.
+#: At most this many values are changed one by one; more are changed together.
 _MOST_ALONE = 8
-#: By how much: a little, and far beyond what a model counts to before it does something else...
+#: Values are changed by a little, and by more than a model is likely to count to...
 _AMOUNTS = (1, 1000)
-#: ... and, of what counts, by the steps between: every fifth call may be another one.
+#: ... and counters also by the steps between: every fifth call may behave differently.
 _STEPS = range(2, 17)
 
 
-#: What a model gives that no graph can, but for tensors.
+#: The kinds of results that are checked: tensors, and objects that no graph can return.
 _GIVEN = ("tensor", "plain", "iterator")
 
 
 def find(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], names: Sequence[str]
 ) -> State:
-    """What a model writes; nothing where it has no data to be called with. `names` are those of
-    its arguments, one after the other."""
+    """Returns what a model writes; nothing if there is no data to call it with. `names` are those
+    of its arguments, as a flat list."""
     search = _search(model, args, kwargs)
     return State() if search is None else search.found(names)
 
 
 def _search(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Search | None:
-    """None where there is no data to call the model with."""
+    """None if there is no data to call the model with."""
     if isinstance(model, torch.export.ExportedProgram):
         if not args and not kwargs and model.example_inputs is not None:
             args, kwargs = model.example_inputs
@@ -71,9 +73,9 @@ class _Search:
         self._leaves = leaves
         self._tree = tree
         self._first = Snapshot(model)
-        self._arguments: list[bool] = []  # which of them the last call wrote to
-        self._drawn: list[str] = []  # what it drew from
-        self._failure = ""  # what a call raised, in words
+        self._arguments: list[bool] = []  # for each argument, whether the last call wrote to it
+        self._drawn: list[str] = []  # the sources of random numbers that it drew from
+        self._failure = ""  # the error of a call, as a text
 
     def found(self, names: Sequence[str]) -> State:
         try:
@@ -82,8 +84,8 @@ class _Search:
             self._first.restore()
 
     def _first_results(self) -> Any:
-        """What the model gives. torch compiles its own control flow, and for open sizes once it has
-        seen two; where that fails, it is compiled anew for these."""
+        """The results of the model. torch compiles its control flow operators, with open sizes
+        after it has seen two; if that fails, compiles them anew for these sizes."""
         try:
             return self._call(self._leaves)
         except Exception as error:
@@ -96,9 +98,9 @@ class _Search:
     def _found(self, names: Sequence[str]) -> State:
         try:
             results = self._first_results()
-        except ModelError:  # of what it gives
+        except ModelError:  # about the results
             raise
-        except Exception as error:  # the model does not take its arguments, which others say
+        except Exception as error:  # the model rejects its arguments; the caller reports that
             return State(failure=error)
         state = State(
             [
@@ -125,20 +127,21 @@ class _Search:
             state.written = [*_as_written(written, used), *state.written]
             unwatched = {path: leaf for path, leaf in unwatched.items() if path not in used}
         state.unwatched += [
-            f"not watched: attribute `{one.name}` is a {type(one.value).__name__}, whose place "
-            "nobody can ask for: if `forward` takes from it, later calls differ, and the export "
-            "has taken from it as well"
+            f"not watched: attribute `{one.name}` is a {type(one.value).__name__}, whose position "
+            "cannot be read: if `forward` advances it, later calls differ, and the export has "
+            "advanced it too"
             for one in unwatched.values()
         ]
         if second.is_cut:
             state.unwatched.append(
-                "not watched: the model has more objects in its attributes than are looked at "
-                f"({len(second.leaves)} were); what `forward` writes to the rest was not seen"
+                "not watched: the model has too many objects in its attributes "
+                f"({len(second.leaves)} were watched); writes of `forward` to the others were not "
+                "seen"
             )
         return state
 
     def _depends_on_seeds(self, results: list[Any]) -> bool:
-        """Whether the numbers that it draws outside of torch make a difference."""
+        """Whether results depend on the numbers drawn outside of torch."""
         with keeping_random_state():
             for seed in seeds():
                 self._first.restore()
@@ -149,11 +152,11 @@ class _Search:
         return False
 
     def _touched(self, second: Snapshot) -> dict[str, Leaf]:
-        """By path, the tensors whose memory a call writes to, if only what is there already."""
+        """The tensors whose memory a call writes to, by path, even if the values stay the same."""
         mode = Touched()
         with mode:
             self._tried(self._leaves)
-        self._failure = ""  # not every operator can be watched so
+        self._failure = ""  # some operators cannot be watched in this way
         second.restore()
         places = mode.places - {0}
         return {
@@ -169,16 +172,16 @@ class _Search:
         changed: dict[str, Leaf],
         touched: dict[str, Leaf],
     ) -> tuple[dict[str, Leaf], set[str]]:
-        """What calls write, and the paths of what results depend on. What is written once, and
-        changes nothing, is only remembered, as a table of cosines is."""
+        """What calls write, and the paths of what results depend on. What is written only once and
+        changes no result is a cache, such as a table of cosines, and is left out."""
         self._failure = ""
         again = self._tried(self._leaves)
-        if again is None:  # it can be called once
+        if again is None:  # the model can be called only once
             found = changed or second.unwatched
             return dict(found), set(found)
         third = Snapshot(self._model)
         growing = second.changes(third)
-        unmoved = {**touched, **second.writes(third)}  # whatever they are now
+        unmoved = {**touched, **second.writes(third)}  # written to, whatever the values are now
         is_used = not agree(results, again)
         for leaves in self._others():
             self._first.restore()
@@ -195,7 +198,7 @@ class _Search:
         used = self._used(second, {**growing, **unmoved}, again, third)
         if is_used and not used:
             used = set(growing or changed or second.unwatched)
-        # An attribute that is given the same tensor's elements again is as it was.
+        # An attribute that gets equal elements again has not changed.
         told = {
             path: one for path, one in unmoved.items() if path in used or one.kind != "attribute"
         }
@@ -209,7 +212,7 @@ class _Search:
         again: list[Any],
         third: Snapshot,
     ) -> set[str]:
-        """Disturbs what calls write, and sees whether results differ."""
+        """Changes what calls write, and returns the paths for which results then differ."""
         paths = [path for path in growing if path in second.leaves]
         groups = [[one] for one in paths] if len(paths) <= _MOST_ALONE else [paths]
         counting = [path for path in paths if _counts(second.leaves[path])]
@@ -255,7 +258,7 @@ class _Search:
         ):
             warnings.simplefilter("ignore")
             results = _private.flatten(self._model(*args, **kwargs))[0]
-        # torch.export takes some others, such as arrays of NumPy.
+        # torch.export accepts some other kinds, such as NumPy arrays.
         check_results([one for one in results if kind_of(type(one)) in _GIVEN])
         results = [one for one in results if isinstance(one, torch.Tensor)]
         self._arguments = [
@@ -272,8 +275,7 @@ def _writes_to(value: Any) -> int:
 
 
 def _counts(leaf: Leaf) -> bool:
-    """Whether it is a number that goes up step by step, and it is unknown what comes of that:
-    torch's own layers count too."""
+    """Whether it may be a counter. Those of torch's own layers are harmless and do not count."""
     if type(leaf.module).__module__.startswith("torch.nn."):
         return False
     value = leaf.value
@@ -295,10 +297,10 @@ def _direction(path: str, second: Snapshot, third: Snapshot) -> int:
 
 
 def _disturb(leaf: Leaf, amount: int) -> bool:
-    """Makes something of the model another; False where it cannot be."""
+    """Changes a value of the model; False if that is impossible."""
     try:
         return _disturbed(leaf, leaf.value, amount)
-    except Exception:  # of whatever class it is
+    except Exception:  # a class of the user's may raise anything
         return False
 
 
@@ -329,7 +331,7 @@ def _disturbed(leaf: Leaf, value: Any, amount: int) -> bool:
 
 
 def _like(value: Any, other: Any) -> Any:
-    """The other as one of the type of the first."""
+    """The other value, converted to the type of the first."""
     return type(value)(other)
 
 
@@ -342,7 +344,7 @@ def _disturb_tensor(tensor: torch.Tensor, amount: int) -> bool:
         elif tensor.layout != torch.strided:
             tensor.copy_(tensor * (1 + amount))
         elif tensor.is_floating_point() and tensor.element_size() == 1:
-            tensor.copy_((tensor.float() + amount).to(tensor.dtype))  # of 8 bits: no sums
+            tensor.copy_((tensor.float() + amount).to(tensor.dtype))  # torch has no 8-bit sums
         else:
             tensor.add_(amount)
     return True
@@ -359,7 +361,7 @@ def _disturb_array(value: Any, amount: int) -> bool:
 
 
 def _disturb_list(value: Any, amount: int) -> bool:
-    """It has more of what it had last; one of numbers has others."""
+    """Repeats the last item of a list; changes the items too if they are numbers."""
     if not value:
         return False
     numbers = all(type(one) in (int, float) for one in value)
@@ -370,7 +372,7 @@ def _disturb_list(value: Any, amount: int) -> bool:
 
 
 def agree(ones: Sequence[torch.Tensor], others: Sequence[torch.Tensor], rtol: float = 1e-6) -> bool:
-    """Whether two calls gave the same, but for what threads make of it that add in another
+    """Whether two calls gave the same results, apart from rounding when threads add in another
     order."""
     return len(ones) == len(others) and all(
         _are_same(one, other, rtol) for one, other in zip(ones, others, strict=True)
@@ -378,10 +380,11 @@ def agree(ones: Sequence[torch.Tensor], others: Sequence[torch.Tensor], rtol: fl
 
 
 def _are_same(one: torch.Tensor, other: torch.Tensor, rtol: float = 1e-6) -> bool:
-    """A tenth of the tolerance is of the largest element: there may be no other near it."""
+    """Whether tensors are equal; the absolute tolerance is a tenth of `rtol` of the largest
+    element."""
     try:
         return are_equal(one, other, rtol=rtol, atol=0.1 * rtol * _largest(one))
-    except (RuntimeError, NotImplementedError):  # of a layout that torch does not compare
+    except (RuntimeError, NotImplementedError):  # torch cannot compare this layout
         return True
 
 
@@ -395,7 +398,7 @@ def _largest(tensor: torch.Tensor) -> float:
 
 
 def _as_written(leaves: Mapping[str, Leaf], used: Iterable[str]) -> list[Written]:
-    """Each attribute once, whatever of it is written."""
+    """Returns each attribute once, even if several of its parts are written."""
     found: dict[str, Written] = {}
     for path, leaf in leaves.items():
         known = found.get(leaf.name)

@@ -1,5 +1,7 @@
-"""Sees which memory operators write to in a call, whatever they leave there: torch counts writes to
-a tensor, but not those by way of `.data`, nor under inference_mode."""
+"""Records which memory operators write to, even if the values stay the same.
+
+torch counts writes to a tensor, but not those through `.data` or under inference_mode.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from opgraft.torch import _private
 
 
 class Touched(_private.DispatchMode):  # type: ignore[no-untyped-call]
-    """The places of the memory that was written to while it is on."""
+    """Collects the addresses of memory that is written to while it is active."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -38,7 +40,7 @@ def _written(function: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[to
 
 
 def memory_of(tensor: torch.Tensor) -> int:
-    """Where the memory of a tensor begins; 0 where it has none."""
+    """The address of a tensor's memory; 0 if it has none."""
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):
@@ -46,5 +48,5 @@ def memory_of(tensor: torch.Tensor) -> int:
 
 
 def writes_to(tensor: torch.Tensor) -> int:
-    """How often a tensor has been written to, as far as torch counts."""
+    """How often a tensor has been written to, as counted by torch."""
     return 0 if tensor.is_inference() else tensor._version

@@ -1,7 +1,7 @@
 """The arguments that a traced model is verified with: those given, other sizes, and other data.
 
-A trace is less to be trusted than a program of torch.export: what became a value of Python's
-without a word is in it as a constant. So it is held against the model with other data too.
+A trace is less reliable than a program of torch.export: a tensor that silently became a Python
+value is a constant in it. So it is compared with the model on other data too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def given(model: torch.nn.Module, leaves: list[Any], tree: Any) -> Example:
 
 
 def results(model: torch.nn.Module, leaves: list[Any], tree: Any) -> list[Any]:
-    """What the model gives, as far as it is a tensor."""
+    """The results of the model that are tensors."""
     found = results_of(model, leaves, tree)
     return [one for one in found if isinstance(one, torch.Tensor)]
 
@@ -32,8 +32,8 @@ def results(model: torch.nn.Module, leaves: list[Any], tree: Any) -> list[Any]:
 def other_sizes(
     model: torch.nn.Module, example: Example, sizes: OpenSizes
 ) -> Iterator[Example | str]:
-    """The example with other sizes, until each has been another one and there are as many as
-    wanted; in the end, in words, what is lacking."""
+    """Yields the example with other sizes, until each size has changed and there are enough
+    examples; at the end, a message if something is missing."""
     own = {name_of(size): int(size.example or 0) for size, _ in sizes.asked}
     count, refusal, left = 0, "", set(own)
     for numbers in _numbers(sizes, own):
@@ -50,13 +50,15 @@ def other_sizes(
         if count >= SIZES and not left:
             return
     if left:
-        yield f"no other size that the model takes was found for {', '.join(sorted(left))}{refusal}"
+        names = ", ".join(sorted(left))
+        yield f"found no other size that the model accepts for {names}{refusal}"
     elif count < SIZES:
-        yield f"no second size that the model takes was found{refusal}"
+        yield f"found no second size that the model accepts{refusal}"
 
 
 def ones(model: torch.nn.Module, example: Example, sizes: OpenSizes) -> Iterator[Example]:
-    """The example with all sizes 1, or else with one alone, as far as the model takes them."""
+    """Yields the example with all sizes 1, and with each size 1, as far as the model accepts
+    them."""
     own = {name_of(size): int(size.example or 0) for size, _ in sizes.asked}
     least = {name_of(size): getattr(dim, "min", 1) for size, dim in sizes.asked}
     may_be = [name for name in own if own[name] != 1 and least[name] in (None, 0, 1)]
@@ -69,7 +71,7 @@ def ones(model: torch.nn.Module, example: Example, sizes: OpenSizes) -> Iterator
 def _resized(
     model: torch.nn.Module, example: Example, sizes: OpenSizes, numbers: dict[str, int]
 ) -> Example | str:
-    """The example with other sizes; in words why the model takes none such."""
+    """The example with other sizes, or a message that says why the model rejects them."""
     leaves = list(example.leaves)
     for size, _ in sizes.asked:
         if size.axis is not None:
@@ -85,8 +87,8 @@ def _resized(
 
 
 def _numbers(sizes: OpenSizes, own: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """All sizes changed, then one alone: larger ones, since much that is wrong shows there alone,
-    and fewer, since a part of good data is good data."""
+    """Sizes to try: all changed, then one at a time. Larger ones, since many errors show only
+    there, and smaller ones, since a part of valid data is valid."""
     changes = ((2, 1), (1, -1), (1, 1), (2, 0), (1, -2), (3, 0))
     ways = [(names, *change) for names in (set(own), *({one} for one in own)) for change in changes]
     seen = [dict(own)]
@@ -105,13 +107,12 @@ def _numbers(sizes: OpenSizes, own: Mapping[str, int]) -> Iterator[dict[str, int
 
 
 def name_of(size: Size) -> str:
-    """What the dimension is called in the model."""
+    """The name of the dimension in the ONNX model."""
     return size.name or f"{size.parameter}_{size.position}_{size.axis}"
 
 
 def other_data(model: torch.nn.Module, example: Example) -> Iterator[Example | str]:
-    """The example's sizes with other numbers: its own in another order, negative and
-    lower ones."""
+    """Yields examples of the same sizes with other numbers: in reverse order, negated or lower."""
     count, refusal = 0, ""
     for leaves in other_leaves(example.leaves, model):
         try:
@@ -119,7 +120,7 @@ def other_data(model: torch.nn.Module, example: Example) -> Iterator[Example | s
         except Exception as error:
             refusal = f"{type(error).__name__}: {error}".splitlines()[0]
             continue
-        # Of what is no number nothing can be learned.
+        # NaN and infinities show nothing.
         if _are_finite(example.wanted) and not _are_finite(wanted):
             continue
         yield Example("other data", leaves, example.tree, wanted)
@@ -127,12 +128,12 @@ def other_data(model: torch.nn.Module, example: Example) -> Iterator[Example | s
         if count == DATA:
             return
     if not count:
-        yield "no other data that the model takes was found" + (f" ({refusal})" if refusal else "")
+        yield "found no other data that the model accepts" + (f" ({refusal})" if refusal else "")
 
 
 def other_leaves(leaves: Sequence[Any], model: torch.nn.Module) -> list[list[Any]]:
-    """Arguments with other numbers, as often as they can be others. A loop of TorchScript's may
-    never end for negative ones, and nobody can stop it: there the order alone is another."""
+    """Arguments with other numbers, as far as they differ from the given ones. A TorchScript loop
+    may never end for negative numbers and cannot be stopped, so there only the order changes."""
     has_loops = _private.has_scripts(model)
     changes = (_turned, _turned_floats) if has_loops else (_turned, _lowered, _turned_floats)
     changed = [
@@ -151,7 +152,7 @@ def _turned_floats(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _lowered(leaf: torch.Tensor) -> torch.Tensor:
-    """Numbers below 0, but whole ones a little lower, so that lengths and indices stay such."""
+    """Negates floats. Lowers integers by 1, so that lengths and indices stay valid."""
     if leaf.is_floating_point() or leaf.is_complex():
         return -leaf
     return leaf if leaf.dtype == torch.bool else torch.where(leaf > 1, leaf - 1, leaf)

@@ -1,4 +1,4 @@
-"""Open sizes that a captured program is tried with, and what it takes for granted of them."""
+"""Open sizes that a captured program is tried with, and what it assumes about them."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from opgraft.torch._capture._guards import Guard
 from opgraft.torch._capture._lines import Line, line_at
 from opgraft.torch._capture._open_sizes import Size
 
-#: By the names of sizes, what each is.
+#: Sizes by name.
 Numbers = dict[str, int]
 
-#: How far from the example's, and how often, a size is looked for at which a condition fails.
+#: How far from the example's size, and how often, to look for a size that breaks a condition.
 _FARTHEST, _MOST_LOOKS = 40, 400
-#: As many sizes are tried to be 1 alone, where not all can be.
+#: At most this many sizes are tried as 1 one by one.
 _MOST_ALONE = 4
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One on open sizes that holds for the example."""
+    """A condition on open sizes that holds for the example."""
 
     guard: Guard
     expression: Any
-    #: Whether the model's own code asks, rather than an operator that it calls.
+    #: Whether the model's own code has the condition, not an operator that it calls.
     is_of_model: bool
 
 
 class TrialSizes:
-    """The open sizes of a program. A size has the name that the user gave it, or such as
-    "x.shape[0]"; those of one name are always the same."""
+    """The open sizes of a program. A size has the name that the user gave it, or one such as
+    "x.shape[0]". Sizes of the same name are always equal."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class TrialSizes:
         asked: Sequence[tuple[Size, Any]] = (),
         conditions: Iterable[_private.Condition] = (),
     ) -> None:
-        #: What each is in the example.
+        #: The sizes in the example.
         self.own: Numbers = {}
         self._least: Numbers = {}
         self._most: Numbers = {}
-        self._names: dict[Any, str] = {}  # by symbols of torch's
+        self._names: dict[Any, str] = {}  # by torch's symbols
         self._axes: list[tuple[int, int | None, Any]] = []
         self._bounds: list[Condition] = []
         known = {(size.position, size.axis): (size, dim) for size, dim in asked}
@@ -79,7 +79,7 @@ class TrialSizes:
         asked: tuple[Size, Any] | None,
     ) -> None:
         expression = _private.expression(number)
-        if expression.is_Symbol:  # else torch was told how it depends on others
+        if expression.is_Symbol:  # otherwise the user said how it depends on other sizes
             expression = _private.as_read(number)
         self._axes.append((position, axis, expression))
         hint = _private.hint(number)
@@ -102,7 +102,7 @@ class TrialSizes:
         name: str,
         own: tuple[int, int],
     ) -> None:
-        """Those that nobody asked for; torch takes 0 and 1 for special, whatever the model."""
+        """Notes bounds that the user did not give. torch always treats 0 and 1 as special."""
         symbol = _private.as_read(number)
         least, most = size_bounds(number, program)
         if least > max(own[0], 2):
@@ -113,7 +113,7 @@ class TrialSizes:
             self._bounds.append(Condition(guard, symbol <= most, is_of_model=False))
 
     def _merged(self, conditions: Iterable[_private.Condition]) -> list[Condition]:
-        """Those of the model first, each once."""
+        """Returns each condition once, those of the model first."""
         found: dict[Any, Condition] = {}
         ordered = sorted(conditions, key=lambda one: not one.is_of_model)
         for one in ordered:
@@ -132,7 +132,7 @@ class TrialSizes:
         return Condition(guard, one.expression, is_of_model)
 
     def holds(self, condition: Condition, numbers: Numbers) -> bool:
-        """Whether it does; where nobody can tell, it does."""
+        """Whether a condition holds for these sizes; True if that is undecided."""
         integer = _private.integer
         values = {one: integer(numbers[name]) for one, name in self._names.items()}
         try:
@@ -144,8 +144,8 @@ class TrialSizes:
         return [one for one in self.conditions if not self.holds(one, numbers)]
 
     def others(self) -> Iterator[Numbers]:
-        """Other sizes for which all conditions hold, none of them 1. First larger ones, since much
-        that is wrong shows there alone; then fewer, since a part of good data is good data."""
+        """Other sizes for which all conditions hold, none of them 1. First larger ones, since many
+        errors show only there; then smaller ones, since a part of valid data is valid."""
         changes = ((2, 1), (2, 2), (2, 0), (3, 0), (1, -1), (1, 1), (1, -2), (1, 2))
         least = {name: max(own, min(2, self.own[name])) for name, own in self._least.items()}
         for times, plus in changes:
@@ -165,7 +165,7 @@ class TrialSizes:
         }
 
     def ones(self) -> Iterator[Numbers]:
-        """All sizes 1, then one alone, as far as they may be: torch takes no size to be 1."""
+        """All sizes 1, then one at a time, where allowed: torch assumes that no open size is 1."""
         may_be = [name for name, own in self.own.items() if own != 1 and self._least[name] <= 1]
         if may_be:
             yield {**self.own, **dict.fromkeys(may_be, 1)}
@@ -173,8 +173,8 @@ class TrialSizes:
             yield {**self.own, name: 1}
 
     def where_fails(self, condition: Condition, others: Iterable[Condition] = ()) -> Numbers | None:
-        """Sizes near the example's for which a condition fails, and `others` hold where that can
-        be; None where there are none."""
+        """Sizes near the example's for which a condition fails, preferably such that `others` hold;
+        None if there are none."""
         names = [self._names[one] for one in condition.expression.free_symbols]
         names = sorted(set(names) & set(self.own))
         found = None
@@ -183,14 +183,15 @@ class TrialSizes:
             if self.holds(condition, numbers):
                 continue
             if not condition.is_of_model and not all(numbers.values()):
-                continue  # of nothing operators make what they make of it
+                continue  # for empty tensors, conditions of operators do not matter
             if all(self.holds(one, numbers) for one in avoided):
                 return numbers
             found = found or numbers
         return found
 
     def _near(self, names: Sequence[str]) -> Iterator[Numbers]:
-        """The example's sizes with others for these: one alone, all, and each with each."""
+        """The example's sizes with other values for these names: one at a time, all together, and
+        in all combinations."""
         steps = {name: list(self._steps(name)) for name in names}
         for numbers in itertools.zip_longest(*steps.values()):
             for name, number in zip(names, numbers, strict=True):
@@ -215,7 +216,7 @@ class TrialSizes:
                 yield number
 
     def resized(self, leaves: Sequence[Any], numbers: Numbers) -> list[Any]:
-        """Arguments of such sizes, made of those that are given."""
+        """Arguments of these sizes, made from the given ones."""
         found = list(leaves)
         for position, axis, expression in self._axes:
             number = self._number(expression, numbers)

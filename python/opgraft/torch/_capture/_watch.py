@@ -1,7 +1,7 @@
-"""Watches an export while torch builds graphs: how many operators, and which loop it unrolls.
+"""Watches torch build graphs during an export: counts operators, and notes unrolled loops.
 
-torch.export runs a loop of Python's step by step. A loop over tokens becomes as many copies of its
-body, and takes as much longer; nothing in torch says so.
+torch.export runs a Python loop step by step. A loop over tokens becomes one copy of its body per
+token, and takes as much longer; torch does not warn.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from opgraft._base._errors import Error
 from opgraft._base._library import PACKAGE
 from opgraft.torch._capture._progress import Late, Progress
 
-#: A loop of more steps is said to be one.
+#: Loops of more steps than this are reported.
 MOST_STEPS = 256
 _INSTEAD = (
     "Fix: write the loop as torch.while_loop, or as torch._higher_order_ops.scan over the axis of "
-    "its steps, whose body is captured once; or call the model on pieces of a fixed, smaller "
+    "its steps, whose body is captured once; or call the model on chunks with a fixed, smaller "
     "number of steps"
 )
 
 
 class Watch:
-    """What torch has done so far, seen from where it adds a node to a graph."""
+    """What torch has done so far, observed each time it adds a node to a graph."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
@@ -43,7 +43,7 @@ class Watch:
 
     @contextmanager
     def watching(self, limit: float | None) -> Iterator[None]:
-        """Sees what this thread does; an Error where the limit of time is reached."""
+        """Watches this thread. Raises an Error when the time limit is reached."""
         graph: Any = torch.fx.Graph
         before, owner = graph.create_node, threading.get_ident()
 
@@ -56,7 +56,7 @@ class Watch:
         try:
             yield
         except Late:
-            if limit is None:  # an export around this one has a limit
+            if limit is None:  # the limit is that of an outer export
                 raise
             raise self._late(limit) from None
         finally:
@@ -64,10 +64,10 @@ class Watch:
             self._frames.clear()
 
     def notes(self) -> list[str]:
-        """What to say of the loops that were unrolled."""
+        """The notes on unrolled loops."""
         return [
-            f"a loop of Python's was unrolled: {where}, {steps} steps, each of which is in the "
-            f"model; it holds for as many steps alone. {_INSTEAD}"
+            f"a Python loop was unrolled: {where}, {steps} steps. The model contains each step, "
+            f"and is right only for this number of steps. {_INSTEAD}"
             for where, steps in self._loops.items()
         ]
 
@@ -80,7 +80,7 @@ class Watch:
         self._bar.work(self._count, self._describe)
 
     def _follow(self, frames: list[FrameType]) -> None:
-        """A frame that is still there, and further up than it was, has begun another step."""
+        """Counts steps: a frame that still runs, and has jumped back, has begun another step."""
         known = self._frames
         same = 0
         while same < min(len(known), len(frames)) and known[same].frame is frames[same]:
@@ -100,19 +100,18 @@ class Watch:
         where = ""
         if loop is not None and loop.steps > 1:
             where = (
-                f" It was at step {loop.steps} of a loop of Python's, {loop.where}, which "
-                f"torch.export unrolls: each step is captured by itself. {_INSTEAD}; or give it "
-                "more time."
+                f" It was at step {loop.steps} of a Python loop, {loop.where}, which torch.export "
+                f"unrolls: each step is captured separately. {_INSTEAD}; or give it more time."
             )
         return Error(
-            f"the export has reached its limit of {limit:g} s in the step '{self._bar.now}', with "
-            f"{self._count} operators done.{where} To give it more: time_limit=..., in seconds; "
-            "None: no limit"
+            f"the export has reached its time limit of {limit:g} s in the step '{self._bar.now}', "
+            f"with {self._count} operators done.{where} To give it more time: time_limit=..., in "
+            "seconds, or None for no limit"
         )
 
 
 class _Frame:
-    """A call of a function of the model's that is not over."""
+    """A running call of one of the model's functions."""
 
     def __init__(self, frame: FrameType) -> None:
         self.frame = frame

@@ -1,4 +1,4 @@
-"""Finds the line of a model's source that writes to what the model keeps."""
+"""Finds the line of a model's source that writes to the model's state."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from opgraft.torch._capture._watch import is_of_the_model
 
 
 def line_of(leaf: Leaf) -> Line:
-    """Where `forward`, or what it calls, writes to it, as far as that can be read; no line of
-    torch's own, which nobody can change."""
+    """The line in `forward`, or in what it calls, that writes to it, if it can be found. Lines of
+    torch do not count, since the user cannot change them."""
     name = leaf.name.rpartition(".")[2].partition("[")[0]
     owner = leaf.holder if isinstance(leaf.holder, type) else type(leaf.module)
     functions = dict(_functions(owner))
@@ -32,8 +32,8 @@ def line_of(leaf: Leaf) -> Line:
 
 
 def _functions(owner: type) -> Iterator[tuple[str, tuple[str, int, ast.FunctionDef]]]:
-    """The methods of a class and of those that it comes from, by name: their file, the line that
-    the source of their class begins with, and themselves."""
+    """The methods of a class and its bases, by name: the file, the first line of the class's
+    source, and the method itself."""
     seen = set()
     for one in owner.__mro__:
         if one in (torch.nn.Module, object):
@@ -53,7 +53,7 @@ def _functions(owner: type) -> Iterator[tuple[str, tuple[str, int, ast.FunctionD
 
 
 def _called(functions: dict[str, Any]) -> list[str]:
-    """The names of `forward` and of what it calls, one after the other."""
+    """The names of `forward` and of the methods that it calls, in order."""
     waiting, found = ["forward", "__call__"], list[str]()
     while waiting:
         name = waiting.pop(0)
@@ -86,14 +86,14 @@ def _writes(function: ast.FunctionDef, name: str) -> int:
 
 
 def _calls(function: ast.FunctionDef, name: str) -> int:
-    """The number of the first line that calls it, or one of its methods, or hands it on."""
+    """The number of the first line that calls it or one of its methods, or passes it on."""
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and _has(node, name):
             return node.lineno
     return 0
 
 
-#: Of lists, dictionaries and sets, those that write.
+#: Methods of lists, dictionaries and sets that write.
 _METHODS = frozenset(
     "append extend insert pop popleft update add setdefault appendleft clear remove discard".split()
 )

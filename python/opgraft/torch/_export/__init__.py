@@ -1,1 +1,1 @@
-"""The export: one way after the other, until one gives a program that is right."""
+"""Runs an export: tries one way after another until a program is right."""

@@ -1,4 +1,4 @@
-"""What to do about errors of torch's that say nothing of it."""
+"""Adds a "Fix: ..." line to errors that do not have one, such as those from torch."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import re
 
 from opgraft._base._errors import Error
 
-#: By what an error says. The first that fits counts.
+#: Advice by a pattern in the error's text. The first match counts.
 _ADVICE = {
     r"\b[Gg]enerator\b": (
-        "draw from torch's own numbers, without `generator=`: these become random operators of "
-        "ONNX; or take what is drawn as an argument"
+        "use torch's default generator, without `generator=`: such calls become random operators "
+        "of ONNX; or take the random numbers as an argument"
     ),
     r"result \d+ is of shape \[.*\], but the node's attribute 'results' says \[[^]]*\?": (
-        "give an example in which each open size is 2 or more: a size of 1 is another case for the "
-        "model"
+        "give an example in which each open size is 2 or more: the model treats a size of 1 as a "
+        "special case"
     ),
 }
 _ANY = (
-    "write what the message names with other operators of torch, or make it an operator of yours "
-    "(torch.library.custom_op). To export without comparing: verify=False"
+    "replace the code that the message names by other torch operators, or make it an operator of "
+    "your own (torch.library.custom_op). To export without verification: verify=False"
 )
 _HELPFUL = ("Fix:", "verify=False", "specialise=True", "pip install")
 
 
 def with_fix(error: Error) -> Error:
-    """The error, with what to do at its end."""
+    """Returns the error with a "Fix: ..." line at its end."""
     text = str(error)
     found = next((advice for said, advice in _ADVICE.items() if re.search(said, text)), "")
     if found and found not in text and "Fix: draw them" not in text:

@@ -1,4 +1,4 @@
-"""`opgraft.torch.export`: torch.onnx.export, which no missing operator stops."""
+"""`opgraft.torch.export`: like torch.onnx.export, but a missing operator does not stop it."""
 
 from __future__ import annotations
 
@@ -83,20 +83,21 @@ def export(
     time_limit: float | None = None,
     **others: Any,
 ) -> Program:
-    """Exports a model to ONNX; an operator that ONNX lacks does not stop it.
+    """Exports a model to ONNX; an operator that ONNX lacks does not stop the export.
 
-    Arguments are as in `torch.onnx.export`; `model` may be a plain function too. An operator
-    without a translation becomes, best first, an operator of the user's that can stand for it
-    ("operator"), a function of standard ONNX operators ("function"), an operator of a pack
-    ("pack"), an ATen node, which libtorch runs ("aten"), or a Python node ("python"). `fallback`
-    names the kinds that may be used: "auto" is all of them, "none" none. `verify` runs the program
-    and compares it with the model, with a second size too where `dynamic_shapes` leaves sizes open;
-    an operator that gives a wrong result falls back as well. `program.report` says what became of
-    each operator. A model that decides by data what it computes (`if x.sum() > 0`) is refused, with
-    its lines and what to write; `specialise` allows the graph that is right where the data is as in
-    the example. A model that torch.export cannot capture is traced; `dynamo=False` asks for that at
-    once. `progress` draws a bar on stderr; by default where that is a terminal.
-    `time_limit` is how many seconds it may take; then it is an error that says what it was at.
+    The arguments are those of `torch.onnx.export`; `model` may also be a plain function. An
+    operator without a translation becomes, in order of preference, an operator of the user's that
+    can replace it ("operator"), a function of standard ONNX operators ("function"), an operator of
+    a pack ("pack"), an ATen node, which libtorch runs ("aten"), or a Python node ("python").
+    `fallback` names the kinds that may be used: "auto" is all of them, "none" is none. `verify`
+    runs the program and compares it with the model, also at a second size where `dynamic_shapes`
+    leaves sizes open; an operator that gives a wrong result falls back as well. `program.report`
+    says what each operator became. A model that decides by data what it computes
+    (`if x.sum() > 0`) is refused, with its lines and what to write instead; `specialise` allows a
+    graph that is right only for data like the example's. A model that torch.export cannot capture
+    is traced; `dynamo=False` traces it at once. `progress` draws a bar on stderr; by default only
+    on a terminal. `time_limit` is in seconds; when it is reached, an error says what the export
+    was doing.
 
     >>> program = opgraft.torch.export(torch.nn.ReLU(), (torch.ones(2),), "model.onnx")
     >>> [(row.operator, row.became) for row in program.report.rows]
@@ -106,7 +107,7 @@ def export(
     kinds = _arguments.kinds(fallback)
     given = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     exportable = getattr(torch.onnx, "ExportableModule", ())
-    if isinstance(model, exportable) and not given and not kwargs:  # it says all that itself
+    if isinstance(model, exportable) and not given and not kwargs:  # it brings its own arguments
         given, kwargs = model.example_arguments()
         input_names = model.input_names() if input_names is None else input_names
         output_names = model.output_names() if output_names is None else output_names
@@ -133,7 +134,7 @@ def export(
     with (
         bar,
         _private.exporting(),
-        quiet_loggers(),  # by one at a time, or one would take the other's levels for the user's
+        quiet_loggers(),  # one export at a time, or one would save the other's levels as the user's
         keeping_random_state(),
         _private.keeping_compiler_options(),
         _with_data(),
@@ -150,14 +151,14 @@ def export(
 
 
 def _with_data() -> contextlib.AbstractContextManager[Any]:
-    """Tensors that are made in here have data, where the user makes some that have none."""
+    """Makes new tensors have data, even where the default device is `meta`."""
     is_without = torch.get_default_device().type == "meta"
     return torch.device("cpu") if is_without else contextlib.nullcontext()
 
 
 _TRAINING = (
-    "the model is in training mode, and is exported so: dropout drops, and batch norm uses the "
-    "batch. To export it for inference: model.eval()"
+    "the model is exported in training mode: dropout is active, and batch norm uses the statistics "
+    "of the batch. To export it for inference: model.eval()"
 )
 
 
@@ -166,15 +167,15 @@ class _Export:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._step = "capture"  # or "translate", or "verify": where it fails
-        self._is_final = False  # an operator is wrong, which a run of a whole program need not show
-        self._is_leaking = False  # torch crashes when it takes apart what it captures
-        self._beyond = _beyond.Beyond()  # what open sizes the program is for
+        self._step = "capture"  # or "translate" or "verify": the step that failed
+        self._is_final = False  # an operator is wrong; a run of the whole program may not show it
+        self._is_leaking = False  # torch crashes when it decomposes what it captured
+        self._beyond = _beyond.Beyond()  # the open sizes that the program is right for
 
     def run(
         self, bar: Progress, watch: Watch, *, verify: bool, by_tracing: bool = False
     ) -> Program:
-        """As `_run` does; an error says what to do."""
+        """Like `_run`, but errors say what to do."""
         try:
             return self._run(bar, watch, verify=verify, by_tracing=by_tracing)
         except Error as error:
@@ -184,8 +185,8 @@ class _Export:
             raise with_fix(Error(f"{name} cannot be exported: {titled_line(error)}")) from error
 
     def _run(self, bar: Progress, watch: Watch, *, verify: bool, by_tracing: bool) -> Program:
-        """By torch.export, or else by torch's own exporters; with `specialise` by the first of them
-        that is right for other data too, or else by the first that is right for the example."""
+        """Uses torch.export, or else torch's own exporters. With `specialise`, takes the first that
+        is right for other data too, or else the first that is right for the example."""
         if isinstance(self._request.model, torch.nn.Module):
             forward = self._request.model.forward
             _arguments.check_call(
@@ -241,7 +242,7 @@ class _Export:
                 raise
 
     def _ways(self, bar: Progress, error: Error, *, verify: bool) -> list[Way]:
-        """torch's own, in the order in which they may help."""
+        """Returns torch's own ways, the most promising first."""
         plain = Way(
             "torch.onnx.export",
             "exported by torch.onnx.export alone",
@@ -252,16 +253,16 @@ class _Export:
             return [traced]
         if self._step == "verify":
             return [plain, traced]
-        # torch.onnx.export captures as we have just done, so it comes last. A graph that holds for
-        # some data alone holds for no more in its hands; and what is not translated, it has no
-        # translation for, or one that is known to be wrong.
+        # torch.onnx.export captures as we just did, so it comes last. It cannot help if the graph
+        # holds only for some data, or if an operator is not translated: it has no translation for
+        # that either, or one that is known to be wrong.
         is_hopeless = self._step == "translate" or _guards.is_refusal(error)
         return [traced] if is_hopeless else [traced, plain]
 
     def _may_go_on(self, error: Error) -> bool:
-        """Whether torch's other ways may do better: not where an operator alone is found to be
-        wrong, since they write the same and are looked at as a whole, nor where the user has to
-        change what was asked for."""
+        """Whether torch's other ways may do better. They do not if a single operator is wrong:
+        they write the same, and are verified only as a whole. Nor if the user has to change the
+        request."""
         model = self._request.model
         if self._is_final or _state.is_refusal(error) or with_advice(error, model) is not error:
             return False
@@ -281,7 +282,7 @@ class _Export:
 
     def _traced(self, bar: Progress, *, verify: bool) -> Program:
         if not isinstance(self._request.model, torch.nn.Module):
-            raise Error("dynamo=False: a program of torch.export is captured already")
+            raise Error("dynamo=False: an ExportedProgram is captured already")
 
         return self._traced_export().run(bar, verify=verify)
 
@@ -292,7 +293,8 @@ class _Export:
         return TracedExport(self._request, registry)
 
     def _kept_open(self, captured: Captured, bar: Progress) -> Program | None:
-        """The program of a trace, where that keeps the sizes open that torch.export fixes."""
+        """Returns the program of a trace, if the trace keeps open the sizes that torch.export
+        fixes."""
         if not isinstance(self._request.model, torch.nn.Module):
             return None
         export = self._traced_export()
@@ -311,7 +313,7 @@ class _Export:
         return program
 
     def _registry(self, opset: int, table: Mapping[Any, Callable[..., Any]]) -> Any:
-        """torch's translations to an opset, and these before them."""
+        """Returns torch's translations to an opset, with those of the table taking precedence."""
         registry = _private.new_registry(opset)
         for target, translation in table.items():
             _private.add_translation(registry, target, translation)
@@ -370,8 +372,8 @@ class _Export:
         is_last: bool = False,
         is_plain: bool = False,
     ) -> Program:
-        """The program as the user gets it. Unless it is the last, the translation stays as it is,
-        to be looked into."""
+        """Returns the program as the user gets it. Unless `is_last`, works on a copy, since the
+        translation is still needed to find wrong operators."""
         report = self._report(captured, translated)
         model = translated.onnx.model
         if not is_last:
@@ -418,11 +420,11 @@ class _Export:
         program: Program,
         bar: Progress,
     ) -> Program:
-        """The program, with other rungs for the operators that give wrong results."""
+        """Returns the program, with other rungs for the operators that gave wrong results."""
         args, kwargs = self._request.args, self._request.kwargs
         if isinstance(self._request.model, torch.export.ExportedProgram) and not (args or kwargs):
             if self._request.model.example_inputs is None:
-                program.report.notes.append("not verified: there are no arguments to verify with")
+                program.report.notes.append("not verified: no arguments were given")
                 return program
             args, kwargs = self._request.model.example_inputs
         if _private.has_fakes((args, kwargs, list(captured.program.state_dict.values()))):
@@ -446,7 +448,7 @@ class _Export:
         ):
             try:
                 translated = dispatcher.translate()
-            except UnavailableError as error:  # what was tried in its place is no better
+            except UnavailableError as error:  # the replacement is no better
                 if verdict.guilt is None:
                     raise
                 if verdict.edge is None:
@@ -456,21 +458,21 @@ class _Export:
             program = self._finish(captured, translated)
         is_right = True
         if verdict.problem:
-            # Each operator alone is right. It may be that what the optimiser made of them is not.
+            # Each operator alone is right. The optimiser may have made the program wrong.
             plain = self._finish(captured, translated, is_plain=True)
             again = verifier.verify(plain, translated, bar.share)
             if not again.problem:
                 program = plain
-                program.report.notes.append(f"not optimised: optimised, {verdict.problem}")
+                program.report.notes.append(f"not optimised: when optimised, {verdict.problem}")
             elif verdict.fails:
                 raise Error(f"the exported program cannot be used: {verdict.problem}")
             elif not _reads_memory(translated):
                 raise Error(
                     f"the exported program differs from the model: {verdict.problem}; but each "
-                    "operator alone is right, so that rounding may add up. To export it anyway: "
-                    "verify=False"
+                    "operator alone is right, so rounding errors may have added up. To export it "
+                    "anyway: verify=False"
                 )
-            else:  # nobody can be right
+            else:  # the model's own result is undefined
                 note = f"{verdict.problem}; but each operator alone is right: {_MEMORY}"
                 program.report.notes.append(note)
                 is_right = False
@@ -501,8 +503,8 @@ class _Export:
         decomposed: torch.export.ExportedProgram,
         dispatcher: Dispatcher,
     ) -> bool:
-        """Whether something was found to blame, and will be done otherwise; or left out, where the
-        program need not be for such sizes."""
+        """Whether the cause was found and the program changed, so that it is worth verifying again.
+        For an edge size, if no change helps, drops that size."""
         if verdict.edge is None:
             return self._is_blamed(verdict, verifier, captured, decomposed, dispatcher)
         with contextlib.suppress(Error):
@@ -519,7 +521,7 @@ class _Export:
         decomposed: torch.export.ExportedProgram,
         dispatcher: Dispatcher,
     ) -> bool:
-        # At other sizes a trace may be right, and is looked at there too.
+        # At other sizes a trace may be right, and it is verified there too.
         is_given = verdict.example is None or not verdict.example.sizes
         is_found = verdict.guilt is not None or verdict.misdecomposed is not None
         self._is_final = is_found and is_given
@@ -534,35 +536,35 @@ class _Export:
             target, reason = verdict.misdecomposed
             if not dispatcher.keep_whole(target, reason):
                 raise Error(
-                    f"operator {operator_name(target)}: taken apart by torch, {reason}; no "
-                    "fallback that is allowed takes it whole. To export it anyway: "
+                    f"operator {operator_name(target)}: decomposed by torch, {reason}; no "
+                    "allowed fallback can replace the whole operator. To export it anyway: "
                     "verify=False"
                 )
             return True
         example = verdict.example
         if not verdict.problem or example is None:
             return False
-        # ONNX does what torch's graph does. Then either that does not what the model does...
+        # ONNX does what torch's graph does. Either torch's graph differs from the model...
         if not verifier.is_right(captured, example):
             raise Error(
-                f"torch.export captured something else than the model does: {verdict.problem}. "
+                f"the graph that torch.export captured differs from the model: {verdict.problem}. "
                 "To export it anyway: verify=False"
             )
-        # ... or torch took it apart wrongly; or rounding adds up.
+        # ... or torch decomposed it wrongly, or rounding errors add up.
         return not verifier.is_right(decomposed, example) and dispatcher.keep_misdecomposed(
             lambda program: verifier.is_right(program, example)
         )
 
 
 def _give_up(verdict: Verdict, edge: Example, verifier: Verifier, dispatcher: Dispatcher) -> None:
-    """Leaves out sizes for which no rung is right; what is right for others stays."""
+    """Drops sizes for which no rung is right; keeps the choices that are right for other sizes."""
     guilt = verdict.guilt
     for choice in (guilt.choice, *guilt.others) if guilt is not None else ():
         dispatcher.unbar(choice)
     verifier.give_up(edge)
 
 
-_MEMORY = "the result may depend on memory that is not initialised"
+_MEMORY = "the result may depend on uninitialised memory"
 
 
 def _reads_memory(translated: Translated) -> bool:
@@ -571,17 +573,16 @@ def _reads_memory(translated: Translated) -> bool:
 
 def _unfixed(node: torch.fx.Node, reason: str) -> Error:
     return Error(
-        f"operator {operator_name(node.target)} (node '{node.name}'): {reason}; no fallback that "
-        "is allowed does better. To export it anyway: verify=False"
+        f"operator {operator_name(node.target)} (node '{node.name}'): {reason}; no allowed "
+        "fallback does better. To export it anyway: verify=False"
     )
 
 
 def _translations(
     table: Mapping[Any, Callable[..., Any]], opset: int
 ) -> dict[Any, Callable[..., Any]]:
-    """All that the user has said of operators; of two for the same operator the later counts:
-    operators of theirs are their own nodes, symbolic functions that were registered, the table that
-    is given."""
+    """Returns all of the user's translations. In increasing precedence: their own operators,
+    registered symbolic functions, the table passed to the export."""
     return {**own_translations(), **symbolic_translations(opset), **table}
 
 

@@ -1,7 +1,7 @@
-"""Exports a model by torch.onnx.export as it stands, verifies what came, and reports it.
+"""Exports a model with plain torch.onnx.export, verifies the result, and reports it.
 
-It has neither the ladder nor what Opgraft does to torch's translations: where that is what fails,
-torch alone may do better.
+This uses neither the ladder nor Opgraft's changes to torch's translations. If one of those is what
+fails, torch alone may succeed.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from opgraft.torch._verify import _beyond
 from opgraft.torch._verify._beyond import Beyond
 from opgraft.torch._verify._verify import Verifier
 
-#: What the report calls it.
+#: The name of this way in the report.
 WAY = "torch.onnx.export"
 
 
 class PlainExport:
-    """One export. An Error where it gives nothing that is right."""
+    """One export. Raises an Error if the result is not right."""
 
     def __init__(self, request: Request, table: Mapping[Any, Callable[..., Any]]) -> None:
         self._request = request
@@ -70,13 +70,13 @@ class PlainExport:
                 quiet(),
                 keeping(self._request.module),
                 keeping_random_state(),
-                contextlib.redirect_stdout(io.StringIO()),  # torch counts its steps
+                contextlib.redirect_stdout(io.StringIO()),  # torch prints its steps
                 _private.noted_conditions() as conditions,
                 _private.fresh_dispatch(),
-                _private.undoing_transforms(),  # which torch leaves on where it fails
+                _private.undoing_transforms(),  # torch leaves them on when it fails
                 torch.no_grad(),
             ):
-                warnings.simplefilter("ignore", UserWarning)  # Opgraft has said it
+                warnings.simplefilter("ignore", UserWarning)  # Opgraft has warned already
                 found = torch.onnx.export(
                     self._request.module,
                     self._request.args,
@@ -89,9 +89,7 @@ class PlainExport:
                     verbose=False,
                 )
         except Exception as error:
-            reason = titled_line(
-                error.__cause__ or error
-            )  # of the step that torch names at the end
+            reason = titled_line(error.__cause__ or error)  # the cause names the step that failed
             raise UnavailableError(f"torch.onnx.export: {reason}") from error
         assert found is not None
         captured: torch.export.ExportedProgram = found.exported_program
@@ -134,7 +132,7 @@ class PlainExport:
         )
         problem = verifier.difference(program, may_be_random=program.report.is_random)
         if problem:
-            raise Error(f"the program of torch.onnx.export is not right: {problem}")
+            raise Error(f"the program made by torch.onnx.export is wrong: {problem}")
         program.report.is_random = verifier.is_random
         how = ", by types and shapes alone, since it is random" if verifier.is_random else ""
         how += _guards.where(guards)
@@ -147,7 +145,7 @@ class PlainExport:
 
 
 def _rows(program: Any) -> list[Row]:
-    """One for each operator, with the ONNX operators that it became."""
+    """Returns one row for each operator, with the ONNX operators that it became."""
     made: dict[Any, list[Any]] = {}
     for node in all_nodes(program.model):
         made.setdefault(node.meta.get("node"), []).append(node)

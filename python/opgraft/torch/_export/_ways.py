@@ -1,4 +1,4 @@
-"""Tries one way of exporting a model after the other, until one gives a program that is right."""
+"""Tries other ways of exporting a model, one after another, until one gives a right program."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from opgraft.torch._program._program import Program
 
 @dataclass(frozen=True)
 class Way:
-    """Another way than Opgraft's own."""
+    """A way of exporting other than Opgraft's own."""
 
-    #: Who is at work, as in "Torch's tracing exporter was tried too".
+    #: The exporter, as in "Torch's tracing exporter was tried too".
     name: str
-    #: What the model then is, as in "traced, since ...".
+    #: How the model was exported, as in "traced, since ...".
     done: str
     export: Callable[[], Program]
 
 
 def by_others(error: Error, ways: Sequence[Way]) -> Program:
-    """The program of the first way that gives one, which notes why: `error` is what came of
-    Opgraft's own. That is raised where none does, and says what each of them said."""
+    """Returns the program of the first way that works, with a note on why it was needed: `error` is
+    the error of Opgraft's own way. If no way works, raises that error with the messages of all."""
     told = [str(error)]
     first: Exception = error
     for way in ways:
@@ -41,7 +41,7 @@ def by_others(error: Error, ways: Sequence[Way]) -> Program:
         except Exception as other:
             if _guards.is_refusal(first):
                 first = _guards.both(first, other)
-            elif _guards.is_refusal(other):  # which says what to do
+            elif _guards.is_refusal(other):  # it says what to do
                 first, told = (
                     other,
                     [str(other), f"torch.export's way failed too: {first_line(error)}"],
@@ -59,7 +59,7 @@ def by_others(error: Error, ways: Sequence[Way]) -> Program:
 
 
 def with_advice(error: Error, model: Any) -> Error:
-    """The error, and what to do where a layer of torch's is behind it, which no way helps."""
+    """Returns the error, with advice if it comes from a torch layer that no way can export."""
     if not isinstance(model, torch.nn.Module) or not _NESTED.search(str(error)):
         return error
     nested = [
@@ -73,22 +73,22 @@ def with_advice(error: Error, model: Any) -> Error:
         return error
     names = ", ".join(f"'{name}'" if name else "the model itself" for name in nested)
     return type(error)(
-        f"torch.nn.TransformerEncoder ({names}) makes nested tensors of what a "
-        "src_key_padding_mask leaves, in eval mode, and its result is 0 elsewhere: a graph has no "
-        "such tensors. Fix: TransformerEncoder(..., enable_nested_tensor=False), or "
-        "`encoder.use_nested_tensor = False`: what is padded is then what the layers give, in "
-        f"torch too, and not 0.\n{error}"
+        f"torch.nn.TransformerEncoder ({names}) uses nested tensors in eval mode when it gets a "
+        "src_key_padding_mask, and returns 0 at padded positions; a graph cannot represent nested "
+        "tensors. Fix: TransformerEncoder(..., enable_nested_tensor=False), or "
+        "`encoder.use_nested_tensor = False`: padded positions then have what the layers compute, "
+        f"in torch too, instead of 0.\n{error}"
     )
 
 
-#: What is said of such a layer: that results differ, or that there are no such tensors.
-_NESTED = re.compile("captured something else|(?i:nested)")
+#: The errors that such a layer causes: results differ, or nested tensors are not supported.
+_NESTED = re.compile("captured differs from the model|(?i:nested)")
 
 
 def check_runs(
     name: str, model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> None:
-    """A ModelError where the model itself fails with the arguments: no way of export helps then."""
+    """Raises a ModelError if the model itself fails with the arguments: no way can export it."""
     leaves, tree = _private.flatten((args, dict(kwargs)))
     try:
         results_of(model, leaves, tree)
@@ -99,30 +99,31 @@ def check_runs(
 def check_repeats(
     name: str, model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> None:
-    """A ModelError where the model does something else each time: that is why no way helps."""
+    """Raises a ModelError if two equal calls of the model differ: no way can export that."""
     leaves, tree = _private.flatten((args, dict(kwargs)))
-    with _private.deterministic(), warnings.catch_warnings():  # memory that nobody wrote is alike
+    with _private.deterministic(), warnings.catch_warnings():  # fills uninitialised memory alike
         warnings.simplefilter("ignore")
         once, again = (results_of(model, leaves, tree) for _ in range(2))
     once, again = ([one for one in some if isinstance(one, torch.Tensor)] for some in (once, again))
     if not agree(once, again, rtol=1e-3):
         raise ModelError(
-            f"{name} gives other results when it is called again with the same arguments: it keeps "
-            "state where nobody looks (a global variable, a closure), or asks the clock or the "
-            "system for numbers. Fix: take what changes as an argument, and return it as an output"
+            f"{name} gives different results when it is called again with the same arguments: it "
+            "keeps state outside of its modules (a global variable, a closure), or reads the clock "
+            "or random numbers of the system. Fix: take what changes as an argument, and return it "
+            "as an output"
         )
 
 
 def itself_fails(name: str, error: Exception) -> ModelError:
-    text = f"{name} itself fails with the arguments that are given: {titled_line(error)}\n"
-    text += "Fix: give arguments that the model takes"
+    text = f"{name} itself fails with the given arguments: {titled_line(error)}\n"
+    text += "Fix: give arguments that the model accepts"
     if "enforce_sorted" in text:
-        text += ", here sorted lengths; or pass enforce_sorted=False, which Opgraft exports too"
+        text += ", here sorted lengths; or pass enforce_sorted=False, which Opgraft can export too"
     elif "require grad" in text:
-        text += ", and write `with torch.enable_grad():` around what takes gradients: exports call "
-        text += "models under torch.no_grad(), as they are used"
+        text += ", and write `with torch.enable_grad():` around the code that takes gradients: an "
+        text += "export calls the model under torch.no_grad(), as for inference"
     else:
-        text += ", or, where they are right, correct the model: it fails without Opgraft too"
+        text += "; if they are right, fix the model: it fails without Opgraft too"
     found = ModelError(text)
     found.__cause__ = error
     return found

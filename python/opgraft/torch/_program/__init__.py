@@ -1,1 +1,1 @@
-"""What each operator becomes, the program that an export gives, and its report."""
+"""The program of an export: the choice for each operator, the result and its report."""

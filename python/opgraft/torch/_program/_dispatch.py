@@ -17,25 +17,25 @@ from opgraft.torch._graphs._graph import Place, operator_name
 from opgraft.torch._rungs import _functions, _ladder
 from opgraft.torch._rungs._ladder import Graft
 
-#: What a node becomes where torch or the user has a translation; then come the ladder's kinds.
+#: The kinds of nodes that torch or the user has a translation for; the ladder has other kinds.
 STANDARD, USER = "standard", "user"
-# Two have always been enough: to find what is missing, and to see that nothing is any more.
+# Two have always been enough: one finds what is missing, one sees that nothing is.
 _MOST_ROUNDS = 8
 
 
 @dataclass
 class Choice:
-    """What became of one node."""
+    """What one node became."""
 
     node: torch.fx.Node
     place: Place
     kind: str
     graft: Graft | None
-    #: The operator that the model calls, of which the node is a part.
+    #: The operator that the model calls; the node is a part of it.
     origin: str
-    #: Why it does not stand on a better rung: what it had there raised, or gave a wrong result.
+    #: Why it is not on a better rung: the translation there raised, or gave a wrong result.
     because: str = ""
-    #: The arguments that the translation got, and the value or values that it gave.
+    #: The arguments that the translation got, and the value or values that it returned.
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     outputs: Any = None
@@ -60,7 +60,7 @@ class Choice:
 
 @dataclass
 class Translated:
-    """A program in ONNX, as the translations made it, and the choice for each node."""
+    """A program in ONNX, as translated, and the choice for each node."""
 
     onnx: Any  # torch.onnx.ONNXProgram
     decomposed: torch.export.ExportedProgram
@@ -68,7 +68,7 @@ class Translated:
 
 
 class Dispatcher:
-    """Translates one captured program, again and again where choices turn out to be wrong."""
+    """Translates one captured program, and again whenever a choice turns out to be wrong."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Dispatcher:
         self._captured = captured
         self._registry = registry
         self._kinds = frozenset(kinds)
-        # By the module too: the bodies of control flow have nodes of the same names.
+        # The key has the module too: bodies of control flow may have nodes of the same name.
         self._origins = {
             (module, node.name): node.target for module, node in _graph.calls(captured)
         }
@@ -91,11 +91,11 @@ class Dispatcher:
         self._opened = open_operators(captured, registry, self._kinds)
         self._barred: dict[Place, dict[str, str]] = {}
         self._decomposed: torch.export.ExportedProgram | None = None
-        #: What the report should say of operators that are in no row of it.
+        #: Notes for the report on operators that have no row in it.
         self.notes: list[str] = []
 
     def translate(self) -> Translated:
-        """Where a translation raises, the node takes the next rung."""
+        """Translates the program. If a translation raises, the node takes the next rung."""
         while True:
             program = self._decompose()
             attempt = _Attempt(self, program)
@@ -110,15 +110,15 @@ class Dispatcher:
             return Translated(onnx, program, attempt.choices)
 
     def bar(self, choice: Choice, because: str) -> bool:
-        """Takes from a node the rung that it stands on; False where none is left to it."""
+        """Bars a node from the rung that it is on; False if no other rung is left."""
         barred = self._barred.setdefault(choice.place, {})
         barred[choice.kind] = because
-        if choice.kind == USER:  # the user's own is what was asked for
+        if choice.kind == USER:  # the user asked for this translation
             return False
         left = self._kinds - barred.keys()
         if _ladder.find(choice.node, left) is not None:
             return True
-        # Not a part of what the user called, then, but all of it; or the parts of the part.
+        # Keep whole the operator that this node is a part of, or else decompose the node further.
         owner = self._opened.owner(choice.place.origin)
         for target in (self._called(choice.place), owner):
             is_kept = operator_name(target) in self._kept
@@ -128,36 +128,36 @@ class Dispatcher:
         return self._take_apart(choice)
 
     def _called(self, place: Place) -> Any:
-        """The operator that the model calls, or the body of an operator that is opened."""
+        """The operator that the model calls, or that the body of an opened operator calls."""
         return self._origins.get(place.source) or self._opened.parts.get(place.origin)
 
     def unbar(self, choice: Choice) -> None:
-        """Gives a node the rung back that `bar` took from it."""
+        """Undoes `bar`."""
         self._barred.get(choice.place, {}).pop(choice.kind, None)
 
     def barred(self, place: Place) -> dict[str, str]:
         return self._barred.get(place, {})
 
     def origin(self, node: torch.fx.Node, place: Place) -> str:
-        """The name of the operator that the model calls, of which a node is a part."""
+        """The name of the operator of the model that a node is a part of."""
         owner = self._opened.owner(place.origin)
         return operator_name(owner or self._origins.get(place.source, node.target))
 
     def why(self, place: Place) -> str:
-        """Why a node does not stand on a better rung."""
+        """Why a node is not on a better rung."""
         reasons = [
             f"{'torch' if kind == STANDARD else kind}: {why}"
             for kind, why in self.barred(place).items()
         ]
         if place.target in self._opened.reasons:
-            reasons.append(f"its body does not stand for it: {self._opened.reasons[place.target]}")
+            reasons.append(f"its body cannot replace it: {self._opened.reasons[place.target]}")
         return "; ".join(reasons)
 
     def graft(self, node: torch.fx.Node, place: Place) -> Graft | None:
         return _ladder.find(node, self._kinds - self.barred(place).keys())
 
     def better(self, node: torch.fx.Node, place: Place) -> Graft | None:
-        """A function of ours that goes before torch's own translation."""
+        """One of our functions that takes precedence over torch's translation."""
         kinds = self._kinds.intersection({"function"}) - self.barred(place).keys()
         opset = self._registry.opset_version
         if not _functions.replaces_torchs(node, opset) or self.is_users(node):
@@ -177,14 +177,15 @@ class Dispatcher:
         allowed = ", ".join(kind for kind in _ladder.KINDS if kind in self._kinds) or "none"
         return UnavailableError(
             f"operator {operator_name(node.target)} (node '{node.name}'{_where(node)}) has no "
-            f"translation to ONNX{f': {because}' if because else ''}, and no fallback of the kinds "
-            f"that are allowed ({allowed}) takes it. Fix: give one, "
+            f"translation to ONNX{f': {because}' if because else ''}, and no allowed fallback "
+            f"({allowed}) supports it. Fix: give a translation, "
             f"custom_translation_table={{{_in_code(node.target)}: function}}"
             + ("" if self._kinds.issuperset(_ladder.KINDS) else ', or allow more: fallback="auto"')
         )
 
     def _decompose(self) -> torch.export.ExportedProgram:
-        """Decomposes the captured program anew, until nothing is left that no rung takes whole."""
+        """Decomposes the captured program, and again until every operator that has no translation
+        is kept whole, if a rung can take it."""
         if self._decomposed is not None:
             return self._decomposed
         for _ in range(_MOST_ROUNDS):
@@ -220,18 +221,18 @@ class Dispatcher:
         return program
 
     def _keep_undecomposable(self, error: Exception) -> None:
-        """Keeps whole what torch cannot decompose, and no more than that."""
+        """Keeps whole only the operators that torch cannot decompose."""
         guilty = self._suspects()
         if not guilty or self._cannot_decompose({**self._kept, **guilty}):
             raise UnavailableError(
-                f"torch cannot decompose the captured program: {_innermost(error)}. Fix: write "
-                "what fails with other operators, or export a trace, dynamo=False"
+                f"torch cannot decompose the captured program: {_innermost(error)}. Fix: replace "
+                "what fails by other operators, or export a trace: dynamo=False"
             ) from error
         self._keep_fewest(guilty, self._cannot_decompose)
 
     def keep_misdecomposed(self, is_right: Callable[[torch.export.ExportedProgram], bool]) -> bool:
-        """Keeps whole what torch decomposes wrongly, and no more than that; False where that does
-        not help."""
+        """Keeps whole only the operators that torch decomposes wrongly; False if that does not
+        help."""
 
         def is_wrong(kept: Mapping[str, Any]) -> bool:
             return not is_right(self._decompose_but(kept))
@@ -246,7 +247,7 @@ class Dispatcher:
         return True
 
     def decomposition(self, target: Any) -> Callable[..., Any] | None:
-        """What torch takes an operator apart by; None where it is kept whole."""
+        """torch's decomposition of an operator; None if the operator is kept whole."""
         if not isinstance(target, _private.OpOverload) or operator_name(target) in self._kept:
             return None
         if self._registry.functions.get(_private.registered_name(target)):
@@ -255,16 +256,16 @@ class Dispatcher:
         return found
 
     def keep_whole(self, target: Any, because: str) -> bool:
-        """Takes an operator apart no more; False where no rung takes it whole."""
+        """Keeps an operator whole from now on; False if no rung can take it."""
         if not _is_whole(target) or not _ladder.can_graft(target, self._kinds):
             return False
         self._keep(target)
         name = operator_name(target)
-        self.notes.append(f"{name} was kept whole: taken apart by torch, {because}")
+        self.notes.append(f"{name} was kept whole: decomposed by torch, {because}")
         return True
 
     def _suspects(self) -> dict[str, Any]:
-        """The operators of the model that are decomposed, and need not be."""
+        """The operators of the model that are decomposed but need not be."""
         return {
             operator_name(node.target): node.target
             for _, node in _graph.calls(self._captured)
@@ -292,7 +293,8 @@ class Dispatcher:
         return False
 
     def _take_apart(self, choice: Choice) -> bool:
-        """Forgets the translation of an operator that torch can decompose further."""
+        """Drops the translation of an operator, so that torch decomposes it further; False if torch
+        cannot."""
         target = choice.node.target
         name = operator_name(target)
         if name in self._kept or not _private.can_decompose(target):
@@ -307,7 +309,8 @@ class Dispatcher:
         self._decomposed = None
 
     def _worth_keeping(self, node: torch.fx.Node, place: Place) -> Any:
-        """The operator that must not be decomposed, since a part of it has no translation."""
+        """The operator to keep whole, since this part of it has no translation; None if there is
+        none."""
         if not _is_call(node) or self.translation(node, place) is not None:
             return None
         for target in self._wholes(node, place):
@@ -318,7 +321,8 @@ class Dispatcher:
         return None
 
     def _wholes(self, node: torch.fx.Node, place: Place) -> Iterator[Any]:
-        """What the node could be a part of: best the operator that the model calls."""
+        """The operators that the node could be a part of, starting with the one that the model
+        calls."""
         own = node.target
         of_torch = operator_name(own).startswith("prims::")
         candidates = [self._called(place), _private.original(node)]
@@ -359,14 +363,14 @@ class _Attempt:
         return choice.recording(translation)
 
     def may_retry(self, error: Exception) -> bool:
-        """Bars the choice that raised; False where that does not help."""
+        """Bars the choice that raised; False if that does not help."""
         choice = self.choices.get(self._now) if self._now is not None else None
         if choice is None or isinstance(_ours(error), (_private.Moved, _functions.Refusal)):
             return False
         return self._dispatcher.bar(choice, f"its translation raised {_innermost(error)}")
 
     def raise_for_user(self, error: Exception) -> None:
-        """Raises where a function of the user's is to blame."""
+        """Raises an error if a translation of the user's is the cause."""
         choice = self.choices.get(self._now) if self._now is not None else None
         if choice is None or choice.kind != USER or isinstance(_ours(error), _private.Moved):
             return
@@ -374,12 +378,12 @@ class _Attempt:
         if not written:
             return
         cause = error if choice.raised is None else choice.raised
-        did = "gave what torch cannot use" if choice.raised is None else "raised"
+        did = "returned a value that torch cannot use" if choice.raised is None else "raised"
         at = _user_code.line_raised(choice.translation, cause)
         raise UnavailableError(
             f"your translation of {operator_name(choice.node.target)}, {written}, {did}{at} for "
             f"node '{choice.node.name}'{_where(choice.node)}: {_innermost(cause)}. Fix: "
-            "change that function, or take it out of custom_translation_table (or unregister it)"
+            "change that function, or remove it from custom_translation_table (or unregister it)"
         ) from cause
 
     def failure(self, error: Exception) -> Error:
@@ -388,20 +392,20 @@ class _Attempt:
 
 
 def _ours(error: BaseException | None) -> Error | None:
-    """The error of ours that torch's own are about."""
+    """Our own error among the causes of an error; None if there is none."""
     while error is not None and not isinstance(error, Error):
         error = error.__cause__
     return error
 
 
 def _is_call(node: torch.fx.Node) -> bool:
-    """Whether the dispatcher is asked for a translation; not for what takes lists apart."""
+    """Whether a node needs a translation; those that unpack lists do not."""
     return not _private.is_builtin(node.target)
 
 
 def _is_whole(target: Any) -> bool:
-    """Whether it can be one node: it changes none of its arguments, and gives tensors, or one list
-    of them."""
+    """Whether an operator can be one node: it writes to none of its arguments, and returns tensors
+    or one list of tensors."""
     if not isinstance(target, _private.OpOverload) or _private.is_mutable(target):
         return False
     returns = _private.schema_of(target)[1]
@@ -409,7 +413,7 @@ def _is_whole(target: Any) -> bool:
 
 
 def _in_code(target: Any) -> str:
-    """What a target is in Python's code: "torch.ops.aten.relu.default", "torch.sym_sqrt"."""
+    """A target as Python code: "torch.ops.aten.relu.default", "torch.sym_sqrt"."""
     if isinstance(target, _private.OpOverload):
         return f"torch.ops.{target}"
     module = str(getattr(target, "__module__", "") or "")
@@ -425,7 +429,7 @@ def _innermost(error: BaseException) -> str:
 
 
 def _where(node: torch.fx.Node) -> str:
-    """The line of the model, where the capture knows it."""
+    """The line of the model, if the capture recorded it."""
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
     found = [line for line in lines if line.startswith("File ")]
     return f", {found[-1]}" if found else ""

@@ -1,4 +1,4 @@
-"""What an export gives: the ONNX model, which can be saved and called, and the report."""
+"""The result of an export: the ONNX model, which can be saved and called, and the report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opgraft.torch._graphs._optimiser import optimised
 from opgraft.torch._graphs._warning import warn
 from opgraft.torch._program._report import Report
 
-#: Among a model's metadata: what it gives otherwise than its source does, a line for each.
+#: The metadata key for the differences between an ONNX model and its source, one per line.
 DIFFERS = "opgraft.differs"
 
 
@@ -41,8 +41,8 @@ class Program(torch.onnx.ONNXProgram):
         self._session: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
-        """Runs the model in ONNX Runtime, with the arguments that it takes in torch. Complex
-        results have a last dimension of 2, real and imaginary part."""
+        """Runs the model in ONNX Runtime, with the same arguments as in torch. Complex results have
+        a last dimension of 2, for the real and the imaginary part."""
         assert self.exported_program is not None
         leaves = _private.flat_arguments(self.exported_program, args, kwargs)
         if leaves is None:
@@ -52,7 +52,7 @@ class Program(torch.onnx.ONNXProgram):
     def _misbuilt(self, structure: Any) -> TypeError:
         inputs = ", ".join(str(one.name) for one in self.model.graph.inputs)
         return TypeError(
-            "the arguments are not built as those that the model was exported with: expected "
+            "the arguments do not have the structure of those at the export: expected "
             f"{_private.arguments_text(structure)}, for the inputs {inputs}"
         )
 
@@ -60,8 +60,8 @@ class Program(torch.onnx.ONNXProgram):
         for value in values:
             if not isinstance(value, (torch.Tensor, bool, int, float)):
                 raise TypeError(
-                    f"expected tensors of torch, not {type(value).__name__}; torch.as_tensor makes "
-                    "one"
+                    f"expected torch tensors, not {type(value).__name__}. Fix: convert it with "
+                    "torch.as_tensor"
                 )
         names = [str(one.name) for one in self.model.graph.inputs]
         feed = dict(zip(names, map(to_array, values), strict=True))
@@ -70,34 +70,34 @@ class Program(torch.onnx.ONNXProgram):
         return tuple(from_array(np.asarray(one)) for one in self._session.run(None, feed))
 
     def initialize_inference_session(self, initializer: Any = None) -> None:
-        """Makes the session that calls run in; `initializer` makes another than Opgraft's."""
+        """Creates the session that calls run in; `initializer` replaces Opgraft's own."""
         super().initialize_inference_session(initializer or self.open_session)
         self._session = self._inference_session
 
     def open_session(self, model: str | bytes, *, threads: int = 0) -> Any:
-        """A session for the model, or for a part of it, with all that it may run allowed; with as
-        many threads as the runtime likes, unless they are given."""
+        """Opens a session for the model, or for a part of it, and allows everything that the report
+        lists. With `threads` 0, the runtime chooses the number of threads."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.log_severity_level = 4  # errors are raised, which is enough
+        options.log_severity_level = 4  # errors are raised, so they need not be logged
         providers = self.report.providers or None
         return opgraft.InferenceSession(model, options, providers, allow=self.report.allow)
 
     def optimize(self) -> None:
-        """As in torch, but without changes of results. Where that cannot be had, the model stays as
-        it is, and the report says why."""
+        """Like torch's, but does not change results. If it would, the model stays unchanged and the
+        report says why."""
         self.model, problem = optimised(self.model)
         if problem:
             self.report.notes.append(f"not optimised: {problem}")
 
     def tell_differences(self, lines: Sequence[str]) -> None:
-        """Writes what the program gives otherwise than the model into the file too."""
+        """Writes how the program differs from the model into the file's metadata."""
         known = self.model.metadata_props.get(DIFFERS, "").splitlines()
         if lines:
             self.model.metadata_props[DIFFERS] = "\n".join([*known, *lines])
 
     def tell_holding(self, guards: Sequence[Guard]) -> None:
-        """Writes what the program holds for into the report, and into the file too."""
+        """Writes what the program holds for into the report and into the file's metadata."""
         self.report.specialised += map(str, guards)
         known = self.model.metadata_props.get(HOLDS_WHERE, "").splitlines()
         if guards:
@@ -110,28 +110,29 @@ class Program(torch.onnx.ONNXProgram):
 
 
 def tell_excuses(program: Program, lines: Sequence[str]) -> None:
-    """Warns of results of examples that say nothing, and writes them into the file."""
+    """Warns of results that could not be compared, and writes them into the file's metadata."""
     program.tell_differences(lines)
     for one in lines:
         warn(f"the exported program is verified, but {one}")
 
 
 def tell_unverified(program: Program, notes: Sequence[str]) -> None:
-    """Warns where nothing is verified although it was asked for; `notes` say why."""
+    """Warns if nothing could be verified although it was requested; `notes` say why."""
     if not program.report.verified:
         warn(
-            f"nothing is verified of the exported program: {'; '.join(notes)}. Fix: give arguments "
-            "for which the model gives numbers that do not depend on chance"
+            f"nothing is verified in the exported program: {'; '.join(notes)}. Fix: give arguments "
+            "for which the model returns numbers that are not random"
         )
 
 
 class TracedProgram(Program):
-    """One that comes from a trace: there is no `exported_program`."""
+    """A program made by tracing: it has no `exported_program`."""
 
     def __init__(
         self, model: Any, report: Report, fixed: Sequence[tuple[str, Any] | None], structure: Any
     ) -> None:
-        """`fixed` has name and value of each argument that is none of the model's inputs."""
+        """`fixed` has, for each argument, its name and value if it is a constant of the ONNX model;
+        None if it is an input."""
         super().__init__(model, None, report)
         self._fixed = fixed
         self._structure = structure
@@ -144,8 +145,8 @@ class TracedProgram(Program):
 
 
 def _inputs_of(leaves: Sequence[Any], fixed: Sequence[tuple[str, Any] | None]) -> list[Any]:
-    """The arguments without those that are constants in the model, by name and value; a TypeError
-    where one of these is another now."""
+    """Returns the arguments that are inputs. Raises a TypeError if an argument that is a constant
+    of the ONNX model now has another value."""
     found = []
     for leaf, constant in zip(leaves, fixed, strict=True):
         if constant is None:
@@ -156,13 +157,13 @@ def _inputs_of(leaves: Sequence[Any], fixed: Sequence[tuple[str, Any] | None]) -
             given = "a tensor" if isinstance(leaf, torch.Tensor) else repr(leaf)
             raise TypeError(
                 f"the export has fixed '{name}' as {value!r}; it cannot be {given} now. Fix: "
-                "export the model with it, or have the model take a tensor there"
+                "export the model with that value, or make the argument a tensor"
             )
     return found
 
 
 def fixed_notes(fixed: Sequence[tuple[str, Any] | None]) -> list[str]:
-    """In words, which arguments are constants of the model; what is not given need not be told."""
+    """Describes the arguments that are constants of the ONNX model, except those that are None."""
     return [
         f"argument '{one[0]}' is always {one[1]!r}, as at the export"
         for one in fixed

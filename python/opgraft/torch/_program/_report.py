@@ -14,7 +14,7 @@ from opgraft.torch._program._dispatch import STANDARD, USER, Choice, Translated
 from opgraft.torch._rungs._ladder import KINDS
 
 _ORDER = (USER, STANDARD, *KINDS)
-#: What a kind is called in the table.
+#: The names of the kinds in the table.
 _NAMES = {
     USER: "your translation",
     "operator": "your operator",
@@ -24,28 +24,28 @@ _NAMES = {
     "aten": "ATen node",
     "python": "Python node",
 }
-#: A note of the ways that have whole programs alone to compare.
-UNTRIED = "its operators were not tried alone, at numbers that the examples do not have"
+#: A note of the ways that can only compare whole programs.
+UNTRIED = "its operators were not tried alone, with other numbers than those of the examples"
 
 
 @dataclass
 class Row:
-    """One torch operator, and one thing that it became."""
+    """A torch operator, and what it became."""
 
     operator: str
     count: int
-    #: "standard", "user" (by a translation of yours), "operator" (of yours), "function", "pack",
+    #: "standard", "user" (your translation), "operator" (your operator), "function", "pack",
     #: "aten" or "python".
     kind: str
-    #: The operators of ONNX, the pack's, or the module.
+    #: The ONNX operators, the operator of the pack, or the Python module.
     became: str
-    #: What the model calls, where the operator is a part of that.
+    #: The operator that the model calls, if this one is a part of it.
     part_of: str = ""
-    #: What would make it portable; empty where it is.
+    #: What would make it portable; empty if it is.
     advice: str = ""
-    #: Why it does not stand on a better rung: what it had there raised, or gave a wrong result.
+    #: Why it is not on a better rung: the translation there raised, or gave a wrong result.
     because: str = ""
-    #: The operators among these, "domain::Name", that ONNX Runtime itself has not.
+    #: Those of the operators, as "domain::Name", that ONNX Runtime itself does not have.
     foreign: tuple[str, ...] = ()
 
     @property
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass
 class Report:
-    """What an export did; `print(report)` shows it as a table, `to_dict` and `to_json` give it to
+    """What an export did. `print(report)` shows it as a table; `to_dict` and `to_json` are for
     programs.
 
     >>> report = opgraft.torch.export(torch.median, (torch.ones(3),)).report
@@ -68,26 +68,26 @@ class Report:
     #: How the model was captured: "non-strict", "strict", "draft", "traced",
     #: "torch.onnx.export" (by torch alone), or "given".
     captured: str = ""
-    #: What sizes and what data the capture holds for.
+    #: The sizes and the data that the graph holds for.
     specialised: list[str] = field(default_factory=list)
-    #: Whether operators of the model are random. What these give is compared by type and shape.
+    #: Whether operators of the model are random. Their results are compared by type and shape.
     is_random: bool = False
-    #: What was compared with torch, and agreed; empty where verification was not asked for, or
-    #: found a difference that it could not fix, of which a note tells.
+    #: What was compared with torch and agreed; empty if verification was not requested, or found a
+    #: difference that it could not fix, which a note describes.
     verified: list[str] = field(default_factory=list)
-    #: What the model writes in a call, and the ONNX model does not keep.
+    #: What the model writes in a call and the ONNX model does not keep.
     state: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    #: By operator, what NaN and infinities become, where torch makes something else of them.
+    #: Operators that treat NaN and infinities differently than torch, and how.
     not_numbers: list[str] = field(default_factory=list)
-    #: By operator, for what extreme numbers it differs from torch.
+    #: Operators that differ from torch for extreme numbers, and for which.
     differs: list[str] = field(default_factory=list)
     #: What a session must allow to run the model, and the packs that must be loaded.
     allow: list[str] = field(default_factory=list)
     packs: list[str] = field(default_factory=list)
-    #: Operators, "domain::Name", that nobody here has: a translation of yours names them.
+    #: Operators, as "domain::Name", that a translation of yours uses and that are not known here.
     libraries: list[str] = field(default_factory=list)
-    #: The execution providers that a session must have; empty where the runtime's own will do.
+    #: The execution providers that a session needs; empty if the default ones are enough.
     providers: list[str] = field(default_factory=list)
 
     @property
@@ -110,12 +110,12 @@ class Report:
         lines += [f"{_title(one)}: {one.because}" for one in self.rows if one.because]
         lines.append(f"captured: {self.captured}")
         if self.specialised:
-            lines.append("specialised: for other sizes and data than these it may be wrong")
+            lines.append("specialised: it may be wrong for other sizes and data than these")
             lines += [f"  {note}" for note in self.specialised]
         lines.append(f"verified: {'; '.join(self.verified) if self.verified else 'no'}")
         lines += [f"state: {one}" for one in self.state]
         lines += [f"note: {note}" for note in self.notes]
-        lines += [f"NaN and infinities become something else: {one}" for one in self.not_numbers]
+        lines += [f"NaN and infinities differ: {one}" for one in self.not_numbers]
         lines += [f"differs: {one}" for one in self.differs]
         lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
         lines += [f"to run it: register the library that has {one}" for one in self.libraries]
@@ -125,8 +125,8 @@ class Report:
             lines.append(f"to run it: opgraft.InferenceSession(model{providers}{allow})")
             if "__main__" in self.allow:
                 lines.append(
-                    "note: another process cannot import what a script declares: put it into a "
-                    "module, and import that"
+                    "note: another process cannot import operators that a script declares. Fix: "
+                    "declare them in a module, and import that"
                 )
         elif self.is_portable:
             lines.append("to run it: any ONNX Runtime")
@@ -136,13 +136,13 @@ class Report:
 
 
 def all_nodes(model: Any) -> Iterator[Any]:
-    """Those of the graph, and of the bodies of control flow, which are functions so far."""
+    """All nodes of the graph and of the bodies of control flow, which are still functions here."""
     for graph in (model.graph, *model.functions.values()):
         yield from graph.all_nodes()
 
 
 def rows_of(translated: Translated) -> list[Row]:
-    """One row for each operator and each thing it became; what is not portable comes last."""
+    """Returns a row for each operator and each thing it became; those not portable come last."""
     made: dict[Any, list[str]] = {}
     foreign: dict[Any, set[str]] = {}
     model = translated.onnx.model
@@ -163,7 +163,7 @@ def rows_of(translated: Translated) -> list[Row]:
 
 
 def sorted_rows(rows: Iterable[Row]) -> list[Row]:
-    """What is not portable last."""
+    """Sorts rows; those not portable come last."""
     return sorted(rows, key=lambda row: (not row.is_portable, _ORDER.index(row.kind), row.operator))
 
 
@@ -172,8 +172,8 @@ def _name(node: Any) -> str:
 
 
 def foreign_of(node: Any, functions: Mapping[Any, Any]) -> set[str]:
-    """The operators of a node, or of the model's function that it calls, that ONNX Runtime has
-    not."""
+    """The operators of a node, or of the function that it calls, that ONNX Runtime does not
+    have."""
     function = functions.get(node.op_identifier())
     if function is None:
         return set() if node.domain in RUNTIME_DOMAINS else {_name(node)}

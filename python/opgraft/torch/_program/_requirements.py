@@ -1,4 +1,4 @@
-"""What a session needs to run an exported model, as its report says."""
+"""Fills in the part of a report that says what a session needs to run the model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from opgraft.torch._rungs._translation import MODULE_ENTRY
 
 
 def fill(report: Report, nodes: Sequence[Any], grafts: Iterable[Graft]) -> None:
-    """Writes what these nodes and grafts need into a report that has its rows."""
+    """Writes what these nodes and grafts need into a report, which has its rows already."""
     grafts = list(grafts)
     report.allow = sorted(
         {*_declaring_modules(nodes), *(module for graft in grafts for module in graft.allow)}
     )
-    # Of operators that nobody knows only their names can be told.
+    # For unknown operators only their names can be reported.
     packs = {one.full_name: one.pack for one in _packs.operators()}
     known = {one.schema.full_name for one in _registered.known()}
     foreign = {one for row in report.rows if row.kind == USER for one in row.foreign}
@@ -35,7 +35,7 @@ def fill(report: Report, nodes: Sequence[Any], grafts: Iterable[Graft]) -> None:
 
 
 def _declaring_modules(nodes: Iterable[Any]) -> set[str]:
-    """The Python modules that other processes need for operators that are declared by them."""
+    """The Python modules that declare operators of these nodes; other processes need them."""
     return {
         node.metadata_props[MODULE_ENTRY] for node in nodes if MODULE_ENTRY in node.metadata_props
     }
