@@ -117,7 +117,7 @@ DECISIONS = {
 def test_a_decision_by_open_sizes_is_told(model: Any) -> None:
     """It is in the graph as it is with the example, which is wrong for other sizes."""
     conditions, others = DECISIONS[model]
-    with pytest.warns(UserWarning, match="for some of the sizes alone") as caught:
+    with pytest.warns(UserWarning, match="valid for only some of the sizes") as caught:
         program = opgraft.torch.export(model, (X,), dynamic_shapes=OPEN)
     notes = program.report.specialised
     assert [one.partition("holds where ")[2] for one in notes] == conditions
@@ -125,7 +125,7 @@ def test_a_decision_by_open_sizes_is_told(model: Any) -> None:
     stored = program.model.metadata_props["opgraft.holds_where"].splitlines()
     assert [one.partition("holds where ")[2] for one in stored] == conditions
     assert "/" not in stored[0].partition(", line")[0]
-    told = [str(one.message) for one in caught if "for some of the sizes" in str(one.message)]
+    told = [str(one.message) for one in caught if "only some of the sizes" in str(one.message)]
     assert all(one in told[0] for one in conditions) and "Fix: " in told[0]
     assert [one.filename for one in caught if str(one.message) in told] == [__file__]
     assert program.report.verified[0] == "the given arguments"
@@ -231,7 +231,7 @@ def test_without_verification_all_that_may_matter_is_told() -> None:
 def test_a_program_that_was_captured_before() -> None:
     model = opgraft.torch._capture._capture.Called(even, 1)
     captured = torch.export.export(model, (X,), dynamic_shapes=({0: Dim.DYNAMIC},))
-    with pytest.warns(UserWarning, match="for some of the sizes alone"):
+    with pytest.warns(UserWarning, match="valid for only some of the sizes"):
         program = opgraft.torch.export(captured)
     assert program.report.specialised == ["holds where (x.shape[0] % 2) == 0"]
 

@@ -250,7 +250,7 @@ def test_a_random_model_that_draws_otherwise_is_not_called_verified() -> None:
 
     report = opgraft.torch.export(Model(), (X,), progress=False).report
     assert report.verified == [] and "verified: no" in str(report)
-    assert any("draws its random numbers otherwise than the model" in one for one in report.notes)
+    assert any("draws its random numbers differently than the model" in one for one in report.notes)
 
 
 class Seeded(torch.nn.Module):
@@ -266,7 +266,7 @@ def test_a_model_that_sets_its_own_seed_is_not_random(options: Any) -> None:
     with pytest.raises(opgraft.Error, match="elements differ") as caught:
         opgraft.torch.export(Seeded(), (X,), progress=False, **options)
     if not options:
-        assert re.search("the same whatever the seed is.*Fix: draw them once", str(caught.value))
+        assert re.search("the same results for every seed.*Fix: draw them once", str(caught.value))
 
 
 def test_random_numbers_that_no_result_depends_on() -> None:
@@ -325,7 +325,7 @@ def test_differences_are_told_from_rounding() -> None:
     )
     assert "int64 instead of float32" in _rounding.difference([tiny], [tiny.long()])
     assert "shape [1, 2] instead of [2]" in _rounding.difference([tiny], [tiny[None]])
-    assert "2 outputs were expected, but 1" in _rounding.difference([tiny, tiny], [tiny])
+    assert "expected 2 outputs, got 1" in _rounding.difference([tiny, tiny], [tiny])
     nothing = torch.full((2,), float("nan"))
     assert "differ" in _rounding.difference([nothing], [tiny], lambda: [nothing])
     disturbed = [tiny + 1]
@@ -347,7 +347,7 @@ def test_results_without_a_number_are_not_called_verified(x: Any, what: str, opt
             return torch.log(-x * x), torch.exp(y)
 
     wrong = {torch.ops.aten.log.default: lambda x: op.Log(op.Log(x))}
-    told = f"output 0 {what}: no number of it was compared"
+    told = f"output 0 {what}: no number in it was compared"
 
     class One(torch.nn.Module):
         def forward(self, x: Any) -> Any:
@@ -363,7 +363,7 @@ def test_results_without_a_number_are_not_called_verified(x: Any, what: str, opt
     report = opgraft.torch.export(
         Logarithm(), (x, X), custom_translation_table=wrong, progress=False, **options
     ).report
-    assert report.verified[0] == f"the given arguments, but for this: {told}"
+    assert report.verified[0] == f"the given arguments, except: {told}"
 
 
 class BoxesAndScores(torch.nn.Module):

@@ -160,7 +160,7 @@ class TracedExport:
             if is_size and not self._sizes.asked:
                 continue
             if not is_size and _guards.refused(guards):
-                self._notes.append("other data was not compared: the graph does not hold there")
+                self._notes.append("other data was not compared: the graph is not valid there")
                 continue
             lacking = len(self._notes)
             tried = self._try(program, others, blind=is_random)
@@ -190,7 +190,7 @@ class TracedExport:
             if len(unseen) == len(one.wanted):
                 self._notes += [f"with {one.what}, {what}" for what in unseen]
                 continue
-            but = [f"but for this: {what}" for what in unseen]
+            but = [f"except: {what}" for what in unseen]
             told.append(", ".join(filter(None, [one.describe(), how, *but])) + how_random)
         tell_excuses(
             program,
@@ -335,7 +335,7 @@ class TracedExport:
         if not finding.is_decided:
             return finding.undecided(), ""
         if finding.excuse:
-            return "", f"but for this: {finding.excuse}"
+            return "", f"except: {finding.excuse}"
         return finding.problem, how.get(finding.example.what, "")
 
     def _results_where_it_holds(self, leaves: list[Any], tree: Any) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Verification: whether a program gives what the model gives, and who is to blame if not."""
+"""Verification: compares a program with the model, and finds the operator that differs."""

@@ -1,4 +1,4 @@
-"""Which conditions on open sizes matter: at sizes where they fail, the program is not right."""
+"""Finds the conditions on open sizes that matter: where they fail, the program is wrong."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from opgraft.torch._capture._trial_sizes import Condition, Numbers, TrialSizes
 from opgraft.torch._program._program import Program
 from opgraft.torch._verify._verify import Verifier
 
-#: As many are tried.
+#: The number of conditions that are tried; the others are reported untried.
 _MOST_TRIED = 12
 
 
 @dataclass
 class Beyond:
-    """What sizes a program holds for, as far as they are not all."""
+    """The sizes that a program is valid for, if not all."""
 
     guards: list[Guard] = field(default_factory=list)
-    #: Lines of the model that ask for sizes, where others were right as well.
+    #: Lines of the model that ask for sizes, although the program was right at other sizes too.
     notes: list[str] = field(default_factory=list)
 
 
 def untried(sizes: TrialSizes) -> Beyond:
-    """Where nothing was run: all that may matter."""
+    """Returns all conditions that may matter, if nothing was run."""
     found = Beyond()
     for one in sizes.conditions:
         numbers = sizes.where_fails(one)
@@ -40,8 +40,11 @@ def untried(sizes: TrialSizes) -> Beyond:
 
 
 def tried(verifier: Verifier, program: Program, *, is_specialised: bool) -> Beyond:
-    """By runs of the program and of the model at sizes where a condition fails. `is_specialised`:
-    it is for some data alone, and other sizes come with other data."""
+    """Runs the program and the model at sizes where a condition fails.
+
+    `is_specialised`: the program is valid for some data only. Then nothing is run, because other
+    sizes come with other data.
+    """
     assert verifier.sizes is not None
     if is_specialised:
         return untried(verifier.sizes)
@@ -65,7 +68,7 @@ class _Trial:
         return self._found
 
     def _is_right(self, numbers: Numbers) -> bool | None:
-        """Whether the program is right at such sizes; None where the model takes none such."""
+        """Whether the program is right at these sizes; None if the model does not take them."""
         known = [one for one in self._verifier.examples if one.sizes == numbers]
         if known:
             return True
@@ -76,7 +79,7 @@ class _Trial:
         return not self._verifier.is_wrong(self._program, found, blind=is_random)
 
     def _goes_on(self, numbers: Numbers) -> bool:
-        """Whether a program that was captured before asserts it, and ONNX does not."""
+        """Whether the ONNX model runs where an ExportedProgram's assertion fails."""
         if not isinstance(self._verifier.model, torch.export.ExportedProgram):
             return False
         leaves = self._sizes.resized(self._leaves, numbers)
@@ -84,16 +87,16 @@ class _Trial:
         return not failure
 
     def _try_ones(self) -> None:
-        """Sizes of 1, which torch does not reckon with."""
+        """Tries sizes of 1, for which torch records no conditions."""
         wrong: list[Numbers] = []
         for place, numbers in enumerate(self._sizes.ones()):
             is_right = self._is_right(numbers)
             if is_right is False:
                 wrong.append(numbers)
-            elif is_right and place == 0:  # of all sizes
+            elif is_right and place == 0:  # all sizes are 1
                 return
         told: list[set[str]] = []
-        for numbers in sorted(wrong, key=self._ones):  # what is wrong of one size alone, is that
+        for numbers in sorted(wrong, key=self._ones):  # a single size that is wrong comes first
             failing = self._sizes.failing(numbers)
             names = {name for name, one in numbers.items() if one == 1 != self._sizes.own[name]}
             if any(one in self._told for one in failing) or any(one <= names for one in told):
@@ -117,7 +120,7 @@ class _Trial:
         if numbers is None:
             return
         if any(not self._sizes.holds(one, numbers) for one in self._told):
-            return  # which says it already
+            return  # already covered by that condition
         leaves = self._sizes.resized(self._leaves, numbers)
         if not is_tried or not is_small(leaves, self._leaves):
             self._tell([condition])
@@ -131,26 +134,26 @@ class _Trial:
         elif condition.is_of_model and max(numbers.values()) > 1:
             sizes = ", ".join(f"{name}={number}" for name, number in numbers.items())
             self._found.notes.append(
-                f"{condition.guard.line}: asks for sizes; the program is right at {sizes} too, "
-                "where it would go another way; sizes that were not tried may do otherwise"
+                f"{condition.guard.line}: asks for sizes. It decides differently at {sizes}, but "
+                "the program is right there too; sizes that were not tried may be wrong"
             )
 
 
 def warning(guards: Sequence[Guard]) -> str:
     return (
-        "the exported model is for some of the sizes alone that dynamic_shapes leaves open, and "
-        f"may be silently wrong for others: {'; '.join(map(str, guards))}. Fix: change these lines "
-        "so that they do the same for all sizes; or say what sizes there are by "
+        "the exported model is valid for only some of the sizes that dynamic_shapes leaves open, "
+        f"and may be silently wrong for others: {'; '.join(map(str, guards))}. Fix: change these "
+        "lines so that they do the same for all sizes; or limit the sizes with "
         "torch.export.Dim(..., min=..., max=...); or leave them out of dynamic_shapes"
     )
 
 
 def tell(program: Program, beyond: Beyond) -> None:
-    """Writes it into the report and into the file."""
+    """Writes the conditions and notes to the report and to the model."""
     program.report.notes += beyond.notes
     program.tell_holding(beyond.guards)
 
 
 def warned(beyond: Beyond) -> list[Any]:
-    """Those where the model goes on, so that nobody else says it."""
+    """Returns the conditions that the model does not assert, so that only a warning shows them."""
     return [one for one in beyond.guards if not one.is_asserted]

@@ -1,4 +1,4 @@
-"""Models that draw random numbers: whether what they give depends on them, and whether a captured
+"""Models that draw random numbers: whether their results depend on them, and whether a captured
 graph draws the same ones."""
 
 from __future__ import annotations
@@ -11,29 +11,31 @@ import torch
 from opgraft.torch._graphs._random import keeping_random_state
 from opgraft.torch._verify import _rounding
 
-#: What a model or a graph gives, as random numbers are now.
+#: Runs a model or a graph with the current random state, and returns its results.
 Results = Callable[[], Sequence[Any]]
 
-#: For a model with random operators that gives the same all the same.
+#: For a model with random operators whose results do not depend on the seed.
 SEEDED = (
-    "the model draws random numbers, but gives the same whatever the seed is, as one does that "
-    "sets its own seed, and an ONNX model does not. Fix: draw them once, outside of forward, and "
+    "the model draws random numbers, but returns the same results for every seed, as if it set "
+    "its own seed, which an ONNX model cannot do. Fix: draw them once, outside of forward, and "
     "keep them in a buffer"
 )
 OTHERWISE = (
-    "the captured graph draws its random numbers otherwise than the model, so that nobody can say "
-    "whether it is the same"
+    "the captured graph draws its random numbers differently than the model, so the two cannot be "
+    "compared"
 )
 
 
 def is_random(results: Results) -> bool:
-    """Whether two seeds give two results."""
+    """Whether two seeds give different results."""
     return bool(_rounding.difference(_with_seed(results, 1), _with_seed(results, 2)))
 
 
 def compare(model: Results, graph: Results) -> tuple[str, str]:
-    """What is wrong with a graph that draws the same random numbers as the model, in words; or why
-    nobody can say."""
+    """Compares a graph with the model under the same random state.
+
+    Returns what is wrong, and the reason if they cannot be compared; both are empty if they agree.
+    """
     wanted, got = model(), graph()
     if not _rounding.difference(wanted, got):
         return "", ""

@@ -1,7 +1,7 @@
-"""Operators of torch that one operator of ONNX is by definition, for all numbers.
+"""torch operators that are by definition the same as one ONNX operator, for all numbers.
 
-Where a translation is that one node, there is nothing to find at hard numbers, and nobody tries.
-What stands here is tried by a test instead, each operator for each of its types.
+A translation to that one node is not tried with hard numbers. A test does that instead, for each
+operator and each of its types.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from opgraft.torch._program._dispatch import STANDARD, Choice
 
 _FLOATS = (torch.float32, torch.float64)
 _NUMBERS = (*_FLOATS, torch.int64)
-# Of doubles torch makes them operators of two tensors.
+# For doubles, torch translates these to operators on two tensors.
 _OF_A_NUMBER = (torch.float32, torch.int64)
 _BOOL = (torch.bool,)
 _ALL = (*_NUMBERS, *_BOOL)
-#: By operator, that of ONNX, and the types of its inputs that this is known of.
+#: For each torch operator, the ONNX operator and the input types for which they are the same.
 EXACT = {
     "aten::abs": ("Abs", _NUMBERS),
     "aten::add.Tensor": ("Add", _NUMBERS),
@@ -61,7 +61,7 @@ EXACT = {
 
 
 def is_exact(choice: Choice) -> bool:
-    """Whether an operator became the one node that it is by definition, and nothing else."""
+    """Whether an operator became just the one node that is the same by definition."""
     wanted, types = EXACT.get(operator_name(choice.node.target), ("", ()))
     if choice.kind != STANDARD or choice.kwargs or type_of(choice.node) not in types:
         return False
@@ -75,7 +75,7 @@ def is_exact(choice: Choice) -> bool:
 
 
 def type_of(node: torch.fx.Node) -> torch.dtype | None:
-    """The one type of an operator's inputs, a condition aside; None where they have several."""
+    """Returns the type of an operator's inputs, except a condition; None if they have several."""
     is_choice = operator_name(node.target) == "aten::where.self"
     given = [one for one in node.args[is_choice:] if isinstance(one, torch.fx.Node)]
     types = {one.meta["val"].dtype for one in given}
@@ -83,7 +83,7 @@ def type_of(node: torch.fx.Node) -> torch.dtype | None:
 
 
 def _is_constant(value: ir.Value) -> bool:
-    """Whether a value is made of constants alone, as the axes of a reduction are."""
+    """Whether a value is computed only from constants, such as the axes of a reduction."""
     producer = value.producer()
     if producer is None:
         return value.const_value is not None

@@ -16,16 +16,16 @@ from opgraft.torch._graphs import _graph
 EASY = (0.0, -0.0, 1.0, -1.0, 10.0, -10.0, 100.0, -100.0, 0.5, -3.0)
 _NOT_NUMBERS = (math.nan, math.inf, -math.inf, 1.0, -2.0, 0.0)
 _WHOLE = (0, 1, -1, 10, -10, 100, -100, 7, -3)
-#: Where a float, and a double, has no place for all digits of an integer.
+#: The first integers that a float, and a double, cannot represent.
 _LONG = (2**24 + 1, -(2**24) - 1, 2**53 + 1, -(2**53) - 1)
-#: Each part of a complex number: on the axes, and in all quadrants.
+#: The parts of complex numbers: they cover the axes and all quadrants.
 _PARTS = (0.0, -0.0, 1.0, -1.0, 10.0, -10.0)
 _DIVIDING = frozenset(
     f"aten::{name}" for name in "div divide floor_divide fmod gcd lcm remainder true_divide".split()
 )
 _MOST_RUNS = 32
 _ROWS_WITH_WEIGHTS = 2
-#: The largest size of an axis where tensors are made smaller: more than there are easy numbers.
+#: The largest size of an axis if tensors are shrunk: more than there are easy numbers.
 _SHRUNK = 12
 
 #: A tensor for each input of a node.
@@ -33,7 +33,7 @@ Fills = dict[torch.fx.Node, torch.Tensor]
 
 
 def _hard(dtype: torch.dtype) -> tuple[float, ...]:
-    """The large and the small numbers of a type."""
+    """Returns the large and the small numbers of a type."""
     if dtype == torch.float16:
         return (1e4, -1e4, 1e-4, -1e-4)
     huge = 1e200 if dtype == torch.float64 else 1e30
@@ -41,19 +41,18 @@ def _hard(dtype: torch.dtype) -> tuple[float, ...]:
 
 
 class Numbers:
-    """What an operator is tried with, run by run.
+    """The inputs that an operator is tried with, run by run.
 
-    The tensors of an elementwise operator have sizes of our own, so that they hold all pairs of
-    numbers whatever the sizes of the example; unless `resize` forbids it, where a translation
-    holds for the example's sizes alone. In those of the example the smaller tensors change from
-    run to run.
+    The tensors of an elementwise operator get our own sizes, so that they hold all pairs of
+    numbers. Without `resize`, for a translation that is valid only for the example's sizes, they
+    keep those, and the smaller tensors change from run to run.
     """
 
     def __init__(
         self, node: torch.fx.Node, *, resize: bool, chooses: bool = False, shrink: bool = False
     ) -> None:
-        """`chooses`: no two elements may be equal. `shrink`: the tensors of the others are smaller
-        than those of the example, too."""
+        """`chooses`: no two elements may be equal. `shrink`: the tensors of operators that are not
+        elementwise are made smaller than those of the example."""
         self._node = node
         self._chooses = chooses
         self._values = {one: one.meta["val"] for one in node.all_input_nodes}
@@ -66,14 +65,14 @@ class Numbers:
             self.is_resized = resize and bool(self._resizable())
         else:
             self.is_resized = resize and shrink
-        #: Whether the runs so far had all pairs of numbers; of what reduces, a row for each.
+        #: Whether the runs so far had all pairs of numbers; for reductions, a row for each number.
         self.is_complete = True
 
     def ones(self) -> Fills:
         return next(self._runs((1.0,)))
 
     def easy(self) -> list[Fills]:
-        """Ones, and where sizes of our own count for the result, easy numbers that differ."""
+        """Returns ones; and different easy numbers if our own sizes affect the result."""
         return [self.ones(), *([] if self._is_pointwise else [next(self._runs((0.5, 1.5, -0.25)))])]
 
     def finite(self) -> Iterator[Fills]:
@@ -83,23 +82,23 @@ class Numbers:
         if self._is_pointwise:
             yield from self._runs((*EASY, *self._hard))
             return
-        # In a sum the large ones hide what becomes of the others.
+        # One size at a time: in a sum, large numbers hide errors in the others.
         yield from itertools.islice(self._runs(EASY), self._enough)
         for size in sorted({abs(one) for one in self._hard if 1e-10 <= abs(one) <= 1e10}):
             yield from itertools.islice(self._runs((size, -size, size / 2)), 1)
 
     def extremes(self) -> list[float]:
-        """The sizes of numbers that reducing operators are tried with beyond `finite`."""
+        """Returns the magnitudes that reductions are tried with in addition to `finite`."""
         if self._is_pointwise or self._chooses:
             return []
         return sorted({abs(one) for one in self._hard if not 1e-10 <= abs(one) <= 1e10})
 
     def row(self, size: float) -> Fills:
-        """Numbers of this size, and of size one among large ones."""
+        """Returns numbers of this magnitude; if it is large, with ones among them."""
         return next(self._runs((size, -size, size / 2, 1.0 if size > 1 else 0.0)))
 
     def not_numbers(self) -> Iterator[Fills]:
-        """NaN and infinities, among numbers."""
+        """Yields NaN and infinities among finite numbers."""
         if self._chooses:
             yield self._distinct(with_nan=True)
         elif not any(one.is_complex() for one in self._values.values()):
@@ -107,16 +106,16 @@ class Numbers:
 
     @property
     def _enough(self) -> int | None:
-        """How many runs will do: where there are weights too, rows begin with all numbers soon."""
+        """The number of runs that is enough: few with weights, whose rows soon have all numbers."""
         return _ROWS_WITH_WEIGHTS if not self._is_pointwise and len(self._values) > 1 else None
 
     def _distinct(self, *, with_nan: bool = False) -> Fills:
-        """Numbers no two of which are equal, in no order; with at most one NaN in a row."""
+        """Returns distinct numbers in no particular order, with at most one NaN in a row."""
         found = {}
         for one, value in self._values.items():
             sizes = self._sizes(value)
             places = torch.arange(math.prod(sizes)).reshape(sizes)
-            # A prime, so that no two come out the same; all are exact in float32.
+            # Modulo a prime, so that all are distinct; all are exact in float32.
             found[one] = (places * 7919 % 1048583).to(value.dtype)
             if with_nan:
                 diagonal = sum(torch.meshgrid(*map(torch.arange, sizes), indexing="ij"), places * 0)
@@ -129,7 +128,8 @@ class Numbers:
         return [min(size, self._most or size) for size in shape(value)]
 
     def _resizable(self) -> list[torch.fx.Node]:
-        """Not what has no axis, among other types: it has no say in the type of the result."""
+        """Returns the inputs that may get another size. A scalar tensor among other types keeps
+        its rank, because then it does not affect the type of the result."""
         is_of_one_type = len({one.dtype for one in self._values.values()}) == 1
         return [one for one, value in self._values.items() if value.ndim or is_of_one_type]
 
@@ -147,8 +147,8 @@ class Numbers:
             yield {one: self._filled(one, choice, indices) for one, indices in all_of_run.items()}
 
     def without_zeros(self, fills: Fills) -> Fills:
-        """The same, but for integers that are zero in all tensors but the first: torch divides by
-        none."""
+        """Replaces zeros by ones in all integer tensors but the first, because torch refuses to
+        divide integers by zero."""
         first, *_ = fills
         return {
             one: value
@@ -160,20 +160,21 @@ class Numbers:
     def _filled(
         self, node: torch.fx.Node, choice: tuple[float, ...], indices: torch.Tensor
     ) -> torch.Tensor:
-        """A tensor of the numbers at these places of the list, over and over."""
+        """Returns the numbers at these indices of the list, which repeats."""
         row = self._row(node, choice)
         return row[indices % len(row)]
 
     def _row(self, node: torch.fx.Node, choice: tuple[float, ...]) -> torch.Tensor:
-        """The numbers of a node's type; of other types than floats always the same, or ones."""
+        """Returns the numbers in a node's type. Types other than floats have a fixed list, or
+        ones."""
         return _row(self._values[node].dtype, choice, self._is_pointwise, self._divides)
 
     def _count(self, choice: tuple[float, ...]) -> int:
-        """How many numbers there are, of the type that has the most."""
+        """Returns the length of the longest list of numbers among the types."""
         return max(len(self._row(one, choice)) for one in self._values)
 
     def _rows(self, choice: tuple[float, ...]) -> Iterator[Fills]:
-        """Each row of any axis begins with another number."""
+        """Yields indices with which the rows of each axis begin with different numbers."""
         step = _starts(self._node)
         for run in range(-(-len(choice) // step)):
             found = {}
@@ -185,8 +186,8 @@ class Numbers:
             yield found
 
     def _pairs(self, choice: tuple[float, ...]) -> Iterator[Fills]:
-        """All pairs at once, of any two; but for tensors that keep their sizes. The sizes are the
-        same for all lists of numbers."""
+        """Yields indices that hold all pairs of numbers of any two inputs at once, except inputs
+        that keep their sizes. The sizes are the same for all lists of numbers."""
         resizable = self._resizable()
         count = self._count(choice)
         flat = torch.arange(self._count((*EASY, *self._hard)) ** min(len(resizable), 2))
@@ -201,11 +202,12 @@ class Numbers:
             yield found | dict.fromkeys(others, torch.tensor(run))
 
     def _pairs_in_sizes(self, choice: tuple[float, ...]) -> Iterator[Fills]:
-        """All pairs of the largest and each of the others, in the sizes of the example."""
+        """Yields indices in the sizes of the example: all pairs of the largest input and each of
+        the others."""
         shapes = {one: shape(value) for one, value in self._values.items()}
         counts = [math.prod(sizes) for sizes in shapes.values()]
         count, most = self._count(choice), max(counts)
-        is_alike = min(counts) == most  # then an index counts pairs, else numbers
+        is_alike = min(counts) == most  # then an index counts pairs, otherwise numbers
         pairs = count ** min(len(counts), 2)
         for run in range(-(-pairs // most) if is_alike else count * -(-count // most)):
             found = {}
@@ -225,7 +227,7 @@ class Numbers:
 
 
 def _starts(node: torch.fx.Node) -> int:
-    """With how many numbers one after the other the rows begin that an operator reduces."""
+    """Returns how many consecutive numbers occur as the first of a row that is reduced."""
     (first, *others) = node.all_input_nodes
     reduced = _graph.arguments(node).get("dim")
     axes = [reduced] if isinstance(reduced, int) else reduced
@@ -248,9 +250,9 @@ def _row(
     if dtype.is_floating_point or len(choice) == 1:
         return torch.tensor(choice, dtype=dtype)
     ends = torch.iinfo(dtype)
-    # Neither torch nor ONNX Runtime survives the least integer divided by -1.
+    # The smallest integer divided by -1 crashes both torch and ONNX Runtime.
     largest = (ends.max, ends.max - 1, *([] if divides else [ends.min]))
-    # Sums of large ones overflow, and are doubles in ONNX Runtime.
+    # Sums of large integers overflow, and ONNX Runtime computes them in doubles.
     numbers = dict.fromkeys((*_WHOLE, *_LONG, *largest) if is_pointwise else _WHOLE)
     return torch.tensor([one for one in numbers if ends.min <= one <= ends.max], dtype=dtype)
 
@@ -261,7 +263,8 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 def shape(value: Any) -> list[int]:
-    """With the sizes of the example; 0, which nobody tries, where it has none."""
+    """Returns the shape, with the example's sizes for open ones; 0, which is never tried, if the
+    example has none."""
     return [
         (_private.hint(size) or 0) if isinstance(size, torch.SymInt) else int(size)
         for size in value.shape

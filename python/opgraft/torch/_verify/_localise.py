@@ -1,4 +1,4 @@
-"""Finds the operator whose translation is to blame, by running the translation of each alone."""
+"""Finds the operator whose translation is wrong, by running each translation alone."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ from opgraft.torch._verify._part import (
 )
 from opgraft.torch._verify._rounding import plain
 
-#: What is done to each input of an operator.
+#: A change to each input of an operator.
 _Change = Callable[[Any], Any]
-#: By which an operator that makes each element of many may be off, of the largest element.
+#: The tolerance, in roundings of the largest element, for an operator that computes each element
+#: from many.
 ROUNDINGS = 10
 
 
 @dataclass
 class Guilt:
-    """A node that gives something else in ONNX than in torch, for the same inputs."""
+    """A node with different results in ONNX and in torch, for the same inputs."""
 
     choice: Choice
     reason: str
-    #: Others of which the same is true.
+    #: Other nodes for which the same is true.
     others: Sequence[Choice] = ()
 
 
@@ -57,11 +58,11 @@ def find_guilty(
 ) -> Guilt | None:
     """Runs the program in torch, node by node, and the ONNX nodes of each with the same inputs.
 
-    The first that differs, or that ONNX Runtime refuses, is guilty. Random operators are held to
-    types and shapes alone. Bodies of control flow are gone through likewise, those too that are not
-    called with these inputs; `branches` gets what became of each. `undecided` gets the names of
-    operators of which rounding decides what they give, here and at numbers nearby. `opset` is that
-    of the finished program, where that counts: which kernels a runtime has depends on it.
+    The first that differs, or that ONNX Runtime refuses, is guilty. Of random operators, only types
+    and shapes are compared. Bodies of control flow are checked in the same way, including those
+    that are not called with these inputs; `branches` receives the outcome of each. `undecided`
+    receives the names of operators whose results depend on rounding, here and at nearby numbers.
+    `opset` is that of the finished program, if it matters: the kernels of a runtime depend on it.
     """
     parts = Parts(translated, opset)
     court = _Court(
@@ -82,7 +83,7 @@ def find_guilty(
 
 
 class _Unchecked(torch.fx.Interpreter):
-    """Runs a graph as ONNX does, which asserts nothing."""
+    """Runs a graph without its assertions, as ONNX does."""
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if _graph.operator_name(target).startswith("aten::_assert_"):
@@ -93,8 +94,8 @@ class _Unchecked(torch.fx.Interpreter):
 def run_in_torch(
     program: torch.export.ExportedProgram, leaves: Sequence[Any], *, is_checked: bool = True
 ) -> list[Any]:
-    """What a program gives in torch, as far as ONNX has it too. `is_checked`: what it asserts is
-    looked at."""
+    """Returns the results of a program in torch that the ONNX model has too. `is_checked`: its
+    assertions are checked."""
     interpreter = torch.fx.Interpreter if is_checked else _Unchecked
     with repeatable(program):
         results = interpreter(program.graph_module).run(*_graph.all_inputs(program, leaves))
@@ -106,7 +107,7 @@ def run_in_torch(
 
 
 class _Found(Exception):
-    """Ends the run: what is guilty has been found."""
+    """Ends the run, because a guilty node has been found."""
 
     def __init__(self, guilt: Guilt) -> None:
         super().__init__(guilt.reason)
@@ -114,7 +115,7 @@ class _Found(Exception):
 
 
 class _Court:
-    """What the trials of a program and of the bodies in it share."""
+    """State that the trials of a program and of its bodies share."""
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class _Court:
 
 
 class _Trial(torch.fx.Interpreter):
-    """Goes through one graph: the program's own, or a body."""
+    """Checks one graph: that of the program, or of a body."""
 
     def __init__(self, court: _Court, module: torch.fx.GraphModule, path: str = "") -> None:
         super().__init__(module)
@@ -153,17 +154,17 @@ class _Trial(torch.fx.Interpreter):
             result = super().run_node(n)
         except _Found:
             raise
-        except Exception as error:  # in a body it is no fault: it may be called with what it takes
+        except Exception as error:  # no fault in a body: its real inputs may be others
             if choice is None or self._path:
                 raise
             lines = str(error).strip().splitlines() or [""]
-            said = f"torch does not run what it decomposes: {type(error).__name__}: {lines[0]}"
+            said = f"torch cannot run its own decomposition: {type(error).__name__}: {lines[0]}"
             raise _Found(Guilt(choice, said)) from error
         if choice is not None:
             self._court.proceed()
             reason = self._check(choice, result)
             if reason:
-                self._try_bodies(n, only_first=False)  # it may be one in a later step of a loop
+                self._try_bodies(n, only_first=False)  # the cause may be in a later loop step
                 raise _Found(Guilt(choice, reason))
         return result
 
@@ -187,18 +188,18 @@ class _Trial(torch.fx.Interpreter):
                 _Trial(self._court, body.module, path).run(*body.inputs)
         except _Found:
             raise
-        except Exception as error:  # what is called raises in torch itself, where it shall
+        except Exception as error:  # a body that is really called raises again in the graph's run
             branch.error = f"{type(error).__name__}: {error}".splitlines()[0]
 
     def _is_taken(self) -> bool:
-        """Whether the body that this is the trial of is called."""
+        """Whether the body of this trial is called."""
         return not self._path or self._court.branches[self._path].is_taken
 
     def _check(self, choice: Choice, result: Any) -> str:
         wanted, values = outputs_of(_as_onnx(result), choice.outputs)
         sources = self._court.parts.sources(choice)
         pairs = list(zip(wanted, values, strict=True))
-        # What is passed on as it came needs no run.
+        # Inputs that are passed on unchanged need no run.
         passed = [(one, self._fetch(sources[value])) for one, value in pairs if value in sources]
         reason = _rounding.difference(
             flattened(one for one, _ in passed), flattened(one for _, one in passed)
@@ -241,7 +242,7 @@ class _Trial(torch.fx.Interpreter):
                 )
                 near = self._results(choice, sources, where)
                 got = _run(session, feed)
-            except Exception:  # they may be none that it takes
+            except Exception:  # the operator may not take these numbers
                 continue
             found = compare([plain(one) for one in near], got, where)
             reason = reason or found.problem
@@ -251,7 +252,7 @@ class _Trial(torch.fx.Interpreter):
         return f"its result is wrong: {reason}" if reason else ""
 
     def _results(self, choice: Choice, sources: Collection[ir.Value], change: _Change) -> list[Any]:
-        """What the operator gives in torch, with other inputs."""
+        """Returns the operator's results in torch with changed inputs."""
         args, kwargs = self.fetch_args_kwargs_from_env(choice.node)
         args, kwargs = _private.tree_map(change, (args, kwargs))
         result = choice.node.target(*args, **kwargs)  # type: ignore[operator]
@@ -270,7 +271,7 @@ def _run(session: Any, feed: Mapping[str, Any]) -> list[torch.Tensor]:
 
 
 def _as_onnx(value: Any) -> Any:
-    """A number of Python's that is no integer is a float32 in torch's exports."""
+    """Converts a Python float to a float32 tensor, as torch's exporter does."""
     return torch.tensor(value, dtype=torch.float32) if isinstance(value, float) else value
 
 

@@ -1,6 +1,6 @@
-"""Compares where an example lies on a jump of the model: at numbers nearby, which decide.
+"""Compares at nearby numbers if an example lies on a jump of the model.
 
-`floor` is 1 or 2 at 2.0, as rounding goes, so that no result is wrong there. At 1.97 one is.
+At 2.0, rounding decides whether `floor` is 1 or 2, so neither result is wrong. At 1.97, 2 is wrong.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ import torch
 from opgraft.torch._capture._examples import Example
 from opgraft.torch._verify._rounding import MOST, Comparison
 
-#: By which shares numbers are made less, so that what is a probability, or must be positive, stays
-#: so. Each by another, which ends ties; all by the same, which keeps what depends on their ratios.
+#: The fractions by which numbers are reduced, so that probabilities and positive numbers stay so.
+#: Either each by a different one, which breaks ties, or all by the same, which keeps their ratios.
 _LEAST, _SPREAD, _GOLDEN = 0.01, 0.02, 0.6180339887498949
 
 
 @dataclass
 class Finding:
-    """What came of an example, and of the numbers near it where these had to be asked."""
+    """The outcome for an example, and for nearby numbers if they were needed."""
 
-    #: What is wrong, in words; empty where nothing is.
+    #: What is wrong; empty if nothing is.
     problem: str
-    #: Whether nobody can use what the program gives.
+    #: Whether the program does not run, or its results have a wrong type or shape.
     fails: bool
-    #: With which arguments.
+    #: The arguments that this was found with.
     example: Example
-    #: Which elements of the example's results say nothing, in words; empty where all say something.
+    #: Which elements of the example's results prove nothing; empty if there are none.
     excuse: str = ""
-    #: Whether enough of them say something, here or nearby.
+    #: Whether enough of the elements prove something, here or nearby.
     is_decided: bool = True
 
     def undecided(self) -> str:
-        """What is wrong where nothing is decided, in words."""
+        """Returns the problem to report if too few elements prove anything."""
         return (
-            f"{self.excuse}. Nothing is verified where that is more than {MOST:.0%} of the "
-            "elements of an output"
+            f"{self.excuse}. An output is not verified if that affects more than {MOST:.0%} of its "
+            "elements"
         )
 
 
-#: What a run gives, and whether nobody can use that.
+#: Runs an example. Returns the comparison, and `Finding.fails`.
 Compare = Callable[[Example], tuple[Comparison, bool]]
 
 
 def settled(example: Example, compare: Compare, results: Callable[..., list[Any]]) -> Finding:
-    """Compares at the example, and nearby where rounding decides there. `results` is what the model
-    gives for other arguments."""
+    """Compares at the example, and nearby if rounding decides there. `results` runs the model with
+    other arguments."""
     first, fails = compare(example)
     if first.problem or not first.excused:
         return Finding(first.problem, fails, example)
@@ -62,7 +62,7 @@ def settled(example: Example, compare: Compare, results: Callable[..., list[Any]
         if found.excused < fewest:
             fewest = found.excused
             others = f"{found.excused} of {found.total} do too" if found.excused else "all agree"
-            finding.excuse = f"{_excuse(first)}; at numbers nearby {others}"
+            finding.excuse = f"{_excuse(first)}; at nearby numbers {others}"
         if not found.excused:
             break
     return finding
@@ -71,19 +71,19 @@ def settled(example: Example, compare: Compare, results: Callable[..., list[Any]
 def _excuse(found: Comparison) -> str:
     return (
         f"{found.excused} of {found.total} elements differ (the worst is {found.worst}) where "
-        "rounding of the arguments moves the result as far: the model jumps there"
+        "rounding of the arguments changes the result by as much: the model jumps there"
     )
 
 
 def nearby(example: Example, results: Callable[..., list[Any]]) -> Iterator[Example]:
-    """The example with numbers near its own, none of them round, as far as the model takes them."""
+    """Yields the example with nearby numbers, none of them round, if the model takes them."""
     for each in (True, False):
         leaves = [shifted(leaf, each=each) for leaf in example.leaves]
         if all(one is other for one, other in zip(leaves, example.leaves, strict=True)):
             return
         try:
             wanted = results(leaves, example.tree)
-        except Exception:  # they may be none that it takes
+        except Exception:  # the model may not take these numbers
             continue
         if _count_numbers(wanted) < _count_numbers(example.wanted):
             continue
@@ -92,7 +92,7 @@ def nearby(example: Example, results: Callable[..., list[Any]]) -> Iterator[Exam
 
 
 def shifted(value: Any, *, each: bool = True) -> Any:
-    """The tensor with other numbers near its own, always the same; other values as they are."""
+    """Returns the tensor with nearby numbers, always the same ones. Other values are unchanged."""
     if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
         return value
     if value.layout != torch.strided or not value.numel() or value.element_size() == 1:
@@ -106,7 +106,7 @@ def shifted(value: Any, *, each: bool = True) -> Any:
 
 
 def _count_numbers(values: list[Any]) -> float:
-    """How many elements are finite, of all."""
+    """Returns the fraction of elements that are finite."""
     floats = [one for one in values if isinstance(one, torch.Tensor) and one.is_floating_point()]
     count = sum(one.numel() for one in floats)
     return sum(int(torch.isfinite(one).sum()) for one in floats) / count if count else 1.0

@@ -1,4 +1,4 @@
-"""The ONNX nodes of one operator of torch's graph, as a model of their own."""
+"""Extracts the ONNX nodes of one operator of torch's graph as a separate model."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from opgraft.torch._program._dispatch import Choice, Translated
 
 #: Opens a session for a model.
 Open = Callable[[bytes], Any]
-#: A result of torch's graph: the node, and which of its results where it gives several.
+#: A result in torch's graph: the node, and the index of the result if it has several.
 Source = tuple[torch.fx.Node, int | None]
 
 
 class Parts:
-    """Takes a translated program apart by its choices."""
+    """Splits a translated program by its choices."""
 
     def __init__(self, translated: Translated, opset: int = 0) -> None:
-        """`opset` is the least that models of parts have."""
+        """`opset` is the lowest opset for the extracted models."""
         self.model = translated.onnx.model
         self._opset = opset
         self.groups: dict[torch.fx.Node, list[ir.Node]] = {}
@@ -33,7 +33,7 @@ class Parts:
                     self.groups.setdefault(node.meta["node"], []).append(node)
 
     def sources(self, choice: Choice) -> dict[ir.Value, Source]:
-        """Which results of torch's graph the values are that a choice takes."""
+        """Maps the input values of a choice to the results in torch's graph."""
         sources = dict(_values_of(choice.node.args, choice.args))
         for name, given in choice.kwargs.items():
             sources.update(_values_of(choice.node.kwargs.get(name), given))
@@ -46,8 +46,8 @@ class Parts:
         outputs: Sequence[ir.Value],
         fetch: Callable[[Source], Any],
     ) -> tuple[dict[str, Any], list[ir.Node]]:
-        """What the nodes of a choice take from others, by name; and the nodes, with those of
-        constants that they share with others."""
+        """Returns the inputs of a choice's nodes by name; and the nodes, including the nodes of
+        constants that are shared with other choices."""
         own = self.groups.get(choice.node, [])
         produced = {value for node in own for value in node.outputs}
         feed: dict[str, Any] = {}
@@ -64,7 +64,7 @@ class Parts:
         return feed, [*nodes, *own]
 
     def _may_call(self, node: ir.Node) -> bool:
-        """Whether a node calls a function of the model, or the graphs inside it may."""
+        """Whether a node, or a graph inside it, may call a function of the model."""
         return node.op_identifier() in self.model.functions or _has_graphs(node)
 
     def build(
@@ -74,13 +74,14 @@ class Parts:
         values: Sequence[ir.Value],
         wanted: Sequence[Any],
     ) -> onnx.ModelProto:
-        """A model of these nodes alone."""
+        """Returns a model with only these nodes."""
         nodes = list(nodes)
         model = onnx.ModelProto(ir_version=self.model.ir_version)
         model.graph.name = "part"
-        # Torch translates some operators to newer ones than the opset has; the whole is converted.
+        # torch translates some operators to a newer opset. It converts the whole model later.
         newest = max((node.version or 0 for node in nodes if not node.domain), default=0)
-        # What graphs call may have operators of ours, and is then inlined: that takes one opset.
+        # Functions that graphs call may have our operators. Then they are inlined, which needs a
+        # single opset.
         has_graphs = any(map(_has_graphs, nodes))
         for domain, version in self.model.opset_imports.items():
             least = 0 if domain or has_graphs else max(newest, self._opset)
@@ -106,7 +107,7 @@ def _has_graphs(node: ir.Node) -> bool:
 
 
 def _used(nodes: Iterable[ir.Node]) -> Iterable[ir.Value]:
-    """The inputs of nodes, and of the graphs inside them, each once."""
+    """Returns the inputs of nodes and of the graphs inside them, each once."""
     seen: dict[ir.Value, None] = {}
     for node in nodes:
         for value in node.inputs:
@@ -128,7 +129,7 @@ def _used(nodes: Iterable[ir.Node]) -> Iterable[ir.Value]:
 
 
 def _values_of(own: Any, given: Any) -> Iterable[tuple[ir.Value, Source]]:
-    """Which value of the ONNX graph stands for which node of torch's, or which result of it."""
+    """Pairs values of the ONNX graph with nodes of torch's graph, or with one of their results."""
     if isinstance(own, torch.fx.Node):
         if isinstance(given, ir.Value):
             yield given, (own, None)
@@ -142,7 +143,7 @@ def _values_of(own: Any, given: Any) -> Iterable[tuple[ir.Value, Source]]:
 
 
 def outputs_of(result: Any, outputs: Any) -> tuple[list[Any], list[ir.Value]]:
-    """The results of a node and the values that stand for them, but for absent ones."""
+    """Returns the results of a node and their ONNX values, without absent ones."""
     if isinstance(outputs, ir.Value):
         return [result], [outputs]
     pairs = [

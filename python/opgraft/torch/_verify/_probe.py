@@ -1,11 +1,11 @@
-"""Tries the translations of operators at numbers that examples do not have.
+"""Tries the translations of operators with numbers that are not in the examples.
 
-A translation may hold near the example alone: log(cumsum(exp(x))) for logcumsumexp, until an x is
--100. So each operator that is elementwise or reduces is run once more, alone, with hard numbers of
-its types, and compared with torch where the numbers that go in and those that torch gives are
-finite. What NaN and infinities become is told, and nothing else: ONNX Runtime's own kernels differ
-there. So is what reducing operators make of rows of extreme numbers, as 1e30, whose squares
-overflow: torch's own translations are right for all others, and no ATen node is worth these.
+A translation may be right only near the example: log(cumsum(exp(x))) for logcumsumexp fails if an x
+is -100. So each elementwise operator and each reduction runs once more, alone, with hard numbers of
+its types, and is compared with torch where inputs and torch's results are finite. Differences for
+NaN and infinities are only reported, because ONNX Runtime's own kernels differ there. The same goes
+for reductions of extreme numbers such as 1e30, whose squares overflow: torch's translations are
+right for all other numbers, so a fallback to ATen nodes is not worth it.
 """
 
 from __future__ import annotations
@@ -38,42 +38,42 @@ from opgraft.torch._verify._triable import MOST_ELEMENTS, can_be_tried, is_choos
 
 @dataclass
 class Outcome:
-    """What came of the numbers."""
+    """The outcome for one operator."""
 
-    #: What is wrong, in words; empty where nothing is.
+    #: What is wrong; empty if nothing is.
     wrong: str = ""
-    #: What NaN and infinities become, where that is not what torch makes of them.
+    #: The difference from torch for NaN and infinities; empty if there is none.
     not_numbers: str = ""
-    #: What extreme numbers become, likewise.
+    #: The differences from torch for extreme numbers.
     extremes: list[str] = field(default_factory=list)
-    #: Whether all numbers were tried, so that it holds for other sizes too.
+    #: Whether all numbers were tried, so that the outcome holds for other sizes too.
     is_complete: bool = True
 
 
 @dataclass
 class Probed:
-    """What came of a program's operators."""
+    """The outcomes for a program's operators."""
 
     guilt: Guilt | None = None
     #: By the name of the operator.
     not_numbers: dict[str, str] = field(default_factory=dict)
     extremes: dict[str, list[str]] = field(default_factory=dict)
-    #: Likewise, why it could not be tried.
+    #: By the name of the operator, why it could not be tried.
     not_tried: dict[str, str] = field(default_factory=dict)
 
 
 _Key = tuple[Any, ...]
-#: In this process; translations do not change.
+#: The outcomes so far in this process. Translations do not change.
 _known: dict[_Key, Outcome] = {}
 
 
 def forget() -> None:
-    """Has all of them tried anew."""
+    """Forgets all outcomes, so that operators are tried again."""
     _known.clear()
 
 
 def probe(translated: Translated, program: Program) -> Probed:
-    """Tries each translation of torch's or of ours once, whatever the number of nodes it made."""
+    """Tries each translation, torch's or ours, once, even if several nodes use it."""
     found = Probed()
     parts: Parts | None = None
     opset = translated.onnx.model.opset_imports.get("", 0)
@@ -86,7 +86,7 @@ def probe(translated: Translated, program: Program) -> Probed:
             parts = parts or Parts(translated)
             try:
                 outcome = tried(_best(choices), parts, program)
-            except Exception as error:  # of this run; the next may have the memory for it
+            except Exception as error:  # not kept: the next run may have enough memory
                 found.not_tried[operator_name(choices[0].node.target)] = first_line(error)
                 continue
             if outcome.is_complete:
@@ -101,8 +101,8 @@ def probe(translated: Translated, program: Program) -> Probed:
 
 
 def tried(choice: Choice, parts: Parts, program: Program) -> Outcome:
-    """With tensors of our own sizes; with those of the example's, where a translation is for these
-    alone, so that it does not run or gives something else even for ones."""
+    """Tries an operator with our own sizes; or with the example's sizes if the translation is only
+    for these, so that it does not run with others or differs even for ones."""
     try:
         return _outcome(lambda numbers: Trial(choice, parts, program, numbers), choice.node)
     except _NotTakenError:
@@ -116,7 +116,7 @@ def _outcome(compare: Callable[[Numbers], _Comparison], node: torch.fx.Node) -> 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """For small tensors: threads cost more than they give."""
+    """Uses one thread, because for small tensors more threads are slower."""
     before = torch.get_num_threads()
     if before > 1:
         torch.set_num_threads(1)
@@ -139,29 +139,29 @@ def _outcome_of(compare: Callable[[Numbers], _Comparison], node: torch.fx.Node) 
             return comparison.outcome()
     if is_large(node):
         raise _TooLargeError(
-            f"it has more than {MOST_ELEMENTS} elements, and is not the same for fewer"
+            f"it has more than {MOST_ELEMENTS} elements, and its translation is not valid for fewer"
         )
     return compare(Numbers(node, resize=False, chooses=is_choosing(node))).outcome()
 
 
 class _TooLargeError(Exception):
-    """A run would take longer than it is worth."""
+    """A run would take too long."""
 
 
-_LACKING = "the example has not (0, ±1, ±10, ±100, large and small ones)"
-#: Types of which a plain session neither takes nor gives arrays.
+_LACKING = "are not in the example (0, ±1, ±10, ±100, large and small ones)"
+#: Types for which a plain session neither takes nor returns arrays.
 _NOT_NUMPYS = re.compile(r"bfloat16|float8|float4|int4|int2\b")
 
 
 def _open(program: Program, model: bytes) -> Any:
-    """A plain session where that is enough, which takes a tenth of the time of one of ours."""
+    """Opens a plain session if that is enough, which takes a tenth of the time of one of ours."""
     if not program.report.providers:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 4
         try:
             session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
-        except Exception:  # functions of the model may have operators of ours
+        except Exception:  # functions of the model may have our operators
             pass
         else:
             values = [*session.get_inputs(), *session.get_outputs()]
@@ -176,8 +176,11 @@ def probe_decompositions(
     not_tried: dict[str, str],
     extremes: dict[str, list[str]],
 ) -> tuple[Any, str] | None:
-    """The first operator of the model that torch takes apart wrongly, and how wrongly. `not_tried`
-    gets why others could not be tried, `extremes` what extreme numbers become."""
+    """Returns the first operator of the model that torch decomposes wrongly, and what is wrong.
+
+    `not_tried` receives why others could not be tried, `extremes` the differences for extreme
+    numbers.
+    """
     for _, node in _graph.calls(captured):
         apart = decomposition(node.target)
         if apart is None or not can_be_tried(node):
@@ -202,13 +205,13 @@ def probe_decompositions(
 
 
 def _all_alike(node: torch.fx.Node) -> list[str]:
-    # An elementwise operator is tried with sizes of our own; a sum of two is none of ten.
+    # An elementwise operator is tried with our own sizes; for a sum, two and ten elements differ.
     most = 2 if _graph.is_pointwise(node.target) else len(EASY)
     return [_likeness(one, most) for one in (*node.args, *node.kwargs.items())]
 
 
 def by_key(choices: Iterable[Choice], runtime: _Key) -> dict[_Key, list[Choice]]:
-    """The choices that can be tried, those together that are alike but for large sizes."""
+    """Groups the choices that can be tried by what they have in common, large sizes aside."""
     found: dict[_Key, list[Choice]] = {}
     for choice in choices:
         node = choice.node
@@ -219,7 +222,7 @@ def by_key(choices: Iterable[Choice], runtime: _Key) -> dict[_Key, list[Choice]]
 
 
 def _likeness(argument: Any, most: int) -> str:
-    """Alike are sizes from `most` on."""
+    """Returns a key for an argument. Sizes of `most` or more count as the same."""
     if isinstance(argument, (list, tuple)):
         return str([_likeness(one, most) for one in argument])
     if not isinstance(argument, torch.fx.Node):
@@ -229,7 +232,7 @@ def _likeness(argument: Any, most: int) -> str:
 
 
 def _best(choices: list[Choice]) -> Choice:
-    """The one with the fewest elements of those that hold all numbers at once."""
+    """Returns the smallest choice that can hold all numbers at once, or else the largest."""
 
     def size(choice: Choice) -> int:
         return max(math.prod(shape(one.meta["val"])) for one in choice.node.all_input_nodes)
@@ -239,7 +242,7 @@ def _best(choices: list[Choice]) -> Choice:
 
 
 class _Comparison:
-    """One operator in torch, and what is held against it."""
+    """Compares one operator in torch with another implementation of it."""
 
     def __init__(self, node: torch.fx.Node, numbers: Numbers) -> None:
         self._node = node
@@ -260,21 +263,21 @@ class _Comparison:
         return outcome
 
     def is_right_for_ones(self) -> bool:
-        """And for other easy numbers. Raises where torch does."""
+        """Whether it is right for ones and other easy numbers. Raises if torch does."""
         all_fills = self._numbers.easy()
         for fills in all_fills:
             self._in_torch(fills)
         return not any(self._difference(fills, finite=True) for fills in all_fills)
 
     def _at(self, extreme: float) -> list[str]:
-        """What is wrong for numbers of this size, in words, and from which size on."""
+        """Describes what is wrong for numbers of this magnitude, and from which magnitude on."""
 
         def wrong(size: float) -> str:
             return self._difference(self._numbers.row(size), finite=False, disturb=False)
 
         if not (told := wrong(extreme)):
             return []
-        # The exponents of a size that is right, and of one that is wrong.
+        # The exponents of a magnitude that is right, and of one that is wrong.
         right, off = int(math.copysign(10, math.log10(extreme))), round(math.log10(extreme))
         while abs(off - right) > 1:
             middle = (right + off) // 2
@@ -283,7 +286,7 @@ class _Comparison:
         return [f"differs from torch for numbers {side} about 1e{off}; at {extreme:g} {told}"]
 
     def _other(self, fills: Fills) -> list[torch.Tensor]:
-        """What the other gives for the same numbers."""
+        """Returns the results of the other implementation for these numbers."""
         raise NotImplementedError
 
     def _wanted(self, result: Any) -> list[torch.Tensor]:
@@ -298,12 +301,12 @@ class _Comparison:
         return call(*args, **kwargs)
 
     def _difference(self, fills: Fills, *, finite: bool, disturb: bool = True) -> str:
-        """What is wrong with a run, in words."""
+        """Returns what is wrong with a run; empty if nothing is."""
         try:
             fills, wanted = self._taken(fills)
         except MemoryError:
             raise
-        except Exception:  # it takes no such numbers
+        except Exception:  # torch does not take these numbers
             return ""
         try:
             got = self._other(fills)
@@ -324,8 +327,8 @@ class _Comparison:
         )
 
     def _taken(self, fills: Fills) -> tuple[Fills, list[torch.Tensor]]:
-        """The numbers, without those that torch does not take where that is known, and its results.
-        Raises where torch does."""
+        """Returns the numbers, without those that torch is known to refuse, and torch's results.
+        Raises if torch does."""
         try:
             return fills, self._wanted(self._in_torch(fills))
         except MemoryError:
@@ -343,11 +346,11 @@ class _Comparison:
 
 
 class _NotTakenError(Exception):
-    """An operator takes what the example has, and not a tensor of ones."""
+    """An operator does not take a tensor of ones."""
 
 
 class Trial(_Comparison):
-    """The ONNX nodes of an operator, in a session of their own."""
+    """Compares with the ONNX nodes of the operator, in a session of their own."""
 
     def __init__(self, choice: Choice, parts: Parts, program: Program, numbers: Numbers) -> None:
         super().__init__(choice.node, numbers)
@@ -387,7 +390,7 @@ class Trial(_Comparison):
 
 
 class _Taken(_Comparison):
-    """What torch takes an operator apart into."""
+    """Compares with torch's decomposition of the operator."""
 
     def __init__(self, node: torch.fx.Node, apart: Callable[..., Any], numbers: Numbers) -> None:
         super().__init__(node, numbers)
@@ -402,7 +405,7 @@ def _fetch(source: Source, fills: dict[torch.fx.Node, torch.Tensor]) -> torch.Te
 
 
 def _holes(tensor: torch.Tensor) -> torch.Tensor:
-    """Where torch gives no number."""
+    """Returns where an element is not finite."""
     return ~torch.isfinite(tensor) if tensor.is_floating_point() else torch.zeros_like(tensor) != 0
 
 

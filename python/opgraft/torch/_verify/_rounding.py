@@ -1,4 +1,4 @@
-"""Tells results that are the same but for rounding from results that are wrong."""
+"""Distinguishes results that differ only by rounding from results that are wrong."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import torch
 class _Tolerance:
     """How far off an element of a type may be."""
 
-    #: Relative to itself.
+    #: Relative to the element.
     relative: float
-    #: Absolutely, near zero, but not more than relative to the largest one, unless that is tiny.
+    #: Near zero. Limited to `relative` times the largest element, but at least `least`.
     absolute: float
     least: float
     #: The size of a rounding.
     rounding: float
-    #: A result may differ by what this many roundings of the inputs would make of it.
+    #: A result may differ by as much as this many roundings of the inputs change it.
     of_inputs: float = 50
-    #: The roundings of a sum add up as this power of their number. Of coarse ones as they do at
-    #: random, since what is allowed for fine ones, that they all go the same way, would be all.
-    #: None where nobody computes sums in the type.
+    #: The roundings of a sum add up as this power of their number: 1 if all go the same way, 0.5 if
+    #: they are random. Coarse types have 0.5, since 1 would allow any result. None for types in
+    #: which no sums are computed.
     power: float | None = 1
 
 
@@ -38,7 +38,7 @@ _TOLERANCES = {
 
 @functools.cache
 def _tolerance(dtype: torch.dtype) -> _Tolerance:
-    """Of a coarse type an element may be a few steps off, and of one of 8 bits a single one."""
+    """In a coarse type an element may be a few steps off, in a type of 8 bits a single one."""
     known = _TOLERANCES.get(dtype)
     if known is not None:
         return known
@@ -49,41 +49,41 @@ def _tolerance(dtype: torch.dtype) -> _Tolerance:
     return _Tolerance(step, least, least, step, of_inputs=1, power=None)
 
 
-#: How often inputs are disturbed: each element made less, each made more, then at random.
+#: How often inputs are disturbed: all elements down, all elements up, then at random.
 _DRAWS = 5
-_DIRECTIONS = torch.Generator()  # of our own: the process's random numbers are not ours to draw
+_DIRECTIONS = torch.Generator()  # our own, so that the process's random state is unchanged
 _ALL_ONE_WAY = {0: -1, 1: 1}
-#: What rounding may move by more than this share of the largest element, says nothing.
+#: An element that rounding may change by more than this fraction of the largest proves nothing.
 _MUCH = 0.01
-#: Of a table with as many rows each column has a largest element of its own.
+#: In a table with at least this many rows, each column has its own largest element.
 _ROWS = 8
-#: So many roundings of the largest element a zero may be off that no rounding moves in torch, as
-#: the imaginary part of a sum is.
+#: The tolerance, in roundings of the largest element, for a zero that rounding does not change in
+#: torch, such as the imaginary part of a sum.
 _OF_ZEROS = 10
-#: By how much more inputs are disturbed to see whether a result moves along, and how far it then
-#: does: what does not has jumped.
+#: Inputs are disturbed this many times as much, to see whether a result changes at least this many
+#: times as much too. If it does not, it has jumped.
 _FURTHER, _ALONG = 8, 3
-#: An output of which more than this share says nothing is not compared at all.
+#: An output is not verified if more than this fraction of its elements proves nothing.
 MOST = 0.5
 
-#: What the same computation gives for inputs that differ from the original by rounding.
+#: Repeats a computation with inputs that differ from the original by rounding.
 Disturbed = Callable[[], Sequence[Any]]
 
 
 @dataclass
 class Comparison:
-    """What came of holding results against others."""
+    """The outcome of comparing results."""
 
-    #: What is wrong, in words; empty where nothing is.
+    #: What is wrong; empty if nothing is.
     problem: str = ""
-    #: How many elements differ of which nobody can say whether they are wrong: rounding of the
-    #: inputs moves them as far, since the example lies on a jump, as 2.0 does for `floor`.
+    #: How many elements differ, but may still be right: rounding of the inputs changes them by as
+    #: much, because the example lies on a jump, such as 2.0 for `floor`.
     excused: int = 0
-    #: Of how many.
+    #: The number of all elements.
     total: int = 0
-    #: The worst of them, in words.
+    #: A description of the worst excused element.
     worst: str = ""
-    #: Whether most elements of each output are not so.
+    #: Whether most elements of each output are not excused.
     is_decided: bool = True
 
 
@@ -95,7 +95,7 @@ def difference(
     roundings: int = 0,
     wholly_disturbed: Disturbed | None = None,
 ) -> str:
-    """What `compare` finds to be wrong, in words."""
+    """Returns what `compare` finds wrong; empty if nothing is."""
     return compare(
         expected, got, disturbed, roundings=roundings, wholly_disturbed=wholly_disturbed
     ).problem
@@ -109,13 +109,12 @@ def compare(
     roundings: int = 0,
     wholly_disturbed: Disturbed | None = None,
 ) -> Comparison:
-    """Holds `got` against what is expected.
+    """Compares `got` with what is expected.
 
-    Where elements differ more than they should, `disturbed` is asked what rounding does to them:
-    an ill-conditioned result cannot be held against anybody. Elements may differ by so many
-    `roundings` of the largest one, where each is made of many, as in a sum or a transform; where
-    `wholly_disturbed` says what rounding of all that goes into them, weights too, does to them, no
-    more than that.
+    If elements differ by more than the tolerance, `disturbed` shows how much rounding changes them:
+    an ill-conditioned result is not an error. Elements that are computed from many, as in a sum or
+    a transform, may differ by this many `roundings` of the largest element; but by no more than
+    rounding of all inputs and weights changes them, if `wholly_disturbed` is given to show that.
     """
     unlike = unlikeness(expected, got)
     if unlike:
@@ -141,9 +140,9 @@ def compare(
             near = ~_far(wanted, found, roundings)
             if bool((wrong & near).any()):
                 moved = whole.of(index)
-                # Where nothing moves, or it moves so that the shape is another, nobody can say.
+                # If nothing changes, or the shape does, the limit is not known.
                 if moved is not None and bool(moved.any()):
-                    # A zero that torch is sure of may be made of large numbers elsewhere.
+                    # An exact zero in torch may be a difference of large numbers elsewhere.
                     is_zero = (wanted == 0) & ~_far(wanted, found, min(roundings, _OF_ZEROS))
                     near &= (gap <= moved) | is_zero
                 wrong &= ~near
@@ -153,7 +152,7 @@ def compare(
 
 
 class _Noise:
-    """How far rounding may move results; asked where it is needed."""
+    """How far rounding may move results; computed when needed."""
 
     def __init__(self, expected: Sequence[Any], disturbed: Disturbed | None) -> None:
         self._expected = expected
@@ -162,18 +161,18 @@ class _Noise:
         self._by_times: dict[int, list[Any]] = {}
 
     def of(self, index: int, times: int = 1) -> torch.Tensor | None:
-        """Of each element of an output; None where nobody can say."""
+        """Returns it for each element of an output; None if it is not known."""
         if self._disturbed is None:
             return None
         if times not in self._by_times:
-            # The same directions, so that only the size is another.
+            # The same directions, so that only the amount differs.
             _DIRECTIONS.set_state(self._directions)
             self._by_times[times] = _noise(self._expected, self._disturbed, times)
         moved: torch.Tensor | None = self._by_times[times][index]
         return moved
 
     def jumps(self, index: int, asked: torch.Tensor) -> torch.Tensor:
-        """Which of the elements that are asked for do not move along with the inputs."""
+        """Returns which of the `asked` elements do not change in proportion to the inputs."""
         near = self.of(index)
         if not bool(asked.any()) or near is None:
             return torch.zeros_like(asked)
@@ -184,8 +183,8 @@ class _Noise:
 
 
 def are_surely_near(expected: Sequence[Any], got: Sequence[Any]) -> bool:
-    """Whether results are so near that `difference` finds none; a quick question, which may say
-    False of those too."""
+    """Whether results are so near that `difference` finds none. A quick check, which may also
+    return False for results without a difference."""
     return len(expected) == len(got) and all(
         _are_surely_near(plain(one), plain(two)) for one, two in zip(expected, got, strict=True)
     )
@@ -196,15 +195,15 @@ def _are_surely_near(wanted: torch.Tensor, found: torch.Tensor) -> bool:
         return False
     if wanted.dtype not in _TOLERANCES:
         return not wanted.is_floating_point() and torch.equal(wanted, found)
-    # Half of what is allowed: the question is asked in the type's own precision.
+    # Half of the tolerance, because this is computed in the precision of the type.
     relative = _tolerance(wanted.dtype).relative / 2
     return torch.allclose(found, wanted, relative, 0.0, equal_nan=True)
 
 
 def unlikeness(expected: Sequence[Any], got: Sequence[Any]) -> str:
-    """In what numbers, types or shapes of results differ, in words; elements aside."""
+    """Returns how the count, types or shapes of results differ, without comparing elements."""
     if len(expected) != len(got):
-        return f"{len(expected)} outputs were expected, but {len(got)} came"
+        return f"expected {len(expected)} outputs, got {len(got)}"
     for index, (wanted, found) in enumerate(zip(expected, got, strict=True)):
         wanted, found = plain(wanted), plain(found)
         if wanted.dtype != found.dtype:
@@ -216,19 +215,19 @@ def unlikeness(expected: Sequence[Any], got: Sequence[Any]) -> str:
 
 
 def without_numbers(values: Sequence[Any]) -> list[str]:
-    """Of each result that has no finite element that, in words: any two of them would agree."""
+    """Lists the results without a finite element, which prove nothing: any two would agree."""
     told = []
     for index, value in enumerate(values):
         tensor = plain(value)
         if tensor.numel() and bool(torch.isfinite(tensor.double()).any()):
             continue
         what = "is NaN or infinite everywhere" if tensor.numel() else "is empty"
-        told.append(f"output {index} {what}: no number of it was compared")
+        told.append(f"output {index} {what}: no number in it was compared")
     return told
 
 
 def plain(value: Any) -> torch.Tensor:
-    """A tensor of real numbers, dense, in the host's memory."""
+    """Returns a dense tensor of real numbers on the CPU."""
     tensor = torch.as_tensor(value).detach().cpu()
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
@@ -243,8 +242,8 @@ def are_near(
     roundings: int = 0,
     largest: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Which elements of tensors of one type are the same but for rounding. `largest` is what
-    roundings are counted of, where the tensors are a part of others."""
+    """Returns which elements of tensors of one type differ at most by rounding. `largest` is the
+    element that roundings refer to, if the tensors are parts of others."""
     return ~_far(wanted, found, roundings, largest)
 
 
@@ -254,12 +253,12 @@ def _far(
     roundings: int,
     largest: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Which elements differ more than the type's tolerance."""
+    """Returns which elements differ by more than the type's tolerance."""
     if not wanted.is_floating_point():
         return wanted != found
     allowed = _tolerance(wanted.dtype)
     exact, near = wanted.double(), found.double()
-    # Where all elements are small, so must be the difference.
+    # If all elements are small, the difference must be small too.
     small = min(allowed.absolute, allowed.relative * _largest(wanted))
     absolute = torch.tensor(max(allowed.least, small), dtype=torch.float64)
     if roundings and allowed.power is not None:
@@ -278,8 +277,8 @@ def _largest(tensor: torch.Tensor) -> float:
 
 
 def largest_of_columns(tensor: torch.Tensor) -> torch.Tensor:
-    """The largest element, or that of each column of a table: coordinates and scores may stand in
-    one, and what is little for the ones is much for the others."""
+    """Returns the largest element, or that of each column of a table: a table may hold coordinates
+    and scores, and a small difference for one is large for the other."""
     size = tensor.double().abs()
     size = torch.where(torch.isfinite(size), size, 0.0)
     if size.dim() > 1 and size.shape[-1] and size.numel() >= _ROWS * size.shape[-1]:
@@ -294,14 +293,14 @@ def _gap(wanted: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
 
 
 def _noise(expected: Sequence[Any], disturbed: Disturbed, times: int) -> list[Any]:
-    """How far so many roundings of the inputs may move each element of each output; None where
-    nobody can say."""
+    """Returns how far this many roundings of the inputs may move each element of each output; None
+    for outputs where that is not known."""
     noise: list[Any] = [None] * len(expected)
     for draw in range(_DRAWS):
         try:
             with _drawing(draw, times):
                 others = disturbed()
-        except Exception:  # the disturbed inputs may be none that it takes
+        except Exception:  # the model may not take the disturbed inputs
             return noise
         for index, (wanted, other) in enumerate(zip(expected, others, strict=True)):
             one, two = plain(wanted), plain(other)
@@ -315,7 +314,7 @@ def _of_inputs(dtype: torch.dtype) -> float:
     return _tolerance(dtype if dtype.is_floating_point else torch.float32).of_inputs
 
 
-#: Which draw this is, and how many roundings; exports are for one thread at a time.
+#: The current draw, and the number of roundings. Only one thread exports at a time.
 _draw, _times = _DRAWS, 1
 
 
@@ -330,8 +329,8 @@ def _drawing(draw: int, times: int) -> Iterator[None]:
 
 
 def disturb(value: Any, times: float = 1) -> Any:
-    """The tensor with each element moved by about its rounding, so many times; other values as they
-    are."""
+    """Returns the tensor with each element moved by about `times` its rounding. Other values are
+    unchanged."""
     if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
         return value
     if value.layout != torch.strided:
@@ -339,7 +338,7 @@ def disturb(value: Any, times: float = 1) -> Any:
     step = _tolerance(value.real.dtype if value.is_complex() else value.dtype).rounding
     move: Any = _ALL_ONE_WAY.get(_draw)
     if move is None:
-        # By no two the same, so that the difference of two is another one.
+        # Different amounts, so that differences between elements change too.
         move = torch.rand(value.shape, generator=_DIRECTIONS, dtype=torch.float64) * 2 - 1
         move = (move + move.sign() / 2).to(value.device)
     return (value.detach() * (1 + times * _times * step * move)).to(value.dtype)

@@ -1,5 +1,5 @@
-"""Compares results whose rows come in the order of a score, where scores that are equal but for
-rounding may come in any order."""
+"""Compares results whose rows are sorted by a score. Rows whose scores differ only by rounding may
+be in any order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from opgraft.torch._verify import _rounding
 from opgraft.torch._verify._rounding import plain
 
-#: Rows beyond this are not matched with one another: each is held against each.
+#: Longer tables are not matched, because each row is compared with each.
 _MOST_ROWS = 20_000
 
 
@@ -23,16 +23,15 @@ def difference(
     roundings: int = 0,
     wholly_disturbed: _rounding.Disturbed | None = None,
 ) -> tuple[str, str]:
-    """What is wrong, and how it was compared, both in words; the latter is empty where the results
-    are the same in their order.
+    """Returns what is wrong, and how the results were compared. The latter is empty if the results
+    agree in their order.
 
-    Results that have as many rows as a sorted one, the score, are a table. The scores must be the
-    same in their order; of rows with the same score each must be there, in whatever order. Scores
-    are the same that are as near to one another as those of the two results are: where these agree
-    to the last digit, scores of 0.9990 and 0.9991 are no tie. Where rounding decides in torch as
-    well which rows there are, as in the suppression of boxes that overlap, the rows must be there
-    that do not depend on it. `disturbed` says what the model gives for inputs that are so many
-    roundings off.
+    A sorted result, the score, and all results with as many rows are a table. The scores must
+    agree in their order. Rows with tied scores must all be present, in any order. Scores are tied
+    if they are as close to each other as the two results are: if these agree to the last digit,
+    0.9990 and 0.9991 are not tied. If rounding decides in torch too which rows are present, as in
+    the suppression of overlapping boxes, the rows that do not depend on it must be present.
+    `disturbed` runs the model with inputs that are off by this many roundings.
     """
     plainly = _rounding.difference(
         expected,
@@ -46,7 +45,7 @@ def difference(
     wanted, found = [plain(one) for one in expected], [plain(one) for one in got]
     moved = _moved(wanted, found, roundings)
     if moved is not None:
-        return "", f"but for the order of {moved} rows, whose scores are the same but for rounding"
+        return "", f"except the order of {moved} rows, whose scores differ only by rounding"
     by_rows = _by_rows(wanted, found, disturbed, roundings)
     return (plainly if by_rows in ("", UNDECIDED) else ""), by_rows
 
@@ -54,7 +53,7 @@ def difference(
 def _moved(
     wanted: Sequence[torch.Tensor], found: Sequence[torch.Tensor], roundings: int
 ) -> int | None:
-    """How many rows stand elsewhere; None where that is not all that differs."""
+    """Returns how many rows are at another place; None if anything else differs."""
     if _rounding.unlikeness(wanted, found):
         return None
     left = set(range(len(wanted)))
@@ -86,9 +85,10 @@ def _scores(values: Sequence[torch.Tensor]) -> list[int]:
     return [index for index, one in enumerate(values) if _is_score(one)]
 
 
-#: How results were compared of which most rows depend on rounding: nothing can be said of them.
-UNDECIDED = "not at all: ties and rounding decide in torch as well which rows there are"
-#: By so many roundings of the inputs the model is asked which rows depend on rounding, as often.
+#: How results were compared if most rows depend on rounding.
+UNDECIDED = "not at all: ties and rounding decide in torch too which rows are present"
+#: To find the rows that depend on rounding, the model runs with inputs that are off by this many
+#: roundings, this many times.
 _TIMES, _DRAWS = 50, 3
 
 
@@ -98,8 +98,8 @@ def _by_rows(
     disturbed: Callable[[float], Sequence[Any]],
     roundings: int,
 ) -> str:
-    """In words how many rows do not depend on rounding and are there; empty where one is not, or
-    most depend on it."""
+    """Describes how many rows do not depend on rounding, if all of them are present; empty if one
+    is missing. UNDECIDED if most rows depend on rounding."""
     if not _is_table(wanted) or not _is_table(found) or len(wanted) != len(found):
         return ""
     for one, other in zip(wanted, found, strict=True):
@@ -112,12 +112,12 @@ def _by_rows(
     for _ in range(_DRAWS):
         try:
             others = [plain(one) for one in disturbed(_TIMES)]
-        except Exception:  # the disturbed inputs may be none that it takes
+        except Exception:  # the model may not take the disturbed inputs
             return ""
         stable &= _matched(wanted, others, roundings)[0]
         off = max(off, _typical_gap(wanted[key], others[key]))
     there, rest = _matched(wanted, found, roundings)
-    # Of rows with the same score nobody says which are cut off, so others of it may be there.
+    # Which of the rows with the last score are cut off is arbitrary, so others may be present.
     tie = _tie(wanted[key], off)
     first, last = _runs(wanted[key], tie)[-1]
     highest, lowest = wanted[key][first].double(), wanted[key][last - 1].double()
@@ -131,13 +131,13 @@ def _by_rows(
     if 2 * kept < count:
         return UNDECIDED
     return (
-        f"by {kept} of {count} rows: ties and rounding decide in torch as well whether the others "
-        "are there"
+        f"by {kept} of {count} rows: ties and rounding decide in torch too whether the others are "
+        "present"
     )
 
 
 def _is_table(values: Sequence[torch.Tensor]) -> bool:
-    """Whether all results have as many rows, in the order of a score."""
+    """Whether all results have the same number of rows, and one of them is a score."""
     is_sorted = any(map(_is_score, values))
     return is_sorted and len({len(one) if one.dim() else -1 for one in values}) == 1
 
@@ -145,7 +145,8 @@ def _is_table(values: Sequence[torch.Tensor]) -> bool:
 def _matched(
     wanted: Sequence[torch.Tensor], found: Sequence[torch.Tensor], roundings: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which rows are among those that were found, each once; and the places of the others there."""
+    """Returns which wanted rows are among those found, each once; and the indices of the found rows
+    that match none."""
     there = torch.zeros(len(wanted[0]), dtype=torch.bool)
     free = torch.arange(len(found[0]))
     for row in range(len(there)):
@@ -157,14 +158,14 @@ def _matched(
 
 
 def _is_score(tensor: torch.Tensor) -> bool:
-    """Whether it is a row of numbers that go down; no number twice the other way round."""
+    """Whether it is a vector of numbers that never increase."""
     if tensor.dim() != 1 or not tensor.is_floating_point() or not 2 <= len(tensor) <= _MOST_ROWS:
         return False
     return bool((tensor[1:] <= tensor[:-1]).all())
 
 
 def _is_constant(scores: torch.Tensor) -> bool:
-    """Whether they are the same but for rounding: these order nothing, so any order would do."""
+    """Whether they all differ only by rounding: then they define no order."""
     return len(_runs(scores, _tie(scores, 0.0))) == 1
 
 
@@ -174,7 +175,8 @@ def _order(
     runs: Sequence[tuple[int, int]],
     roundings: int,
 ) -> torch.Tensor | None:
-    """For each wanted row the place of the row that was found, if that can be, in the same run."""
+    """Returns the index of the matching found row for each wanted row, each in the same run; None
+    if a row has no match. Keeps the place of a row if possible."""
     order = torch.full((runs[-1][1],), -1)
     for first, last in runs:
         free = torch.arange(first, last)
@@ -182,7 +184,7 @@ def _order(
             places = free[_fitting(wanted, found, row, free, roundings)]
             if not len(places):
                 return None
-            place = row if row in places else int(places[0])  # most stand where they should
+            place = row if row in places else int(places[0])  # most rows are at their place
             order[row] = place
             free = free[free != place]
     return order
@@ -195,7 +197,7 @@ def _fitting(
     places: torch.Tensor,
     roundings: int,
 ) -> torch.Tensor:
-    """Whether at each of these places the row is found."""
+    """Returns at which of these places a found row matches the wanted row."""
     fits = torch.ones(len(places), dtype=torch.bool)
     for one, other in zip(wanted, found, strict=True):
         there = other[places].flatten(1) if other.dim() > 1 else other[places][:, None]
@@ -210,13 +212,14 @@ def _fitting(
 
 
 def _tie(scores: torch.Tensor, off: float) -> float:
-    """How near scores are whose order nobody knows, where each is this much off: two of them may
-    change places, and what is seen is not the most that one may be off."""
+    """Returns the largest distance of tied scores, if each may be off by `off`. Twice that, since
+    two scores may move; twice again, since `off` is only what was observed."""
     return max(4 * off, 8 * torch.finfo(scores.dtype).eps * float(scores.abs().max()))
 
 
 def _typical_gap(scores: torch.Tensor, others: torch.Tensor) -> float:
-    """How far it is from a score to the nearest of the others, but for rows that are not there."""
+    """Returns the median distance from a score to the nearest of the others. The median ignores
+    rows that are missing there."""
     if not len(others):
         return 0.0
     own, upwards = scores.double(), others.double().sort()[0]
@@ -227,7 +230,7 @@ def _typical_gap(scores: torch.Tensor, others: torch.Tensor) -> float:
 
 
 def _runs(scores: torch.Tensor, tie: float) -> list[tuple[int, int]]:
-    """Where scores begin and end each of which is so near to the next."""
+    """Returns the start and end of each run of scores in which neighbours are tied."""
     near = ((scores[:-1].double() - scores[1:].double()) <= tie).tolist()
     runs, first = [], 0
     for place, is_near in enumerate(near, start=1):

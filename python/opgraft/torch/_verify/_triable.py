@@ -1,4 +1,4 @@
-"""Which operators can be tried alone, at numbers that examples do not have."""
+"""Decides which operators can be tried alone, with numbers that are not in the examples."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from opgraft.torch._graphs import _graph
 from opgraft.torch._graphs._graph import operator_name
 from opgraft.torch._verify._hard_numbers import shape, tensors
 
-#: Beyond which a run would take longer than it is worth.
+#: With more elements, a run would take too long.
 MOST_ELEMENTS = 1 << 20
-#: Those that torch's tags do not count among the reducing ones.
+#: Reductions that torch does not tag as such.
 _REDUCING = frozenset(
     f"aten::{name}"
     for name in (
@@ -24,7 +24,7 @@ _REDUCING = frozenset(
         "softmax"
     ).split()
 )
-#: Those that give places of elements, or elements in another order.
+#: Operators that return indices of elements, or elements in another order.
 _CHOOSING = frozenset(
     f"aten::{name}"
     for name in (
@@ -56,7 +56,7 @@ def _is_of_a_kind(target: Any) -> bool:
 
 
 def is_choosing(node: torch.fx.Node) -> bool:
-    """Whether it gives places of elements, so that no two of them may be equal."""
+    """Whether it returns indices of elements, so that no two elements may be equal."""
     results = tensors(node.meta.get("val"))
     if _graph.is_pointwise(node.target) or all(one.is_floating_point() for one in results):
         return False
@@ -75,12 +75,12 @@ def can_be_tried(node: torch.fx.Node) -> bool:
     if min(math.prod(shape(one)) for one in inputs) == 0:
         return False
     if is_choosing(node):
-        # Of halves there are too few for all to differ; and what is not sorted has any order.
+        # float16 has too few values for all to be distinct; unsorted results have any order.
         return (
             all(one.dtype in (torch.float32, torch.float64) for one in inputs)
             and _graph.arguments(node).get("sorted") is not False
         )
-    # What a number becomes that a type of integers has not, nobody says.
+    # A conversion to an integer type that cannot represent the number is undefined.
     loses = any(one.dtype.is_floating_point for one in inputs) and any(
         not one.dtype.is_floating_point and one.dtype != torch.bool for one in results
     )
@@ -93,6 +93,6 @@ def _is_known(dtype: torch.dtype) -> bool:
 
 
 def is_large(node: torch.fx.Node) -> bool:
-    """Whether it has too many elements to be tried in its own sizes."""
+    """Whether it has too many elements to be tried with its own sizes."""
     values = [one for node in node.all_input_nodes for one in tensors(node.meta["val"])]
     return max(math.prod(shape(one)) for one in values) > MOST_ELEMENTS

@@ -1,4 +1,4 @@
-"""Runs an exported program, compares it with the model in torch, and finds who is to blame."""
+"""Runs an exported program, compares it with the model in torch, and finds the guilty operator."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ from opgraft.torch._verify._nearby import Finding, settled
 from opgraft.torch._verify._probe import probe, probe_decompositions
 from opgraft.torch._verify._rounding import Comparison
 
-#: By which the results of a whole program may be off, of the largest element, where each operator
-#: alone is right; but by no more than rounding of arguments and weights moves them.
+#: The tolerance, in roundings of the largest element, for a whole program whose operators are right
+#: alone; but no more than rounding of arguments and weights changes the results.
 _ROUNDINGS = 100
 
 
 @dataclass
 class Verdict:
-    """What verification says of a program."""
+    """The result of verifying a program."""
 
-    #: What went wrong, in words; empty where all is well.
+    #: What is wrong; empty if nothing is.
     problem: str = ""
-    #: Whether the program does not run, or gives what is not of the right type or shape.
+    #: Whether the program does not run, or its results have a wrong type or shape.
     fails: bool = False
     guilt: Guilt | None = None
-    #: An operator of the model that torch takes apart wrongly, and how wrongly.
+    #: An operator of the model that torch decomposes wrongly, and what is wrong.
     misdecomposed: tuple[Any, str] | None = None
-    #: With which arguments.
+    #: The arguments that the problem was found with.
     example: Example | None = None
-    #: Where it was such as a program need not be for, that one.
+    #: The example, if it is one that a program need not be valid for.
     edge: Example | None = None
 
 
 @dataclass
 class Verifier:
-    """The reference that every attempt at a program is held against."""
+    """The reference that each attempt at a program is compared with."""
 
     model: Any
     captured: torch.export.ExportedProgram
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    #: How operators of the captured program are taken apart.
+    #: How operators of the captured program are decomposed.
     decomposition: Decomposition | None = None
-    #: Those that are open, and what is known of them.
+    #: The open sizes, and what is known about them.
     sizes: TrialSizes | None = None
-    #: Whether the graph holds for some data alone, and says so by its assertions.
+    #: Whether the graph is valid only for some data, which it asserts.
     is_guarded: bool = False
     notes: list[str] = field(default_factory=list)
-    #: By operator, what NaN and infinities become, where torch makes something else of them.
+    #: By operator, the difference from torch for NaN and infinities.
     not_numbers: dict[str, str] = field(default_factory=dict)
     examples: list[Example] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._branches: dict[str, Branch] = {}
         self._excuses: dict[int, str] = {}
-        #: By example, why nothing can be said of what was captured.
+        #: By example, why the captured graph could not be compared with the model.
         self._doubts: dict[int, str] = {}
         #: Whether results depend on random numbers.
         self.is_random = False
@@ -78,23 +78,23 @@ class Verifier:
             if isinstance(one, str):
                 self.notes.append(one)
             elif self.is_guarded and self.examples and not self._holds_for(one):
-                self.notes.append(f"{one.what} were not compared: the graph does not hold there")
+                self.notes.append(f"{one.what} were not compared: the graph is not valid there")
             else:
                 self.examples.append(one)
 
     def _is_held(self, example: Example) -> bool:
-        """Whether the graph is for sizes of 1 as well; whatever else differs there, is an
-        operator's fault."""
+        """Whether the graph is valid for sizes of 1 too. If the program still differs there, an
+        operator is guilty."""
         assert self.sizes is not None
         is_asked = any(one.is_of_model for one in self.sizes.failing(example.sizes))
         return not is_asked and self.is_right(self.captured, example)
 
     def give_up(self, example: Example) -> None:
-        """Leaves out an example that nothing helps: the program is not for such sizes."""
+        """Removes an example with sizes that no program is right for."""
         self.examples.remove(example)
 
     def _holds_for(self, example: Example) -> bool:
-        """Whether the assertions in the captured graph hold for arguments."""
+        """Whether the assertions in the captured graph hold for an example."""
         try:
             run_in_torch(self.captured, example.leaves)
         except Exception:
@@ -110,7 +110,7 @@ class Verifier:
         may_be_random = any(
             _graph.is_random(node) for _, node in _graph.calls(translated.decomposed)
         )
-        # What a run of the whole does not show: branches that it does not take.
+        # A run of the whole program does not check branches that are not taken.
         has_bodies = len(list(_graph.graphs(translated.decomposed))) > 1
         self._branches, self._excuses, self._doubts = {}, {}, {}
         self.is_random = False
@@ -127,7 +127,7 @@ class Verifier:
             if not finding.problem and finding.is_decided and is_plain:
                 self._excuses[place] = finding.excuse
                 continue
-            # What is random agrees in no two runs; each operator alone can be compared.
+            # Random results differ between runs, but each operator can be compared alone.
             leaves, undecided = finding.example.leaves, list[str]()
             guilt = find_guilty(
                 translated, leaves, program.open_session, progress, self._branches, undecided
@@ -162,8 +162,8 @@ class Verifier:
         return Verdict(misdecomposed=misdecomposed)
 
     def difference(self, program: Program, *, may_be_random: bool = False) -> str:
-        """What is wrong with a program that nobody can look into, in words; by types and shapes
-        alone where it is random."""
+        """Returns what is wrong with a program that has no translated graph to search; empty if
+        nothing is. If it is random, only types and shapes are compared."""
         self._excuses = {}
         for example in list(self.examples):
             is_random = may_be_random and self.depends_on_chance(example)
@@ -184,8 +184,8 @@ class Verifier:
         return bool(finding.problem) or not finding.is_decided
 
     def verified(self, how: str) -> list[str]:
-        """What was compared and agreed, in words, and which elements of it say nothing. What was
-        not is noted."""
+        """Describes the examples that were compared and agreed, with the elements that prove
+        nothing. Examples that were not compared are added to the notes."""
         told = []
         for place, example in enumerate(self.examples):
             if doubt := self._doubts.get(place):
@@ -196,12 +196,12 @@ class Verifier:
                 self.notes += [f"with {example.what}, {one}" for one in unseen]
                 continue
             excuses = filter(None, [self._excuses.get(place), *unseen])
-            but = "".join(f", but for this: {one}" for one in excuses)
+            but = "".join(f", except: {one}" for one in excuses)
             told.append(example.describe() + how + but)
         return told
 
     def excuses(self) -> list[str]:
-        """Of each example in which elements say nothing, which."""
+        """Lists the elements that prove nothing, for each example that has some."""
         return [
             f"with {self.examples[place].what}, {excuse}"
             for place, excuse in self._excuses.items()
@@ -209,33 +209,34 @@ class Verifier:
         ]
 
     def branch_notes(self) -> list[str]:
-        """Which branches the examples do not take, and how far these were compared."""
+        """Lists the branches that the examples do not take, and how far these were compared."""
         return [note for one in self._branches.values() if (note := one.note())]
 
     def extremes(self) -> list[str]:
-        """Which operators differ from torch for extreme numbers, and how."""
+        """Lists the operators that differ from torch for extreme numbers, and how."""
         return [f"{name} {what}" for name, all in self._extremes.items() for what in all]
 
     def probe_notes(self) -> list[str]:
-        """Which operators were compared at the numbers of the examples alone, and why."""
+        """Lists the operators that were compared only with the numbers of the examples, and why."""
         return [
-            f"{name} was not tried at numbers that the example has not: {why}"
+            f"{name} was not tried with numbers that are not in the example: {why}"
             for name, why in self._not_tried.items()
         ]
 
     def depends_on_chance(self, example: Example) -> bool:
-        """Whether the model gives something else for another seed."""
+        """Whether the model's results depend on the seed."""
         return _chance.is_random(lambda: self.reference.results(example.leaves, example.tree))
 
     def _captured_by_chance(self, example: Example) -> tuple[str, str]:
-        """What is wrong with the captured graph of a random model, or why nobody can say."""
+        """Returns what is wrong with the captured graph of a random model, and the reason if it
+        cannot be compared."""
         return _chance.compare(
             lambda: self.reference.results(example.leaves, example.tree),
             lambda: run_in_torch(self.captured, example.leaves),
         )
 
     def is_right(self, program: torch.export.ExportedProgram, example: Example) -> bool:
-        """Whether a program of torch.export gives what the model gives."""
+        """Whether a program of torch.export has the same results as the model."""
         try:
             got = run_in_torch(program, example.leaves, is_checked=False)
         except Exception:
@@ -244,8 +245,8 @@ class Verifier:
         return not found.problem and found.is_decided
 
     def _is_surely_right(self, translated: Translated, example: Example) -> bool:
-        """Whether the graph and what it is taken apart into give what the model gives, rounding
-        or not: then operators that are right make a whole that is."""
+        """Whether the graph and its decomposition have the same results as the model, with no
+        excuse for jumps. Then the program is right if its operators are."""
         return not any(
             _rounding.difference(example.wanted, run_in_torch(program, example.leaves))
             for program in (self.captured, translated.decomposed)
@@ -273,13 +274,13 @@ class Verifier:
 
         finding = settled(example, compare, self._results_where_it_holds)
         if finding.excuse and not self.is_right(self.captured, example):
-            # Torch itself runs the graph with the same kernels: no rounding makes it jump.
-            problem = f"{finding.excuse}; but torch's own run of its graph differs likewise"
+            # torch runs the graph with the same kernels, so rounding does not explain a jump.
+            problem = f"{finding.excuse}; but torch's own run of its graph differs too"
             return Finding(problem, False, example)
         return finding
 
     def _results_where_it_holds(self, leaves: list[Any], tree: Any) -> list[Any]:
-        """What the model gives; raises for arguments that the graph is not for."""
+        """Runs the model; raises for arguments that the graph is not valid for."""
         if self.is_guarded:
             run_in_torch(self.captured, leaves)
         return self.reference.results(leaves, tree)

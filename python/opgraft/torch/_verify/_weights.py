@@ -1,4 +1,4 @@
-"""Disturbs the weights of a model by their rounding, for a while."""
+"""Temporarily disturbs the weights of a model by their rounding."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 
 from opgraft.torch._verify import _rounding
 
-#: Beyond as many bytes nobody wants a second copy of them.
+#: Larger weights are not disturbed, because that takes a second copy of them.
 _MOST_BYTES = 2**29
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
 @contextmanager
 def disturbed(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
-    """Each of them is another one, a rounding away, within; where there are too many, none is."""
+    """Disturbs each tensor by a rounding inside the context; none if they are too large."""
     found = {id(one): one for one in tensors if type(one) in _PLAIN and one.is_floating_point()}
     if sum(one.nbytes for one in found.values()) > _MOST_BYTES:
         found = {}
