@@ -56,7 +56,8 @@ Status ToRefusal(Status status) {
         ". Two libraries of the session options have operators in the same domain, or a library is "
         "registered twice. Fix: do not register a pack that is loaded (opgraft.load, "
         "opgraft::Load) "
-        "with the options too; load packs that share a domain, or build them into one library");
+        "with the options too; load packs that share a domain, or build them into one library; an "
+        "opgraft.InferenceSession does not need opgraft.extensions.get_library_path()");
   }
   return Status::Model("ONNX Runtime refuses the model: " + text + HintFor(text));
 }
