@@ -27,7 +27,7 @@ __all__ = [
     "onnx_op",
 ]
 
-_DOMAIN = "ai.onnx.contrib"
+_DOMAIN = _pyop.EXTENSIONS_DOMAIN
 
 
 class PyCustomOpDef:
@@ -93,7 +93,7 @@ class Opdef:
         maps the attributes to `dt_int64`, `dt_float` or `dt_string`; a list has strings alone. The
         function gets the inputs as arrays of its own, and the attributes by keyword.
 
-        >>> @onnx_op(op_type="PyReverseMatrix")
+        >>> @opgraft.extensions.onnx_op(op_type="PyReverseMatrix")
         ... def reverse_matrix(x):
         ...     return np.flip(x, axis=0).astype(np.float32)
         """
@@ -117,7 +117,7 @@ class Opdef:
         """Does the same as `onnx_op`, without a decorator."""
         if not callable(func):
             raise Error(f"onnx_op: expected a function, not {func!r}")
-        made = Opdef(op_type or getattr(func, "__name__", ""), func)
+        made = Opdef(op_type or str(getattr(func, "__name__", "")), func)
         name = made.op_type if "::" in made.op_type else f"{_DOMAIN}::{made.op_type}"
         default = [PyCustomOpDef.dt_float]
         output_types = default if outputs is None else list(outputs)
@@ -146,10 +146,10 @@ onnx_op = Opdef.declare
 def get_library_path() -> str:
     """Returns the library for `register_custom_ops_library` of a plain session's options.
 
-    It knows the operators that are declared when it is registered. Sessions of `opgraft` need it
-    not.
+    It knows the operators that are declared when it is registered. An `opgraft.InferenceSession`
+    does not need it.
 
-    >>> sess_options.register_custom_ops_library(get_library_path())
+    >>> sess_options.register_custom_ops_library(opgraft.extensions.get_library_path())
     """
     return str(_pyop.__file__)
 
@@ -157,7 +157,7 @@ def get_library_path() -> str:
 def default_opset_domain() -> str:
     """Returns the domain of operators whose `op_type` has none.
 
-    >>> default_opset_domain()
+    >>> opgraft.extensions.default_opset_domain()
     'ai.onnx.contrib'
     """
     return _DOMAIN
@@ -178,9 +178,7 @@ def _parameter(
     return _pyop.Parameter(own_name, _signature.REQUIRED, index)
 
 
-def _attributes(
-    name: str, attrs: Sequence[str] | Mapping[str, int]
-) -> list[_signature.Attribute]:
+def _attributes(name: str, attrs: Sequence[str] | Mapping[str, int]) -> list[_signature.Attribute]:
     if isinstance(attrs, str):
         raise Error(f"{name}: expected attrs to be a list of names, [{attrs!r}], not a text")
     kinds = attrs if isinstance(attrs, Mapping) else dict.fromkeys(attrs, PyCustomOpDef.dt_string)
@@ -199,7 +197,7 @@ def _converting(function: Callable[..., Any], types: Sequence[int]) -> Callable[
 
     def convert(result: Any, index: int) -> Any:
         array, dtype = np.asarray(result), dtypes[index]
-        if array.dtype == dtype or dtype == object:
+        if array.dtype == dtype or dtype.kind == "O":
             return result
         if array.dtype.kind in "OUSc":
             return result  # not a number: an error, which the core reports

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "core/domains.h"
 #include "model/fields.h"
 #include "model/graphs.h"
 #include "model/onnx_tags.h"
@@ -101,13 +102,12 @@ std::string ExplainInput(std::string_view model, std::string_view text) {
 /// Explains a node of onnxruntime-extensions that is unknown. Its operators are written in Python,
 /// by the author, or are native and then in the library of that package.
 std::string ExplainExtension(std::string_view model, std::string_view text) {
-  constexpr std::string_view kDomain = "ai.onnx.contrib";
   std::string found;
   VisitNodes(model, [&](std::string_view node) {
     const NodeHead head = ReadHead(node);
-    if (!found.empty() || head.domain != kDomain) return;
-    const std::string unknown =
-        std::string(kDomain) + ":" + std::string(head.op_type) + "(-1) is not a registered";
+    if (!found.empty() || head.domain != kExtensionsDomain) return;
+    const std::string unknown = std::string(kExtensionsDomain) + ":" + std::string(head.op_type) +
+                                "(-1) is not a registered";
     if (text.find(unknown) == text.npos) return;
     found = Who(node) +
             ": no operator of this name is declared or registered. Fix: if it is one of "

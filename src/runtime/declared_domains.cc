@@ -13,6 +13,7 @@
 #include "core/domains.h"
 #include "core/policy.h"
 #include "model/onnx_tags.h"
+#include "model/runtime_limits.h"
 #include "runtime/declared_operator.h"
 #include "runtime/pack_domains.h"
 #include "runtime/registration.h"
@@ -29,7 +30,12 @@ struct DeclaredDomain {
 };
 
 /// Whether a plain session can run nodes of the operator as they stand.
-bool RunsUnprepared(const Schema& schema) {
+bool RunsUnprepared(const Runtime& runtime, const Schema& schema) {
+  // A type that the runtime does not have would make it refuse all operators.
+  const std::int64_t last = model::LimitsOf(runtime.version).last_type;
+  const auto is_had = [&](const TypeVariable& one) {
+    return one.allowed.size() != 1 || one.allowed.front() <= last;
+  };
   const auto is_required = [](const Parameter& one) {
     return one.occurrence == Occurrence::kRequired;
   };
@@ -40,6 +46,7 @@ bool RunsUnprepared(const Schema& schema) {
     return one.type != model::tag::kTensor;
   };
   return !schema.on_gpu && !IsRuntimeDomain(schema.domain) &&
+         std::ranges::all_of(schema.types, is_had) &&
          std::ranges::all_of(schema.inputs, is_required) &&
          std::ranges::all_of(schema.outputs, is_fixed) &&
          std::ranges::all_of(schema.attributes, is_readable);
@@ -79,12 +86,12 @@ Status FindDeclaredDomain(const Runtime& runtime, const DeclaredSchemas& schemas
 }
 
 Status AddDeclaredDomains(const Runtime& runtime, OrtSessionOptions* options,
-                const DeclaredSchemas& schemas) {
+                          const DeclaredSchemas& schemas) {
   const OrtApi* const api = runtime.api;
   std::map<std::string, DeclaredSchemas> by_domain;
   std::string names;
   for (const std::shared_ptr<const Schema>& schema : schemas) {
-    if (!RunsUnprepared(*schema)) continue;
+    if (!RunsUnprepared(runtime, *schema)) continue;
     by_domain[schema->domain].push_back(schema);
     names += (names.empty() ? "" : ",") + schema->FullName();
   }

@@ -76,9 +76,8 @@ Status CopyAttributes(const Attributes& attributes, const Schema& schema, pyop::
       attribute.add_enum(tag::kAttributeType, static_cast<std::int32_t>(known.type));
       node.add_message(tag::kNodeAttribute, bytes);
     } else if (attributes.Has(known.name.c_str())) {
-      return Status::Model(spec->Who() + ": attribute '" + known.name +
-                           "' is not of ONNX's kind " + tag::AttributeTypeName(known.type) +
-                           ", as it is declared");
+      return Status::Model(spec->Who() + ": attribute '" + known.name + "' is not of ONNX's kind " +
+                           tag::AttributeTypeName(known.type) + ", as it is declared");
     } else if (known.is_required) {
       return Status::Model(spec->Who() + ": attribute '" + known.name +
                            "' is missing, and it has no default");
@@ -127,9 +126,8 @@ DeclaredOperator::DeclaredOperator(const Runtime& host, std::shared_ptr<const Po
   GetOutputTypeCount = [](const OrtCustomOp* self) {
     return DeclaredOf(self).schema->outputs.size();
   };
-  GetInputCharacteristic = GetOutputCharacteristic = [](const OrtCustomOp*, std::size_t) {
-    return kRequired;
-  };
+  GetInputCharacteristic =
+      GetOutputCharacteristic = [](const OrtCustomOp*, std::size_t) { return kRequired; };
   GetInputMemoryType = [](const OrtCustomOp*, std::size_t) { return 0; };
   GetVariadicInputMinArity = GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 0; };
   GetVariadicInputHomogeneity = GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 0; };
