@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import onnxruntime
 import pytest
 
 import opgraft
-from opgraft import testing
+from opgraft import extensions, testing
 from opgraft._base import _library
 from opgraft._declare import _declare, _shapes
 from opgraft._run import _prepare, _session
@@ -44,7 +45,25 @@ def test_the_guide_to_declaring(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", [_declare, _library, _prepare, _session, _shapes, testing])
+def test_the_guide_to_extensions(tmp_path: Path) -> None:
+    """Both sessions of the page give what it says; with their import, so does the plain one."""
+    page = (REPOSITORY / "docs" / "extensions.md").read_text()
+    plain, ours, beside = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert "from opgraft.extensions import" in plain
+    their = plain.replace("opgraft.extensions", "onnxruntime_extensions")
+    codes = [plain, plain + ours]
+    if importlib.util.find_spec("onnxruntime_extensions"):
+        codes += [their, plain + beside]
+    for code in codes:
+        (tmp_path / "example.py").write_text(code)
+        command = [sys.executable, "example.py"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.stdout.splitlines() == re.findall(r"^print.*  # (.*)$", code, re.M), done.stderr
+
+
+@pytest.mark.parametrize(
+    "module", [_declare, _library, _prepare, _session, _shapes, extensions, testing]
+)
 def test_docstrings(
     module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pyop_example: Path
 ) -> None:

@@ -173,6 +173,8 @@ def libtorch_problem(installed: str) -> str: ...
 
 #: The domains whose operators ONNX and ONNX Runtime define.
 RUNTIME_DOMAINS: tuple[str, ...]
+#: The domain of onnxruntime-extensions.
+EXTENSIONS_DOMAIN: str
 #: Our Python modules that nodes of a model may name, and the class in each that runs such nodes.
 OUR_MODULES: dict[str, str]
 

@@ -7,6 +7,7 @@
 
 #include "base/element_type.h"
 #include "base/packed_texts.h"
+#include "core/domains.h"
 #include "model/fields.h"
 #include "model/onnx_tags.h"
 
@@ -186,7 +187,7 @@ class Matcher {
     std::vector<std::size_t> output_order;
     for (std::size_t i = 0; i < output_types_.size(); ++i) {
       spec.output_types.push_back(output_types_[i].fixed);
-      spec.output_shapes.push_back(declared_.ShapeOf(outputs()[i]));
+      spec.output_shapes.push_back(ShapeOf(outputs()[i]));
       if (output_types_[i].fixed != 0) continue;
       output_order.push_back(i);
       input_order = {output_types_[i].source};
@@ -207,6 +208,14 @@ class Matcher {
     }
     spec.input_places = Reorder(input_order, &inputs());
     spec.output_places = Reorder(output_order, &outputs());
+  }
+
+  /// Returns the shape that the model declares. Models for onnxruntime-extensions write [] for any
+  /// shape, which ONNX Runtime takes for that too.
+  pyop::DeclaredShape ShapeOf(std::string_view output) const {
+    pyop::DeclaredShape shape = declared_.ShapeOf(output);
+    const bool is_any = schema_.domain == kExtensionsDomain && shape && shape->empty();
+    return is_any ? std::nullopt : shape;
   }
 
   /// Reorders `values` and returns the new position of each; empty if nothing moved.

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "core/domains.h"
 #include "model/fields.h"
 #include "model/graphs.h"
 #include "model/onnx_tags.h"
@@ -96,6 +97,27 @@ std::string ExplainInput(std::string_view model, std::string_view text) {
          ", which nothing defines: no node, weight or input of the graph has this name. Fix: use "
          "the "
          "name of an existing value, or add an input of the graph or a weight of this name";
+}
+
+/// Explains a node of onnxruntime-extensions that is unknown. Its operators are written in Python,
+/// by the author, or are native and then in the library of that package.
+std::string ExplainExtension(std::string_view model, std::string_view text) {
+  std::string found;
+  VisitNodes(model, [&](std::string_view node) {
+    const NodeHead head = ReadHead(node);
+    if (!found.empty() || head.domain != kExtensionsDomain) return;
+    const std::string unknown = std::string(kExtensionsDomain) + ":" + std::string(head.op_type) +
+                                "(-1) is not a registered";
+    if (text.find(unknown) == text.npos) return;
+    found = Who(node) +
+            ": no operator of this name is declared or registered. Fix: if it is one of "
+            "onnxruntime-extensions' own, register its library with the session options: "
+            "sess_options.register_custom_ops_library(onnxruntime_extensions.get_library_path()), "
+            "and make the session by opgraft.InferenceSession(model, sess_options); if it is a "
+            "Python operator, declare it first, by @onnx_op of opgraft.extensions, or import the "
+            "module that does: imports=[\"my_operators\"] (docs/extensions.md)";
+  });
+  return found;
 }
 
 /// Where the data of a tensor are stored, according to its external data fields.
@@ -186,6 +208,7 @@ std::string Explain(std::string_view model, std::string_view origin, const std::
                     std::string_view text) {
   try {
     std::string found = ExplainInput(model, text);
+    if (found.empty()) found = ExplainExtension(model, text);
     if (found.empty()) found = ExplainFile(model, origin, folder, text);
     return Readable(found);
   } catch (const std::exception&) {  // from bytes that are not a model, or from paths

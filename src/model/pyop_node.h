@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/domains.h"
 #include "model/declared_values.h"
 #include "model/fields.h"
 #include "model/python_spec.h"
@@ -29,7 +30,7 @@ struct NodeHead {
   /// Whether the node is a PyOp, in any domain except that of onnxruntime-extensions, which has a
   /// PyOp of its own.
   bool IsPyOp() const {
-    return (op_type == pyop::kOpType && domain != "ai.onnx.contrib") || IsCanonical();
+    return (op_type == pyop::kOpType && domain != kExtensionsDomain) || IsCanonical();
   }
   bool IsCanonical() const { return domain == pyop::kDomain && has_format; }
 };

@@ -9,11 +9,12 @@ namespace opgraft::ort {
 namespace {
 
 constexpr std::string_view kTwice = "Domain already set in registry";
+constexpr std::string_view kSameName = "Conflicting with a registered kernel";
 constexpr std::string_view kNoOverload = "no kernel def matches node inputs for Op: ";
 
 constexpr std::string_view kAboutTheModel[] = {
-    "invalid model",    "oad model",  "opset import", "Protobuf",
-    "not a registered", "Type Error", kNoOverload,    kTwice};
+    "invalid model", "oad model", "opset import", "Protobuf", "not a registered",
+    "Type Error",    kNoOverload, kTwice,         kSameName};
 
 /// Returns "domain::Name" from "domain:Name(-1) is not a registered function/op", or "".
 std::string MissingOperator(std::string_view text) {
@@ -50,13 +51,14 @@ Status ToRefusal(Status status) {
   const std::string& text = status.message();
   const auto is_in_text = [&](std::string_view mark) { return text.find(mark) != text.npos; };
   if (!std::any_of(std::begin(kAboutTheModel), std::end(kAboutTheModel), is_in_text)) return status;
-  if (is_in_text(kTwice)) {
+  if (is_in_text(kTwice) || is_in_text(kSameName)) {
     return Status::Error(
         text +
         ". Two libraries of the session options have operators in the same domain, or a library is "
         "registered twice. Fix: do not register a pack that is loaded (opgraft.load, "
         "opgraft::Load) "
-        "with the options too; load packs that share a domain, or build them into one library");
+        "with the options too; load packs that share a domain, or build them into one library; an "
+        "opgraft.InferenceSession does not need opgraft.extensions.get_library_path()");
   }
   return Status::Model("ONNX Runtime refuses the model: " + text + HintFor(text));
 }

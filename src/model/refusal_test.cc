@@ -17,6 +17,19 @@ TEST(RefusalTest, AnOperatorThatNobodyKnowsIsNamedWithTheWaysToGetIt) {
   }
 }
 
+TEST(RefusalTest, TwoLibrariesWithOneDomainAreAnErrorThatSaysWhatToDo) {
+  for (const char* text :
+       {"Domain already set in registry",
+        "Failed to add kernel for A ai.onnx.contrib CPUExecutionProvider: Conflicting with a "
+        "registered kernel with op versions. the since version is: 1"}) {
+    const Status status = ToRefusal(Status::Error(text));
+    EXPECT_EQ(status.kind(), ErrorKind::kError);
+    for (const char* word : {text, "in the same domain", "opgraft.extensions.get_library_path()"}) {
+      EXPECT_NE(status.message().find(word), std::string::npos) << status.message();
+    }
+  }
+}
+
 TEST(RefusalTest, OtherFaultsOfTheModelHaveNoHint) {
   const Status status = ToRefusal(Status::Error("Load model from m.onnx failed:x"));
   EXPECT_EQ(status.kind(), ErrorKind::kModel);

@@ -225,18 +225,21 @@ class RuntimeCall final : public pyop::Call {
 
 Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, const Policy& policy,
                           PyOpDevice device, std::unique_ptr<PyOpKernel>* kernel) {
-  const OrtApi* const api = runtime.api;
   pyop::Spec spec;
-  std::size_t inputs = 0;
-  std::size_t outputs = 0;
-  const auto get_name = [&](char* out, std::size_t* size) {
-    return KernelInfo_GetNodeName(api, info, out, size);
-  };
-  Status status = ReadText(api, get_name, &spec.node);
+  Status status = ReadNodeName(runtime.api, info, &spec.node);
   const KernelAttributes attributes(runtime, info);
   if (status.ok()) status = CheckKinds(attributes, spec.node);
   if (status.ok()) status = ReadSpec(attributes, &spec);
-  if (status.ok()) status = FromRuntime(api, KernelInfo_GetInputCount(api, info, &inputs));
+  return status.ok() ? Create(runtime, info, std::move(spec), policy, device, kernel) : status;
+}
+
+Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, pyop::Spec spec,
+                          const Policy& policy, PyOpDevice device,
+                          std::unique_ptr<PyOpKernel>* kernel) {
+  const OrtApi* const api = runtime.api;
+  std::size_t inputs = 0;
+  std::size_t outputs = 0;
+  Status status = FromRuntime(api, KernelInfo_GetInputCount(api, info, &inputs));
   if (status.ok()) status = FromRuntime(api, KernelInfo_GetOutputCount(api, info, &outputs));
   if (status.ok()) status = Check(spec, inputs, outputs);
   std::unique_ptr<pyop::Gpu> gpu;
@@ -270,5 +273,19 @@ Status PyOpKernel::Compute(OrtKernelContext* context) const {
   Status status = call.ReadInputs(inputs_);
   return status.ok() ? operator_->Compute(call) : status;
 }
+
+Status ReadNodeName(const OrtApi* api, const OrtKernelInfo* info, std::string* name) {
+  const auto get = [&](char* out, std::size_t* size) {
+    return KernelInfo_GetNodeName(api, info, out, size);
+  };
+  return ReadText(api, get, name);
+}
+
+OrtStatus* ComputePyOp(void* kernel, OrtKernelContext* context) {
+  const auto* pyop_kernel = static_cast<const PyOpKernel*>(kernel);
+  return Guarded(pyop_kernel->api(), [&] { return pyop_kernel->Compute(context); });
+}
+
+void DestroyPyOp(void* kernel) { delete static_cast<PyOpKernel*>(kernel); }
 
 }  // namespace opgraft::ort

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "adapter/runtime.h"
@@ -29,6 +30,12 @@ class PyOpKernel {
   static Status Create(const Runtime& runtime, const OrtKernelInfo* info, const Policy& policy,
                        PyOpDevice device, std::unique_ptr<PyOpKernel>* kernel);
 
+  /// The same for a node that has been read: its name, its operator, the types of its outputs, and
+  /// its attributes.
+  static Status Create(const Runtime& runtime, const OrtKernelInfo* info, pyop::Spec spec,
+                       const Policy& policy, PyOpDevice device,
+                       std::unique_ptr<PyOpKernel>* kernel);
+
   Status Compute(OrtKernelContext* context) const;
 
   const OrtApi* api() const { return runtime_.api; }
@@ -43,5 +50,11 @@ class PyOpKernel {
   std::unique_ptr<pyop::Gpu> gpu_;  ///< nullptr for an operator that runs on the CPU
   std::unique_ptr<pyop::Operator> operator_;
 };
+
+Status ReadNodeName(const OrtApi* api, const OrtKernelInfo* info, std::string* name);
+
+/// KernelComputeV2 and KernelDestroy of the custom operators that have this kernel.
+OrtStatus* ComputePyOp(void* kernel, OrtKernelContext* context);
+void DestroyPyOp(void* kernel);
 
 }  // namespace opgraft::ort

@@ -138,11 +138,8 @@ PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed, std::stri
   GetStartVersion = [](const OrtCustomOp*) { return 1; };
   GetEndVersion = [](const OrtCustomOp*) { return INT_MAX; };
   CreateKernelV2 = MakeKernel;
-  KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
-    const auto* pyop_kernel = static_cast<const PyOpKernel*>(kernel);
-    return Guarded(pyop_kernel->api(), [&] { return pyop_kernel->Compute(context); });
-  };
-  KernelDestroy = [](void* kernel) { delete static_cast<PyOpKernel*>(kernel); };
+  KernelComputeV2 = ComputePyOp;
+  KernelDestroy = DestroyPyOp;
   if (runtime.InfersShapes()) {
     InferOutputShapeFn = [](const OrtCustomOp* self, OrtShapeInferContext* context) {
       return Guarded(PyOpOf(self).runtime.api, [&] { return InferShapes(PyOpOf(self), context); });

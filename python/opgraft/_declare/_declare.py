@@ -151,13 +151,7 @@ def op(
     ... def add_and_round(x: np.ndarray) -> np.ndarray:
     ...     return np.round(x + x)
     """
-    if not isinstance(name, str) or not (parts := _NAME.fullmatch(name)):
-        raise Error(f"expected the operator's name as 'domain::Name', not {name!r}")
-    domain = "" if parts["domain"] == "ai.onnx" else parts["domain"]
-    if domain == _OUR_DOMAIN:
-        raise Error(f"{name} cannot be declared: the domain {_OUR_DOMAIN} is Opgraft's own")
-    if parts["name"] == "PyOp":
-        raise Error(f"{name} cannot be declared: PyOp nodes name the class that they run")
+    _split(name)
     if shape is not None and not callable(shape):
         raise Error(f"{name}: expected shape to be a function of the inputs' shapes, not {shape!r}")
     on_gpu = _is_on_gpu(name, device, arrays)
@@ -188,33 +182,73 @@ def op(
             raise Error(
                 f"{name} cannot be declared: it takes 'out', which needs a shape rule (shape=...)"
             )
-        schema = _pyop.Schema(
-            domain=domain,
-            name=parts["name"],
-            module=implementation.__module__,
-            documentation=inspect.cleandoc(implementation.__doc__ or ""),
-            torch_name=", ".join(torch_names),
-            inputs=signature.inputs,
-            outputs=signature.outputs,
-            types=signature.types,
-            attributes=[one.parameter for one in signature.attributes],
-            has_shape_rule=rule is not None,
+        declare_as(
+            name,
+            implementation,
+            signature,
+            rule=rule,
+            copy_inputs=copy_inputs,
             on_gpu=on_gpu,
+            arrays=(arrays or signature.arrays or "torch") if on_gpu else "",
+            torch_names=torch_names,
+            backward=None if backward is None else read_backward(name, backward, signature),
         )
-        operator = Operator(
+        return implementation
+
+    return declare
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Returns the domain and the name in "domain::Name"; raises if it cannot be declared."""
+    if not isinstance(name, str) or not (parts := _NAME.fullmatch(name)):
+        raise Error(f"expected the operator's name as 'domain::Name', not {name!r}")
+    domain = "" if parts["domain"] == "ai.onnx" else parts["domain"]
+    if domain == _OUR_DOMAIN:
+        raise Error(f"{name} cannot be declared: the domain {_OUR_DOMAIN} is Opgraft's own")
+    if parts["name"] == "PyOp":
+        raise Error(f"{name} cannot be declared: PyOp nodes name the class that they run")
+    return domain, parts["name"]
+
+
+def declare_as(
+    name: str,
+    implementation: Callable[..., Any],
+    signature: _signature.Signature,
+    *,
+    rule: Rule | None = None,
+    copy_inputs: bool = False,
+    on_gpu: bool = False,
+    arrays: str = "",
+    torch_names: Sequence[str] = (),
+    backward: Backward | None = None,
+) -> None:
+    """Declares an operator whose signature has been read, however it was written."""
+    domain, own_name = _split(name)
+    schema = _pyop.Schema(
+        domain=domain,
+        name=own_name,
+        module=implementation.__module__,
+        documentation=inspect.cleandoc(implementation.__doc__ or ""),
+        torch_name=", ".join(torch_names),
+        inputs=signature.inputs,
+        outputs=signature.outputs,
+        types=signature.types,
+        attributes=[one.parameter for one in signature.attributes],
+        has_shape_rule=rule is not None,
+        on_gpu=on_gpu,
+    )
+    _register(
+        Operator(
             schema=schema,
             attributes=signature.attributes,
             takes_out=signature.takes_out,
             rule=rule,
             copy_inputs=copy_inputs,
             implementation=implementation,
-            arrays=(arrays or signature.arrays or "torch") if on_gpu else "",
-            backward=None if backward is None else read_backward(name, backward, signature),
+            arrays=arrays,
+            backward=backward,
         )
-        _register(operator)
-        return implementation
-
-    return declare
+    )
 
 
 def _is_on_gpu(name: str, device: str, arrays: str | None) -> bool:

@@ -61,6 +61,11 @@ class Attribute:
         )
 
 
+def scalar_attribute(name: str, annotation: type) -> Attribute:
+    """Returns a required attribute of a type such as int."""
+    return Attribute(name, _SCALARS[annotation], _converter(annotation))
+
+
 @dataclass
 class Signature:
     """The contents of a declaration, collected while it is read."""

@@ -23,8 +23,6 @@ from opgraft._doctor._stubs import Stub
 from opgraft._doctor._survey import Operator, Survey
 from opgraft._doctor._vouching import Doubt, doubt_of, is_installed
 
-_EXTENSIONS_DOMAIN = "ai.onnx.contrib"
-
 # ONNX's operators that are defined as functions; a runtime needs no kernels for them.
 _FUNCTIONS = frozenset(
     "AffineGrid Attention Bernoulli BlackmanWindow CastLike CausalConvWithState Celu CenterCropPad "
@@ -334,7 +332,7 @@ class Judge:
             finding.run_by = "a library of --library"
             if self.found.failure is None:
                 return finding
-        if operator.domain == _EXTENSIONS_DOMAIN:
+        if operator.domain == _pyop.EXTENSIONS_DOMAIN:
             finding.run_by = "onnxruntime-extensions"
             file = locate("onnxruntime_extensions")
             path = "onnxruntime_extensions.get_library_path()"

@@ -49,6 +49,14 @@ std::shared_ptr<const Schema> FindDeclared(std::string_view full_name) {
   return found != registry.schemas.end() ? found->second : nullptr;
 }
 
+std::vector<std::shared_ptr<const Schema>> AllDeclared() {
+  Registry& registry = TheRegistry();
+  const std::lock_guard lock(registry.mutex);
+  std::vector<std::shared_ptr<const Schema>> all;
+  for (const auto& [name, schema] : registry.schemas) all.push_back(schema);
+  return all;
+}
+
 Status FindSchema(std::string_view who, std::string_view full_name, std::string_view module,
                   const Policy& policy, std::shared_ptr<const Schema>* schema) {
   *schema = FindDeclared(full_name);

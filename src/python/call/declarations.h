@@ -21,6 +21,9 @@ Status Declare(std::shared_ptr<const Schema> schema);
 /// Returns nullptr if the operator is not declared.
 std::shared_ptr<const Schema> FindDeclared(std::string_view full_name);
 
+/// Returns all declared operators, in the order of their names.
+std::vector<std::shared_ptr<const Schema>> AllDeclared();
+
 /// Bridge::find_schema.
 Status FindSchema(std::string_view who, std::string_view full_name, std::string_view module,
                   const Policy& policy, std::shared_ptr<const Schema>* schema);

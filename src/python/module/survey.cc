@@ -164,6 +164,7 @@ void DefineSurvey(nb::module_& module) {
     domains.append(nb::str(domain.data(), domain.size()));
   }
   module.attr("RUNTIME_DOMAINS") = nb::tuple(domains);
+  module.attr("EXTENSIONS_DOMAIN") = kExtensionsDomain.data();
   nb::dict modules;
   for (const OurModule& one : kOurModules) modules[one.name.data()] = one.class_name.data();
   module.attr("OUR_MODULES") = modules;
