@@ -213,7 +213,7 @@ function start() {
   showPanel();
   if (data.graphs.length) {
     scene.rebuild();
-    scene.fitAll(0.45);
+    scene.fitAll(0.7);
   } else {
     get("empty").hidden = false;
     get("empty").textContent = "The graph is not drawn: " + data.unread;
