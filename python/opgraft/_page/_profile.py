@@ -209,7 +209,9 @@ def make_up(argument: Any) -> Any:
 
 
 def placed(
-    kernels: Sequence[Sequence[Any]], graphs: Sequence[Sequence[tuple[str, str, int]]], is_flat: bool
+    kernels: Sequence[Sequence[Any]],
+    graphs: Sequence[Sequence[tuple[str, str, int]]],
+    is_flat: bool,
 ) -> list[list[Any]]:
     """Returns the kernels, each with the graph and the node that it is, or None if that is unknown.
 

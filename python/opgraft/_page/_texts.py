@@ -43,7 +43,7 @@ def element_text(number: int) -> str:
         name = onnx.TensorProto.DataType.Name(number).lower()
     except ValueError:
         return f"type {number}"
-    return _NAMES.get(name, name)
+    return str(_NAMES.get(name, name))
 
 
 def tensor_text(tensor: Any) -> str:
@@ -98,7 +98,9 @@ def _string_text(value: bytes) -> str:
 
 
 def _list_text(values: Sequence[Any], is_list: bool = True) -> str:
-    shown = [f"{one:.9g}" if isinstance(one, float) else str(one) for one in values[:_MOST_ELEMENTS]]
+    shown = [
+        f"{one:.9g}" if isinstance(one, float) else str(one) for one in values[:_MOST_ELEMENTS]
+    ]
     more = f", … {len(values)} in all" if len(values) > _MOST_ELEMENTS else ""
     text = ", ".join(shown) + more
     return shortened(f"[{text}]" if is_list else text)

@@ -1,4 +1,4 @@
-"""The report of an export as a page: what the doctor's page shows, and what torch's operators became."""
+"""The report of an export as a page: the doctor's, with what torch's operators became."""
 
 from __future__ import annotations
 
