@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
 RUN_PACKAGES := onnx onnxruntime ml_dtypes
-TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist
+TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist playwright
 # The build of torch that needs no CUDA.
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas
@@ -102,8 +102,15 @@ $(VENV)/.packages: $(VENV)/.system Makefile
 	@$(BIN)/python -m pip install -q $(BUILD_PACKAGES) $(RUN_PACKAGES)
 	@touch $@
 
+# The tests of pages open them in Chromium; where it is not there and cannot be installed, they skip.
 $(VENV)/.test_packages: $(VENV)/.packages
 	@$(BIN)/python -m pip install -q $(TEST_PACKAGES)
+	@if [ "$$(id -u)" = 0 ] && ! command -v chromium > /dev/null; then \
+		echo "== installing chromium"; \
+		apt-get -q update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -q install -y --no-install-recommends chromium \
+			|| echo "chromium is not there: the tests of pages will be skipped"; \
+	fi
 	@touch $@
 
 INSTALL := $(BIN)/python -m pip install -q --no-build-isolation --no-deps --force-reinstall \

@@ -156,6 +156,23 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "which is the only one in which a session can be tried",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also write the report as one HTML page that draws the graph; needs the package onnx",
+    )
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="with --html: run the model, in a separate process, and show the time of each node",
+    )
+    parser.add_argument(
+        "--input",
+        metavar="NAME=FILE.npy",
+        action="append",
+        default=[],
+        help="with --profile: the value of an input; those that are not given are made up",
+    )
     parser.set_defaults(command=_doctor.doctor)
 
 

@@ -25,6 +25,7 @@ from opgraft._doctor._doctor_report import (
 from opgraft._doctor._examination import NOT_FOUND, Examination, Request, examine
 from opgraft._doctor._permissions import allowing, held_for, permissions_of
 from opgraft._run._prepare import installed_runtime
+from opgraft._run._run import pairs
 
 _MEANING = (
     "Allowed code runs with all your permissions, on arguments that the model chooses: allow it "
@@ -42,6 +43,8 @@ _STATUS = {OK: 0, MISSING: 1, BAD: 2}
 
 def doctor(options: argparse.Namespace) -> int:
     """Runs the command. The exit status is 0, 1 if something is missing, or 2 for a bad model."""
+    if (options.profile and not options.html) or (options.input and not options.profile):
+        raise Error("--profile needs --html FILE, and --input needs --profile")
     sys.path.append(os.getcwd())
     try:
         runtime = options.runtime or installed_runtime()
@@ -63,10 +66,40 @@ def doctor(options: argparse.Namespace) -> int:
         print(json.dumps(as_json(diagnosis), indent=2))
     else:
         print(render(diagnosis))
+    if options.html:
+        _write_page(diagnosis, options)
     # On a terminal the report itself shows the error; a program finds it on stderr.
     if diagnosis.error and (options.json or not sys.stdout.isatty()):
         print(f"opgraft: ModelError: {diagnosis.error}", file=sys.stderr)
     return _STATUS[diagnosis.status]
+
+
+def _write_page(diagnosis: Diagnosis, options: argparse.Namespace) -> None:
+    """Writes the report as a page; if the runs of --profile fail, writes it without their times."""
+    from opgraft._page import _page, _profile
+
+    times, failure = None, None
+    if options.profile:
+        request = _profile.Request(
+            model=os.path.abspath(options.model),
+            allow=options.allow,
+            imports=options.imports,
+            libraries=[os.path.abspath(one) for one in options.library],
+            packs=options.packs,
+            prefer=options.prefer,
+            inputs=pairs(options.input, "--input"),
+        )
+        try:
+            if diagnosis.status != OK:
+                raise Error("--profile: the model cannot be run, because something is missing")
+            times = _profile.profile(request)
+        except Error as error:
+            failure = error
+    page = _page.of_diagnosis(diagnosis, options.model, times, str(failure or ""))
+    with open(options.html, "w", encoding="utf-8") as file:
+        file.write(page)
+    if failure is not None:
+        raise failure
 
 
 def _complain(error: Error, options: argparse.Namespace, runtime: str) -> int:
@@ -251,9 +284,9 @@ def _is_installed(runtime: str) -> bool:
 
 def render(diagnosis: Diagnosis) -> str:
     """Formats the report for people."""
-    lines = [f"{diagnosis.model}, for ONNX Runtime {diagnosis.runtime}: {_headline(diagnosis)}", ""]
+    lines = [f"{diagnosis.model}, for ONNX Runtime {diagnosis.runtime}: {headline(diagnosis)}", ""]
     for version in diagnosis.versions:
-        lines.append(_version_line(version))
+        lines.append(version_line(version))
     session = diagnosis.trial.shown or diagnosis.trial.text
     lines.append(f"session: {session.partition(chr(10))[0]}")
     if diagnosis.error:
@@ -286,7 +319,7 @@ def render(diagnosis: Diagnosis) -> str:
     return "\n".join(lines)
 
 
-def _headline(diagnosis: Diagnosis) -> str:
+def headline(diagnosis: Diagnosis) -> str:
     if diagnosis.status == OK:
         return "nothing is missing"
     if diagnosis.status == BAD:
@@ -307,7 +340,7 @@ def _headline(diagnosis: Diagnosis) -> str:
     return headline + (warning if doubtful else "")
 
 
-def _version_line(version: Version) -> str:
+def version_line(version: Version) -> str:
     what = "IR version" if version.domain is None else f"opset {version.domain or 'ai.onnx'}"
     line = f"{what} {version.model}: "
     if version.action == "kept":

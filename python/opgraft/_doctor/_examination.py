@@ -183,7 +183,7 @@ def _examine(request: Request, say: Callable[[str, object], None]) -> None:
     say("declared", {one.full_name: one.schema.module for one in _declare.operators()})
     if request.is_installed:
         say("step", "asking ONNX Runtime for its operators")
-        domains, lacking = _ask_runtime(request.operators)
+        domains, lacking = ask_runtime(request.operators)
         say("domains", domains)
         say("lacking", lacking)
     if request.has_held:
@@ -299,7 +299,7 @@ def _find_class(module: str, class_name: str, compute: str) -> str:
     return "" if callable(getattr(found, compute, None)) else "method"
 
 
-def _ask_runtime(operators: list[tuple[str, str, int]]) -> tuple[list[str] | None, dict[str, str]]:
+def ask_runtime(operators: list[tuple[str, str, int]]) -> tuple[list[str] | None, dict[str, str]]:
     """Returns the domains in which the runtime has operators, and which of these it lacks."""
     from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 

@@ -29,8 +29,8 @@ _ONLY_FATAL = 4  # a level of ONNX Runtime's log: the command itself prints erro
 
 
 def run(options: argparse.Namespace) -> int:
-    inputs = _pairs(options.input, "--input")
-    outputs = _pairs(options.output, "--output")
+    inputs = pairs(options.input, "--input")
+    outputs = pairs(options.output, "--output")
     if options.host == "cpp":
         return _run_in_cpp(options)
     if options.onnxruntime:
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     return _run_in_python(options, inputs, outputs)
 
 
-def _pairs(entries: Sequence[str], option: str) -> dict[str, str]:
+def pairs(entries: Sequence[str], option: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for entry in entries:
         name, equals, file = entry.rpartition("=")
@@ -91,9 +91,9 @@ def _run_in_python(
             raise Error(
                 f"--output {name}: the model has no such output; its outputs are {', '.join(names)}"
             )
-    types = {argument.name: _type_name(argument) for argument in session.get_inputs()}
-    values = {name: _load(file, types.get(name, "")) for name, file in inputs.items()}
-    _check_inputs(session.get_inputs(), values, inputs)
+    types = {argument.name: type_name(argument) for argument in session.get_inputs()}
+    values = {name: load_input(file, types.get(name, "")) for name, file in inputs.items()}
+    check_inputs(session.get_inputs(), values, inputs)
     with _runtime_errors():
         results = session.run(names, values)
     for name, value in zip(names, results, strict=True):
@@ -118,7 +118,7 @@ def _runtime_errors() -> Iterator[None]:
         raise Error(str(error)) from error
 
 
-def _load(file: str, type_name: str) -> np.ndarray:
+def load_input(file: str, type_name: str) -> np.ndarray:
     import numpy as np
 
     from opgraft._base._needed import find_dtype
@@ -157,11 +157,11 @@ def _save(file: str, value: np.ndarray) -> None:
     np.save(file, value)
 
 
-def _type_name(argument: onnxruntime.NodeArg) -> str:
+def type_name(argument: onnxruntime.NodeArg) -> str:
     return str(argument.type).removeprefix("tensor(").removesuffix(")")
 
 
-def _check_inputs(
+def check_inputs(
     expected: Sequence[onnxruntime.NodeArg], given: dict[str, np.ndarray], files: dict[str, str]
 ) -> None:
     """Checks the inputs, because the runtime's own messages do not name the input."""
@@ -181,7 +181,7 @@ def _check_inputs(
         value = given[argument.name]
         kind = {"float": "float32", "double": "float64"}
         kind |= {name: dtype_name for name, (_, dtype_name) in TYPES.items()}
-        dtype = _type_name(argument)
+        dtype = type_name(argument)
         given_name = "string" if value.dtype.kind == "U" else value.dtype.name
         fixed = [size if isinstance(size, int) else None for size in argument.shape]
         fits = len(fixed) == value.ndim and all(

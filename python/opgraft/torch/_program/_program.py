@@ -38,6 +38,7 @@ class Program(torch.onnx.ONNXProgram):
     ) -> None:
         super().__init__(model, exported_program)
         self.report = report
+        report.belong_to(self)
         self._session: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:

@@ -101,6 +101,26 @@ class Report:
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=1)
 
+    def to_html(self) -> str:
+        """Returns the report as one HTML page, which draws the model and loads nothing."""
+        from opgraft.torch._program._report_page import report_page
+
+        program = self.__dict__.get("_program")
+        return report_page(self, None if program is None else program.model_proto, _became)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame, for notebooks."""
+        from opgraft._page._page import framed
+
+        return framed(self.to_html())
+
+    def belong_to(self, program: Any) -> None:
+        """Says whose report it is, so that the page can draw the model."""
+        self.__dict__["_program"] = program
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_program"}
+
     def __str__(self) -> str:
         lines = _table(
             ["torch operator", "count", "became", "portable with"],
@@ -117,22 +137,24 @@ class Report:
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"NaN and infinities differ: {one}" for one in self.not_numbers]
         lines += [f"differs: {one}" for one in self.differs]
-        lines += [f"to run it: opgraft.load({pack!r})" for pack in self.packs]
-        lines += [f"to run it: register the library that has {one}" for one in self.libraries]
+        lines += [f"to run it: {one}" for one in self.running()]
+        if "__main__" in self.allow:
+            lines.append(
+                "note: another process cannot import operators that a script declares. Fix: "
+                "declare them in a module, and import that"
+            )
+        return "\n".join(lines)
+
+    def running(self) -> list[str]:
+        """Returns what to write to run the model."""
+        lines = [f"opgraft.load({pack!r})" for pack in self.packs]
+        lines += [f"register the library that has {one}" for one in self.libraries]
         providers = f", providers={self.providers!r}" if self.providers else ""
         if self.allow:
-            allow = f", allow={self.allow!r}"
-            lines.append(f"to run it: opgraft.InferenceSession(model{providers}{allow})")
-            if "__main__" in self.allow:
-                lines.append(
-                    "note: another process cannot import operators that a script declares. Fix: "
-                    "declare them in a module, and import that"
-                )
-        elif self.is_portable:
-            lines.append("to run it: any ONNX Runtime")
-        else:
-            lines.append("to run it: opgraft.InferenceSession(model)")
-        return "\n".join(lines)
+            return [*lines, f"opgraft.InferenceSession(model{providers}, allow={self.allow!r})"]
+        if self.is_portable:
+            return [*lines, "any ONNX Runtime"]
+        return [*lines, "opgraft.InferenceSession(model)"]
 
 
 def all_nodes(model: Any) -> Iterator[Any]:

@@ -1,0 +1,1 @@
+"""The report as one HTML page: the graph drawn, with who runs each node."""
