@@ -16,15 +16,29 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
+from opgraft._base._log import tell
 from opgraft._base._signals import signal_name
+from opgraft._terminal._bar import Bar
 
 _COMMAND = (
     "import sys; sys.path[:] = sys.argv.pop(1).split({separator!r}); "
     "from opgraft._doctor._examination import main; main()"
 )
 NOT_FOUND = "not found"
+#: How the steps begin, in their order.
+_STEPS = (
+    "importing",
+    "loading the pack",
+    "looking for classes",
+    "asking",
+    "looking into stored",
+    "loading libtorch",
+    "preparing",
+    "making",
+    "looking into packs",
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +123,7 @@ def examine(request: Request) -> Examination:
         try:
             with contextlib.suppress(BrokenPipeError), process.stdin as stream:
                 stream.write(json.dumps(asdict(request)).encode())
-            lines = report.read().splitlines()
+            lines = _follow(report)
         finally:
             status = process.wait()
     found = Examination()
@@ -128,6 +142,20 @@ def examine(request: Request) -> Examination:
     if not is_finished:
         found.end = f"the process that tried it {_end(status)} while {step}"
     return found
+
+
+def _follow(report: TextIO) -> list[str]:
+    """Reads what the process says to its end; a bar shows the step on a terminal."""
+    lines = []
+    with Bar("opgraft doctor", sys.stderr) as bar:
+        for line in report:
+            lines.append(line)
+            name, value = json.loads(line)
+            if name == "step":
+                tell("doctor", "%s", value)
+                reached = [place for place, one in enumerate(_STEPS) if value.startswith(one)]
+                bar.update((reached or [0])[0] / len(_STEPS), value)
+    return lines
 
 
 def _end(status: int) -> str:
