@@ -23,7 +23,8 @@ PYTHON = [
     "sklearn/_stored", "sklearn/_convert",
 ]  # fmt: skip
 #: The only package that may import a library at its top level.
-OWNERS = {"torch": "torch", "sklearn": "sklearn", "skl2onnx": "sklearn", "skops": "sklearn"}
+OWNERS = {"torch": "torch", "sklearn": "sklearn", "skl2onnx": "sklearn", "skops": "sklearn",
+          "rich": "_terminal"}  # fmt: skip
 #: src/python is one binary of several folders.
 MODULE = ["python/call", "python/gpu", "python/eager", "python/module"]
 

@@ -71,6 +71,7 @@ def doctor(options: argparse.Namespace) -> int:
             libraries=options.library,
             packs=options.packs,
             prefer=options.prefer,
+            is_verbose=options.verbose,
         )
     except Error as error:
         return _complain(error, options, runtime)
@@ -102,6 +103,7 @@ def diagnose(
     libraries: Sequence[str] = (),
     packs: Sequence[str] = (),
     prefer: Sequence[str] = (),
+    is_verbose: bool = False,
 ) -> Diagnosis:
     """Examines a file for ONNX Runtime `runtime`; opens a session if that version is installed.
 
@@ -151,6 +153,7 @@ def diagnose(
             or any(one.version > one.known > 0 for one in survey.imports),
             has_held=any(map(held_for, modules)),
             has_aten=any(one.is_in_libtorch for one in survey.operators),
+            is_verbose=is_verbose,
         )
     )
     judge = _diagnosis.Judge(

@@ -61,6 +61,7 @@ class Request:
     has_held: bool  # whether there are nodes that run objects held by the model
     has_aten: bool  # whether there are nodes that libtorch runs
     is_unknown: bool  # whether a version in the model is newer than those that Opgraft knows
+    is_verbose: bool = False  # whether to tell what happens, with the runtime's log
 
 
 @dataclass
@@ -169,6 +170,10 @@ def main() -> None:
     descriptor = int(sys.argv.pop(1))
     os.set_inheritable(descriptor, False)  # processes that a module starts must not keep it open
     given = json.load(sys.stdin)
+    if given["is_verbose"]:
+        from opgraft._terminal import _verbose
+
+        _verbose.begin()
     given["classes"] = [tuple(one) for one in given["classes"]]
     given["operators"] = [tuple(one) for one in given["operators"]]
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -407,7 +412,8 @@ def _try(request: Request) -> tuple[str, str] | None:
     """
     import onnxruntime
 
-    onnxruntime.set_default_logger_severity(4)  # errors are in the report
+    if not request.is_verbose:
+        onnxruntime.set_default_logger_severity(4)  # errors are in the report
 
     from opgraft._base._errors import UnavailableError
     from opgraft._cuda._provider import PROVIDERS, needs_gpu
@@ -415,7 +421,8 @@ def _try(request: Request) -> tuple[str, str] | None:
 
     def make(providers: Sequence[str] | None = None) -> None:
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
+        if not request.is_verbose:
+            options.log_severity_level = 4
         for library in request.libraries:
             options.register_custom_ops_library(library)
         InferenceSession(

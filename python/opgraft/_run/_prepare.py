@@ -145,7 +145,9 @@ def prepare_to_open(
         ",".join(load_preferred(prefer)),
     )
     is_path = isinstance(model, (str, os.PathLike))
-    tell("prepare", "preparing %s for %s", model if is_path else "a model", how)
+    tell(
+        "prepare", "preparing %s for ONNX Runtime %s", model if is_path else "a model", how.runtime
+    )
     if not isinstance(model, (str, os.PathLike)):
         original = _bytes(model)
         plan, content = _or_converted(lambda: how.plan(model=original), lambda: original, how)

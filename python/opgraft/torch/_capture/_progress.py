@@ -9,6 +9,7 @@ from types import TracebackType
 
 from opgraft._base._log import tell
 from opgraft._terminal._bar import Bar
+from opgraft._terminal._screen import is_terminal
 
 #: How much of the time each step takes, roughly.
 STEPS = {"capture": 35, "translate": 35, "optimise": 10, "verify": 20}
@@ -32,8 +33,8 @@ class Progress:
     ) -> None:
         self._name = name
         self._stream = sys.stderr  # torch's words are held back by putting another in its place
-        self._is_shown = self._stream.isatty() if is_shown is None else is_shown
-        self._is_silent = is_shown is not None
+        self._is_shown = is_shown is not False and is_terminal(self._stream)
+        self._is_silent = is_shown is False
         self._limit = limit
         self._begin = self._looked = self._spoke = time.monotonic()
         self._step = ""
