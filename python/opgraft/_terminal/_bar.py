@@ -31,6 +31,7 @@ class Bar:
     def __enter__(self) -> Bar:
         if not is_terminal(self._stream):
             return self
+        from rich.cells import cell_len
         from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
         from rich.table import Column
 
@@ -49,17 +50,19 @@ class Bar:
                 text.stylize(QUIET, len(said))
                 return text
 
-        room = max(6, min(_WIDEST, width // 5))
         console = console_for(self._stream, width - 1)
+        room = max(6, min(_WIDEST, width // 5))
+        longest = min(cell_len(self._name), max(8, width // 4))
+        rest = console.width - longest - room - 2  # rich puts a space between columns
         name = TextColumn(
             "{task.description}",
             markup=False,
-            table_column=Column(no_wrap=True, overflow="ellipsis", max_width=max(8, width // 4)),
+            table_column=Column(no_wrap=True, overflow="ellipsis", width=longest),
         )
-        told = Told(table_column=Column(no_wrap=True, overflow="ellipsis"))
+        told = Told(table_column=Column(no_wrap=True, overflow="ellipsis", max_width=rest))
         self._drawn = Progress(
             name,
-            BarColumn(bar_width=room, complete_style=GOOD),
+            BarColumn(bar_width=room, complete_style=GOOD, table_column=Column(width=room)),
             told,
             console=console,
             transient=True,
