@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
-RUN_PACKAGES := onnx onnxruntime ml_dtypes
-TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist playwright
+RUN_PACKAGES := onnx onnxruntime ml_dtypes rich
+TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist playwright pyte
 # The build of torch that needs no CUDA.
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas

@@ -17,13 +17,14 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 #: Lowest first.
 PYTHON = [
-    "_base", "_declare", "_cuda", "_run", "_build", "_testing", "_doctor", "_page",
+    "_base", "_terminal", "_declare", "_cuda", "_run", "_build", "_testing", "_doctor", "_page",
     "torch/_private", "torch/_graphs", "torch/_eager", "torch/_legacy", "torch/_rungs",
     "torch/_capture", "torch/_program", "torch/_verify", "torch/_traced", "torch/_export",
     "sklearn/_stored", "sklearn/_convert",
 ]  # fmt: skip
 #: The only package that may import a library at its top level.
-OWNERS = {"torch": "torch", "sklearn": "sklearn", "skl2onnx": "sklearn", "skops": "sklearn"}
+OWNERS = {"torch": "torch", "sklearn": "sklearn", "skl2onnx": "sklearn", "skops": "sklearn",
+          "rich": "_terminal"}  # fmt: skip
 #: src/python is one binary of several folders.
 MODULE = ["python/call", "python/gpu", "python/eager", "python/module"]
 

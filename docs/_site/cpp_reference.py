@@ -93,7 +93,9 @@ def _introduction(header: Path) -> str:
         lines.append(line.removeprefix("//").removeprefix(" "))
     code = re.compile(r"(?:^  .*\n(?:\n(?=  ))?)+", re.M)
     dedent = re.compile(r"^  ", re.M)
-    return code.sub(lambda found: f"```cpp\n{dedent.sub('', found[0])}```\n", "\n".join(lines) + "\n")
+    return code.sub(
+        lambda found: f"```cpp\n{dedent.sub('', found[0])}```\n", "\n".join(lines) + "\n"
+    )
 
 
 def _class(compound: Element) -> str:
@@ -141,7 +143,11 @@ def _signature(member: Element) -> str:
     kind, name = member.get("kind"), member.findtext("name", "")
     if kind == "define":
         parameters = [param.findtext("defname") or "" for param in member.findall("param")]
-        return f"#define {name}({', '.join(parameters)})" if member.find("param") is not None else f"#define {name}"
+        return (
+            f"#define {name}({', '.join(parameters)})"
+            if member.find("param") is not None
+            else f"#define {name}"
+        )
     if kind == "enum":
         strong = "class " if member.get("strong") == "yes" else ""
         return f"enum {strong}{name}"

@@ -41,7 +41,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     if place.startswith("sources/"):
         return markdown
     origin = _places.origin(place)
-    text = re.sub(r"^<!-- (command|header|section)\b *(.*?) *-->$", _fill(place), markdown, flags=re.M)
+    text = re.sub(
+        r"^<!-- (command|header|section)\b *(.*?) *-->$", _fill(place), markdown, flags=re.M
+    )
     text = _places.rewrite_links(text, origin, place)
     return github_markdown.for_python_markdown(text)
 

@@ -9,8 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 #: Files outside docs/ that are pages themselves.
-_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md", "README.md": "index.md"}
-_LANGUAGES = {".py": "python", ".cc": "cpp", ".h": "cpp", ".inc": "cpp", ".cu": "cuda", ".yml": "yaml"}
+_PAGES = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changes.md",
+    "README.md": "index.md",
+}
+_LANGUAGES = {
+    ".py": "python",
+    ".cc": "cpp",
+    ".h": "cpp",
+    ".inc": "cpp",
+    ".cu": "cuda",
+    ".yml": "yaml",
+}
 _FENCE = re.compile(r"(^(`{3,})[^\n]*\n.*?^\2 *$)", re.M | re.S)
 _LINK = re.compile(r"(`+)(?:(?!\1).)+\1|(?<=\])\((?!\w+:|#)([^)\s#]+)((?:#[^)\s]*)?)\)")
 #: Marks a link that already leads to its place in the site.
@@ -27,7 +38,9 @@ class Places:
                 path = page.relative_to(repository).as_posix()
                 self._place[path] = path.removeprefix("docs/").replace(".ipynb", ".md")
         for page in repository.glob("ops/*/*/README.md"):
-            self._place[page.relative_to(repository).as_posix()] = f"operators/{page.parent.name}.md"
+            self._place[page.relative_to(repository).as_posix()] = (
+                f"operators/{page.parent.name}.md"
+            )
         texts = {
             path: (repository / path).read_text()
             for path in self._place
@@ -52,7 +65,7 @@ class Places:
             text = (repository / path).read_text()
             if place.startswith("sources/"):
                 language = _LANGUAGES.get(Path(path).suffix, "text")
-                text = f"# {path}\n\n`````{language} linenums=\"1\"\n{text}\n`````\n"
+                text = f'# {path}\n\n`````{language} linenums="1"\n{text}\n`````\n'
                 text = "---\nsearch:\n  exclude: true\nhide: [toc]\n---\n" + text
             yield place, text
 
@@ -85,7 +98,9 @@ def section(file: Path, heading: str) -> str:
 
 
 def _hide_fences(text: str) -> str:
-    return _outside_fences(text, lambda part: part, lambda code: re.sub(r"^## ", "\0", code, flags=re.M))
+    return _outside_fences(
+        text, lambda part: part, lambda code: re.sub(r"^## ", "\0", code, flags=re.M)
+    )
 
 
 def _outside_fences(text: str, change, inside=lambda code: code) -> str:  # type: ignore[no-untyped-def]

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from opgraft import __version__
 from opgraft._base._errors import Error
 from opgraft._build import _build, _new, _run_tests
 from opgraft._declare import _packs
@@ -17,6 +16,9 @@ from opgraft._doctor._permissions import allowance_of, held_for, permissions_of
 from opgraft._doctor._vouching import doubt_of
 from opgraft._run import _run
 from opgraft._run._prepare import installed_runtime, prepare
+from opgraft._terminal import _versions
+from opgraft._terminal._document import Code, Line, harmless_line
+from opgraft._terminal._screen import complain, show
 
 #: The exit status of a program whose reader has gone, as in shells: 128 + SIGPIPE.
 _NOBODY_READS = 141
@@ -38,18 +40,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
+    if options.verbose:
+        from opgraft._terminal import _verbose
+
+        _verbose.begin()
     try:
         return int(options.command(options))
     except BrokenPipeError:
         raise
     except (Error, OSError) as error:
-        print(f"opgraft: {type(error).__name__}: {error}", file=sys.stderr)
+        complain(str(error), type(error).__name__)
         return 1
+
+
+class _ShowVersions(argparse.Action):
+    """--version: Opgraft's own version in the first line, then what it works with."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        found = _versions.installed()
+        show([Line(f"{name} {version}") for name, version in found.items()])
+        parser.exit()
+
+
+def _add_verbose(parser: argparse.ArgumentParser, default: object) -> None:
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        default=default,
+        help="tell on stderr what happens, with the log of ONNX Runtime",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="opgraft", description="Operators grafted onto ONNX.")
-    parser.add_argument("--version", action="version", version=f"opgraft {__version__}")
+    parser.add_argument("--version", action=_ShowVersions, help="show the versions that matter")
+    _add_verbose(parser, default=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser(
@@ -122,6 +151,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_new(commands.add_parser)
     _add_build(commands.add_parser)
     _add_test(commands.add_parser)
+    for command in commands.choices.values():
+        # Not False: that would undo the option before the command.
+        _add_verbose(command, default=argparse.SUPPRESS)
     return parser
 
 
@@ -270,13 +302,15 @@ def _prepare(options: argparse.Namespace) -> int:
         prefer=options.prefer,
     )
     prepared.save(options.target)
+    told = []
     for operator in prepared.report:
         what = operator.operator or f"{operator.module}.{operator.class_name}"
-        print(f"node '{operator.node}' runs {what}")
+        told.append(Line(harmless_line(f"node '{operator.node}' runs {what}")))
     for name, pack in sorted(prepared.packs.items()):
-        print(f"the pack {os.path.basename(pack)} runs {name.removeprefix('::')}")
-    for name in sorted(prepared.aten):
-        print(f"libtorch runs {name}")
+        told.append(Line(f"the pack {os.path.basename(pack)} runs {name.removeprefix('::')}"))
+    told += [Line(f"libtorch runs {name}") for name in sorted(prepared.aten)]
+    if told:
+        show(told)
     survey = _survey.take(options.target, options.runtime or installed_runtime())
     modules = {allowance_of(operator.module) for operator in prepared.report}
     for one in survey.operators:
@@ -288,10 +322,11 @@ def _prepare(options: argparse.Namespace) -> int:
     lines = [f"opgraft.load({pack!r})" for pack in sorted(set(prepared.packs.values()))]
     doubts = [doubt_of(name, f"'{name}'") for name in sorted(modules)]
     for doubt in filter(None, doubts):
-        print(f"opgraft: {doubt.problem}. {doubt.remedy.capitalize()}", file=sys.stderr)
+        complain(f"{doubt.problem}. {doubt.remedy.capitalize()}")
     if (modules or lines or prepared.aten) and not any(doubts):
         allow = f", allow={sorted(modules)!r}" if modules else ""
-        print("to run it: " + "; ".join([*lines, f"opgraft.register(sess_options{allow})"]))
+        line = "; ".join([*lines, f"opgraft.register(sess_options{allow})"])
+        show([Code(f"to run it: {line}")])
     _name_the_unknown(options.target, survey)
     return 0
 
@@ -309,10 +344,9 @@ def _name_the_unknown(path: str, survey: _survey.Survey) -> None:
         and one.full_name not in known
     ]
     if unknown:
-        print(
-            f"opgraft: note: these operators are not defined here: {', '.join(unknown)}. If a "
+        complain(
+            f"note: these operators are not defined here: {', '.join(unknown)}. If a "
             "Python module declares one, use --import MODULE; if a pack has it, --pack FILE. "
             "Otherwise its library must be registered with the session; "
-            f"'opgraft doctor {path}' tells more",
-            file=sys.stderr,
+            f"'opgraft doctor {path}' tells more"
         )

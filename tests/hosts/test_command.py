@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -143,7 +144,12 @@ def test_an_operator_that_the_runtime_lacks(folder: Path) -> None:
 
 
 def test_version(folder: Path) -> None:
-    assert opgraft_command("--version", cwd=folder).stdout == f"opgraft {opgraft.__version__}\n"
+    first, *others = opgraft_command("--version", cwd=folder).stdout.splitlines()
+    assert first == f"opgraft {opgraft.__version__}"
+    assert f"onnxruntime {onnxruntime.__version__}" in others
+    assert f"numpy {np.__version__}" in others and f"onnx {onnx.__version__}" in others
+    assert f"python {platform.python_version()}" in others
+    assert "packs libopgraft_contrib.so" in others
 
 
 def test_prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

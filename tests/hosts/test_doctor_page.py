@@ -26,7 +26,8 @@ MODEL = """<ir_version: 10, opset_import: ["": 21, "local": 1, "my": 1, "far": 1
       [python] p = my.PyOp <module = "mymodule", class_name = "Op", output_types = [1]> (z)
       [last] q = far.Mystery <k = 3> (p)
     }
-    <domain: "local", opset_import: ["": 21]> twice (v) => (w) { [body] s = Add (v, v)  w = Exp (s) }
+    <domain: "local", opset_import: ["": 21]>
+    twice (v) => (w) { [body] s = Add (v, v)  w = Exp (s) }
 """
 CLASS = "class Op:\n    def compute(self, x):\n        return x + 1\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,15 +99,17 @@ def test_it_does_not_work_without_a_word(
     stream.isatty = lambda: is_terminal  # type: ignore[method-assign]
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", stream)
+        patch.setenv("COLUMNS", "300")
+        patch.setenv("NO_COLOR", "1")
         patch.setattr(_progress, "time", Clock(10.0))
         opgraft.torch.export(Recurrent(), (X,), verify=False)
-    said = stream.getvalue().replace("\r\x1b[K", "\n").splitlines()
+    said = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "\n", stream.getvalue()).splitlines()
     captured = [line for line in said if "capture" in line and "operators" in line]
     assert len(captured) > 2 and len(set(captured)) == len(captured)
     assert any(f"step {STEPS - 2} of {__file__}" in line for line in captured) or not is_terminal
     if is_terminal:
-        bars = [line.count("#") for line in captured]
-        assert bars == sorted(bars)
+        shares = [int(share) for line in captured for share in re.findall(r"(\d+)%", line)]
+        assert len(shares) == len(captured) and shares == sorted(shares)
 
 
 def test_nothing_is_said_where_nobody_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:

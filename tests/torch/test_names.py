@@ -118,7 +118,8 @@ def op(x: np.ndarray) -> np.ndarray:
     return x + 1
 
 x = torch.ones(2)
-print(torch.ops.ai_onnx.NamesTest(x).tolist(), opgraft.torch.operator("ai.onnx::NamesTest")(x).tolist())
+by_name = opgraft.torch.operator("ai.onnx::NamesTest")
+print(torch.ops.ai_onnx.NamesTest(x).tolist(), by_name(x).tolist())
 """
     assert in_a_process(code, tmp_path) == "[2.0, 2.0] [2.0, 2.0]\n"
 

@@ -16,8 +16,10 @@ from opgraft._build import _cuda_compiler
 from opgraft._build._compiler import Compiler, Translation, translate
 from opgraft._build._cuda_compiler import CudaCompiler
 from opgraft._base._errors import Error
+from opgraft._base._log import tell
 from opgraft._base._library import exports_map, get_include, pack_recipe
 from opgraft._build._objects import Objects
+from opgraft._terminal._screen import complain
 
 # The recipe is shared with CMake's opgraft_add_pack. It has -O2 rather than -O3 or -march=native: a
 # pack must run on other machines, which may lack this one's instructions, and the gain of -O3 is
@@ -221,10 +223,7 @@ def compile_parts(parts: Sequence[Objects], beside: Sequence[Translation] = ()) 
     translations = list(beside)
     for part in parts:
         if part.missing_sources() > _FEW:
-            print(
-                f"opgraft: compiling the common part of every {part.purpose}, only this once",
-                file=sys.stderr,
-            )
+            complain(f"compiling the common part of every {part.purpose}, only this once")
         translations += part.missing()
     try:
         translate(translations)
@@ -247,6 +246,7 @@ def run_linker(
 ) -> None:
     # With the options for compiling, since the optimiser may run at link time.
     options = settings.compile_options
+    tell("build", "linking %s", title)
     diagnosis = settings.compiler.run(*options, *arguments, "-o", target)
     diagnosis.show()
     if not diagnosis.is_good:
@@ -267,9 +267,7 @@ def _check(sources: Sequence[Path], output: Path) -> None:
         if output.exists() and source.samefile(output):
             raise Error(f"{output} is the source itself")
     if output.is_dir():
-        raise Error(
-            f"{output} is a folder. Fix: name the library, such as -o {output}/libmy_op.so"
-        )
+        raise Error(f"{output} is a folder. Fix: name the library, such as -o {output}/libmy_op.so")
     if not output.parent.is_dir():
         raise Error(f"there is no folder {output.parent} to write {output.name} to")
 

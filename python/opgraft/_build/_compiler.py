@@ -17,6 +17,8 @@ from typing import Protocol
 from opgraft._build import _refusals
 from opgraft._base._errors import Error, UnavailableError
 from opgraft._base._library import get_include
+from opgraft._base._log import tell
+from opgraft._terminal._bar import Bar
 
 # The features of C++20 that the SDK needs, by the macros that compilers and libraries define.
 _NEEDED = {
@@ -131,18 +133,26 @@ class Translation:
 def translate(translations: Iterable[Translation]) -> None:
     """Compiles in parallel, but prints output in order. Raises if a source does not compile."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    with ThreadPoolExecutor(cores) as pool:
+    translations = list(translations)
+    with Bar("opgraft build", sys.stderr) as bar, ThreadPoolExecutor(cores) as pool:
         running: list[tuple[Translation, Future[Diagnosis]]] = []
         for one in translations:
+            tell("build", "compiling %s", one.source)
             running.append((one, pool.submit(_translate, one)))
+        found = []
         try:
-            for one, future in running:
-                diagnosis = future.result()
-                diagnosis.show()
-                if not diagnosis.is_good:
-                    raise Error(_refusal(one.source, diagnosis))
+            for number, (one, future) in enumerate(running):
+                bar.update(number / len(running), f"compile {one.source.name}")
+                found.append((one, future.result()))
+                if not found[-1][1].is_good:
+                    break
         finally:
             pool.shutdown(cancel_futures=True)
+    # After the bar is gone.
+    for one, diagnosis in found:
+        diagnosis.show()
+        if not diagnosis.is_good:
+            raise Error(_refusal(one.source, diagnosis))
 
 
 def _translate(one: Translation) -> Diagnosis:

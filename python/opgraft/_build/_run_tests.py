@@ -11,10 +11,18 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from opgraft._build._build import Settings, build_pack, compile_sources, pack_of_folder, run_linker, settings_of
+from opgraft._build._build import (
+    Settings,
+    build_pack,
+    compile_sources,
+    pack_of_folder,
+    run_linker,
+    settings_of,
+)
 from opgraft._base._errors import Error, UnavailableError
 from opgraft._base._library import cuda_library_path, library_path, runtime_library
 from opgraft._build._objects import Objects
+from opgraft._terminal._screen import complain
 
 
 def test(options: argparse.Namespace) -> int:
@@ -40,7 +48,7 @@ def test(options: argparse.Namespace) -> int:
         try:
             passed = run(tests, folder, settings, environment) and passed
         except Error as error:
-            print(f"opgraft: {type(error).__name__}: {error}", file=sys.stderr)
+            complain(str(error), type(error).__name__)
             passed = False
     return 0 if passed else 1
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from opgraft._base._library import shipped_packs
+from opgraft._base._log import tell
 from opgraft._base._modules import names
 from opgraft._base._when_imported import tell_torch, when_imported
 from opgraft._declare import _torch_calls
@@ -46,6 +47,7 @@ def load(pack: str | os.PathLike[str]) -> Pack:
     when_imported("onnx", _tell_onnx)
     tell_torch()
     found = dict.fromkeys(one.full_name for one in operators() if one.pack == path)
+    tell("packs", "loaded %s: %s", path, ", ".join(found))
     return Pack(path, tuple(found))
 
 

@@ -26,6 +26,21 @@ from opgraft._doctor._examination import NOT_FOUND, Examination, Request, examin
 from opgraft._doctor._permissions import allowing, held_for, permissions_of
 from opgraft._run._prepare import installed_runtime
 from opgraft._run._run import pairs
+from opgraft._terminal._document import (
+    DOUBTFUL,
+    GOOD,
+    QUIET,
+    STRONG,
+    WRONG,
+    Block,
+    Code,
+    Line,
+    Table,
+    harmless_line,
+    plain,
+)
+from opgraft._terminal._screen import complain, is_terminal, show
+from opgraft._terminal._versions import installed
 
 _MEANING = (
     "Allowed code runs with all your permissions, on arguments that the model chooses: allow it "
@@ -59,18 +74,19 @@ def doctor(options: argparse.Namespace) -> int:
             libraries=options.library,
             packs=options.packs,
             prefer=options.prefer,
+            is_verbose=options.verbose,
         )
     except Error as error:
         return _complain(error, options, runtime)
     if options.json:
         print(json.dumps(as_json(diagnosis), indent=2))
     else:
-        print(render(diagnosis))
+        show(blocks(diagnosis))
     if options.html:
         _write_page(diagnosis, options)
     # On a terminal the report itself shows the error; a program finds it on stderr.
-    if diagnosis.error and (options.json or not sys.stdout.isatty()):
-        print(f"opgraft: ModelError: {diagnosis.error}", file=sys.stderr)
+    if diagnosis.error and (options.json or not is_terminal(sys.stdout)):
+        complain(diagnosis.error, "ModelError")
     return _STATUS[diagnosis.status]
 
 
@@ -103,7 +119,7 @@ def _write_page(diagnosis: Diagnosis, options: argparse.Namespace) -> None:
 
 
 def _complain(error: Error, options: argparse.Namespace, runtime: str) -> int:
-    print(f"opgraft: {type(error).__name__}: {error}", file=sys.stderr)
+    complain(str(error), type(error).__name__)
     if options.json and isinstance(error, ModelError):
         trial = Trial(False, None, "")
         bad = Diagnosis(options.model, runtime, BAD, str(error), [], [], [], [], trial)
@@ -120,6 +136,7 @@ def diagnose(
     libraries: Sequence[str] = (),
     packs: Sequence[str] = (),
     prefer: Sequence[str] = (),
+    is_verbose: bool = False,
 ) -> Diagnosis:
     """Examines a file for ONNX Runtime `runtime`; opens a session if that version is installed.
 
@@ -169,6 +186,7 @@ def diagnose(
             or any(one.version > one.known > 0 for one in survey.imports),
             has_held=any(map(held_for, modules)),
             has_aten=any(one.is_in_libtorch for one in survey.operators),
+            is_verbose=is_verbose,
         )
     )
     judge = _diagnosis.Judge(
@@ -243,6 +261,7 @@ def _conclude(
         holds_where=list(survey.holds_where),
         differs=list(survey.differs),
         state=list(survey.state),
+        installed=installed(),
     )
 
 
@@ -283,40 +302,57 @@ def _is_installed(runtime: str) -> bool:
 
 
 def render(diagnosis: Diagnosis) -> str:
-    """Formats the report for people."""
-    lines = [f"{diagnosis.model}, for ONNX Runtime {diagnosis.runtime}: {headline(diagnosis)}", ""]
-    for version in diagnosis.versions:
-        lines.append(version_line(version))
+    """Formats the report for people, as plain text."""
+    return plain(blocks(diagnosis))
+
+
+_STYLES = {OK: GOOD, MISSING: DOUBTFUL, BAD: WRONG}
+
+
+def blocks(diagnosis: Diagnosis) -> list[Block]:
+    """Returns the report for people."""
+    what = f"{diagnosis.model}, for ONNX Runtime {diagnosis.runtime}: {headline(diagnosis)}"
+    gap = Line("")
+    shown: list[Block] = [Line(harmless_line(what), style=_STYLES[diagnosis.status]), gap]
+    if diagnosis.installed:
+        others = {"opgraft": "Opgraft", "python": "Python", "numpy": "NumPy"}
+        named = [f"{others.get(one, one)} {text}" for one, text in diagnosis.installed.items()]
+        shown.append(Line(f"with {', '.join(named)}", style=QUIET))
+    shown += [Line(version_line(version)) for version in diagnosis.versions]
     session = diagnosis.trial.shown or diagnosis.trial.text
-    lines.append(f"session: {session.partition(chr(10))[0]}")
+    shown.append(Line(f"session: {session.partition(chr(10))[0]}"))
     if diagnosis.error:
-        lines += ["", f"ModelError: {diagnosis.error}"]
+        shown += [gap, Line(f"ModelError: {diagnosis.error}", style=WRONG, label="ModelError:")]
     if diagnosis.holds_where:
         is_by_data = any("holds where" in one for one in diagnosis.holds_where)
-        what = ("specialised: ", "data") if is_by_data else ("", "sizes")
-        lines += ["", f"{what[0]}exported with an example, and only correct for such {what[1]}:"]
-        lines += [f"  {one}" for one in diagnosis.holds_where]
+        said = ("specialised: ", "data") if is_by_data else ("", "sizes")
+        head = f"{said[0]}exported with an example, and only correct for such {said[1]}:"
+        shown += [gap, Line(head, style=STRONG), *_listed(diagnosis.holds_where)]
     if diagnosis.differs:
-        lines += ["", "differences from the original model, found by its export:"]
-        lines += [f"  {one}" for one in diagnosis.differs]
+        head = "differences from the original model, found by its export:"
+        shown += [gap, Line(head, style=STRONG), *_listed(diagnosis.differs)]
     if diagnosis.state:
-        lines += ["", "state that the original model changes, but this model does not keep:"]
-        lines += [f"  {one}" for one in diagnosis.state]
+        head = "state that the original model changes, but this model does not keep:"
+        shown += [gap, Line(head, style=STRONG), *_listed(diagnosis.state)]
     if diagnosis.operators:
-        lines += ["", *_table(diagnosis)]
+        shown += [gap, _table(diagnosis)]
     for problem in diagnosis.problems:
-        lines += ["", problem]
+        shown += [gap, Line(problem, style=DOUBTFUL)]
     for findings in _alike(diagnosis.operators):
-        lines += ["", *_details(findings)]
+        shown += [gap, *_details(findings)]
     asking = [one for one in diagnosis.operators if one.permissions and not one.is_doubtful]
     permissions = sorted({name for one in asking for name in one.permissions})
     if len(permissions) > 1 and len(asking) > 1:
-        lines += ["", f"in one line: {allowing(permissions)}"]
+        shown += [gap, Line(f"in one line: {allowing(permissions)}", label="in one line:")]
     if permissions:
-        lines += ["", _MEANING]
+        shown += [gap, Line(_MEANING)]
     for hint in diagnosis.hints:
-        lines += ["", hint]
-    return "\n".join(lines)
+        shown += [gap, Line(hint)]
+    return shown
+
+
+def _listed(texts: Sequence[str]) -> list[Block]:
+    return [Line(one, indent=2) for one in texts]
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -357,19 +393,18 @@ def version_line(version: Version) -> str:
     return line + f"too new, at most {version.limit} is supported; because of {changed}"
 
 
-def _table(diagnosis: Diagnosis) -> list[str]:
-    rows = [("operator", "nodes", "run by", "module", "state")]
+def _table(diagnosis: Diagnosis) -> Table:
     # Whether an operator that was found can be made, only a session shows.
     fine = "ok" if diagnosis.status == OK else "found"
-    for one in diagnosis.operators:
-        rows.append(
-            (one.operator, str(one.count), one.run_by, one.module or "-", _state(one, fine))
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]])
-        for row in rows
+    rows = [
+        (one.operator, str(one.count), one.run_by, one.module or "-", _state(one, fine))
+        for one in diagnosis.operators
     ]
+    styles = [
+        WRONG if one.is_doubtful else DOUBTFUL if one.problem else GOOD
+        for one in diagnosis.operators
+    ]
+    return Table(("operator", "nodes", "run by", "module", "state"), rows, styles)
 
 
 def _state(finding: Finding, fine: str) -> str:
@@ -394,7 +429,7 @@ def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def _details(findings: Sequence[Finding]) -> list[str]:
+def _details(findings: Sequence[Finding]) -> list[Block]:
     """Describes the problem that one or several findings have."""
     finding = findings[0]
     shown = [
@@ -405,13 +440,17 @@ def _details(findings: Sequence[Finding]) -> list[str]:
     count = sum(len(one.problem_nodes) or one.count for one in findings)
     more = f" and {count - len(shown)} more" if count > len(shown) else ""
     problem = "\n  ".join((finding.problem or "").splitlines())
-    lines = [
-        f"{', '.join(one.operator for one in findings)}: {problem}",
-        f"  {'node' if count == 1 else 'nodes'} {', '.join(shown)}{more}",
+    names = ", ".join(one.operator for one in findings)
+    label = f"{names}:"
+    nodes = f"{'node' if count == 1 else 'nodes'} {', '.join(shown)}{more}"
+    style = WRONG if finding.is_doubtful else STRONG
+    lines: list[Block] = [
+        Line(f"{label} {problem}", style=style, label=label),
+        Line(harmless_line(nodes), indent=2),
     ]
     if finding.remedy:
-        lines.append(f"  Fix: {finding.remedy}")
+        lines.append(Line(f"Fix: {finding.remedy}", indent=2, style=GOOD, label="Fix:"))
     if finding.stub is not None:
-        lines += [f"  {finding.stub.file}:", ""]
-        lines += [f"    {line}" if line else "" for line in finding.stub.text.splitlines()]
+        lines += [Line(f"{finding.stub.file}:", indent=2), Line("")]
+        lines.append(Code("\n".join(finding.stub.text.splitlines()), indent=4))
     return lines

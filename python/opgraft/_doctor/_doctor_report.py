@@ -106,6 +106,8 @@ class Diagnosis:
     differs: list[str] = field(default_factory=list)
     #: The state that the original model changes in a call, and this model does not keep.
     state: list[str] = field(default_factory=list)
+    #: The versions of what is installed, by name.
+    installed: dict[str, str] = field(default_factory=dict)
 
 
 def versions(survey: Survey, findings_known: set[str], found: Examination) -> list[Version]:
@@ -142,6 +144,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "status": diagnosis.status,
         "error": diagnosis.error,
         "runtime": diagnosis.runtime,
+        "installed": diagnosis.installed,
         "versions": [vars(one) for one in diagnosis.versions],
         "operators": [
             {**vars(one), "stub": None if one.stub is None else one.stub._asdict()}

@@ -16,15 +16,29 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
+from opgraft._base._log import tell
 from opgraft._base._signals import signal_name
+from opgraft._terminal._bar import Bar
 
 _COMMAND = (
     "import sys; sys.path[:] = sys.argv.pop(1).split({separator!r}); "
     "from opgraft._doctor._examination import main; main()"
 )
 NOT_FOUND = "not found"
+#: How the steps begin, in their order.
+_STEPS = (
+    "importing",
+    "loading the pack",
+    "looking for classes",
+    "asking",
+    "looking into stored",
+    "loading libtorch",
+    "preparing",
+    "making",
+    "looking into packs",
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,7 @@ class Request:
     has_held: bool  # whether there are nodes that run objects held by the model
     has_aten: bool  # whether there are nodes that libtorch runs
     is_unknown: bool  # whether a version in the model is newer than those that Opgraft knows
+    is_verbose: bool = False  # whether to tell what happens, with the runtime's log
 
 
 @dataclass
@@ -109,7 +124,7 @@ def examine(request: Request) -> Examination:
         try:
             with contextlib.suppress(BrokenPipeError), process.stdin as stream:
                 stream.write(json.dumps(asdict(request)).encode())
-            lines = report.read().splitlines()
+            lines = _follow(report)
         finally:
             status = process.wait()
     found = Examination()
@@ -130,6 +145,20 @@ def examine(request: Request) -> Examination:
     return found
 
 
+def _follow(report: TextIO) -> list[str]:
+    """Reads what the process says to its end; a bar shows the step on a terminal."""
+    lines = []
+    with Bar("opgraft doctor", sys.stderr) as bar:
+        for line in report:
+            lines.append(line)
+            name, value = json.loads(line)
+            if name == "step":
+                tell("doctor", "%s", value)
+                reached = [place for place, one in enumerate(_STEPS) if value.startswith(one)]
+                bar.update((reached or [0])[0] / len(_STEPS), value)
+    return lines
+
+
 def _end(status: int) -> str:
     if status >= 0:
         return f"ended with status {status}"
@@ -141,6 +170,10 @@ def main() -> None:
     descriptor = int(sys.argv.pop(1))
     os.set_inheritable(descriptor, False)  # processes that a module starts must not keep it open
     given = json.load(sys.stdin)
+    if given["is_verbose"]:
+        from opgraft._terminal import _verbose
+
+        _verbose.begin()
     given["classes"] = [tuple(one) for one in given["classes"]]
     given["operators"] = [tuple(one) for one in given["operators"]]
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -379,7 +412,8 @@ def _try(request: Request) -> tuple[str, str] | None:
     """
     import onnxruntime
 
-    onnxruntime.set_default_logger_severity(4)  # errors are in the report
+    if not request.is_verbose:
+        onnxruntime.set_default_logger_severity(4)  # errors are in the report
 
     from opgraft._base._errors import UnavailableError
     from opgraft._cuda._provider import PROVIDERS, needs_gpu
@@ -387,7 +421,8 @@ def _try(request: Request) -> tuple[str, str] | None:
 
     def make(providers: Sequence[str] | None = None) -> None:
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
+        if not request.is_verbose:
+            options.log_severity_level = 4
         for library in request.libraries:
             options.register_custom_ops_library(library)
         InferenceSession(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from opgraft._base._errors import ModelError, UnavailableError
+from opgraft._base._log import tell
 from opgraft._base._modules import import_all, names
 from opgraft._declare._packs import load_needed, load_preferred
 
@@ -143,6 +144,10 @@ def prepare_to_open(
         os.environ.get("OPGRAFT_ALLOW", ""),
         ",".join(load_preferred(prefer)),
     )
+    is_path = isinstance(model, (str, os.PathLike))
+    tell(
+        "prepare", "preparing %s for ONNX Runtime %s", model if is_path else "a model", how.runtime
+    )
     if not isinstance(model, (str, os.PathLike)):
         original = _bytes(model)
         plan, content = _or_converted(lambda: how.plan(model=original), lambda: original, how)
@@ -179,6 +184,14 @@ class _How(NamedTuple):
 def _from(
     plan: _pyop.SessionPlan, content: bytes | None, folder: str | None, path: str | None
 ) -> PreparedModel:
+    tell(
+        "prepare",
+        "prepared: %d Python operators, packs for %s, libtorch for %s; %s",
+        len(plan.python_operators),
+        ", ".join(sorted(plan.packs)) or "none",
+        ", ".join(sorted(plan.aten)) or "none",
+        "rewritten" if content is not None and path is None else "unchanged",
+    )
     return PreparedModel(
         folder=folder,
         report=tuple(

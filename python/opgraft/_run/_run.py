@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from opgraft._base._errors import Error, UnavailableError
 from opgraft._base._library import runner_path, runtime_library
 from opgraft._base._signals import signal_name
+from opgraft._terminal._document import STRONG, Line, harmless_line
+from opgraft._terminal._screen import complain, show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,9 +66,10 @@ def _run_in_python(
         # If a signal ends the process, the Python stack is printed.
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             faulthandler.enable()
-    onnxruntime.set_default_logger_severity(_ONLY_FATAL)  # for messages outside sessions
     session_options = onnxruntime.SessionOptions()
-    session_options.log_severity_level = _ONLY_FATAL
+    if not options.verbose:
+        onnxruntime.set_default_logger_severity(_ONLY_FATAL)  # for messages outside sessions
+        session_options.log_severity_level = _ONLY_FATAL
     for pack in options.packs:
         _packs.load(pack)
     providers: list[Any] | None = None
@@ -97,7 +100,8 @@ def _run_in_python(
     with _runtime_errors():
         results = session.run(names, values)
     for name, value in zip(names, results, strict=True):
-        print(f"{name} {_format(value)}")
+        title, *elements = _format(value).split("\n")
+        show([Line(f"{harmless_line(name)} {title}", style=STRONG), *map(Line, elements)])
     for name, value in zip(names, results, strict=True):
         if name not in outputs:
             continue
@@ -286,4 +290,4 @@ def _status(status: int, record: bytes) -> int:
 
 
 def _complain(text: str) -> None:
-    print(f"opgraft: opgraft-run {text}", file=sys.stderr)
+    complain(f"opgraft-run {text}")

@@ -17,6 +17,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 from opgraft import _pyop
 from opgraft._base._errors import Error, ModelError, of_kind, raised_by_runtime, translate
 from opgraft._base._library import installed_libtorch, library_path
+from opgraft._base._log import tell
 from opgraft._base._modules import import_all, names
 from opgraft._cuda._provider import Chosen
 from opgraft._declare._packs import load_needed, load_preferred
@@ -235,6 +236,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                 otherwise=lambda error: _refusal(error, prepared, origin, folder),
                 **kwargs,
             )
+        tell("session", "opened %s with %s", origin, self.get_providers())
         self._exchange = Exchange(self)
         self._needs_help = self._exchange.is_needed
         self._use_gpu(chosen.gpu)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from opgraft._base._errors import ModelError
+from opgraft._base._log import tell
 from opgraft.torch import _private
 from opgraft.torch._capture import _guards, _open_sizes, _raising
 from opgraft.torch._capture._arguments import signature_of
@@ -176,8 +177,10 @@ class _Capture:
         for way in self._ways:
             if way == "draft" and _open_sizes.has_dims(shapes):
                 _raise_refused_size(errors)  # a draft silently ignores the limits of a Dim
+            tell("export", "capturing by torch.export, %s", way)
             program, error = self._by(way, shapes)
             if program is None:
+                tell("export", "%s fails: %s", way, _first_line(error))
                 errors.append((way, error))
                 continue
             guards = [*guards_of(program, self._conditions), *self._texts, *self._raising]

@@ -7,7 +7,10 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-_WIDTH = 24
+from opgraft._base._log import tell
+from opgraft._terminal._bar import Bar
+from opgraft._terminal._screen import is_terminal
+
 #: The approximate share of the time that each step takes.
 STEPS = {"capture": 35, "translate": 35, "optimise": 10, "verify": 20}
 _PAUSE = 0.1  # seconds between two updates of the bar
@@ -30,14 +33,17 @@ class Progress:
     ) -> None:
         self._name = name
         self._stream = sys.stderr  # sys.stderr is replaced later, to hold back torch's output
-        self._is_shown = self._stream.isatty() if is_shown is None else is_shown
-        self._is_silent = is_shown is not None
+        self._is_shown = is_shown is not False and is_terminal(self._stream)
+        self._is_silent = is_shown is False
         self._limit = limit
         self._begin = self._looked = self._spoke = time.monotonic()
         self._step = ""
         self._drawn = 0.0
+        self._bar = Bar(name, self._stream)
 
     def __enter__(self) -> Progress:
+        if self._is_shown:
+            self._bar.__enter__()
         return self
 
     def __exit__(
@@ -46,9 +52,7 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._is_shown and self._step:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        self._bar.__exit__(kind, error, traceback)
 
     @property
     def now(self) -> str:
@@ -57,6 +61,7 @@ class Progress:
 
     def step(self, name: str) -> None:
         self._step = name
+        tell("export", "%s: %s", self._name, name)
         self._check()
         self._draw(0.0)
 
@@ -98,8 +103,4 @@ class Progress:
         if not self._is_shown:
             return
         self._drawn = time.monotonic()
-        part = self.done(share)
-        bar = "#" * round(part * _WIDTH)
-        said = f", {more}" if more else ""
-        self._stream.write(f"\r\x1b[K{self._name} [{bar:<{_WIDTH}}] {part:4.0%} {self._step}{said}")
-        self._stream.flush()
+        self._bar.update(self.done(share), self._step, more)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from opgraft._base._errors import Error, ModelError
+from opgraft._base._log import tell
 from opgraft.torch import _private
 from opgraft.torch._capture import _guards
 from opgraft.torch._capture._examples import results_of
@@ -36,6 +37,7 @@ def by_others(error: Error, ways: Sequence[Way]) -> Program:
     told = [str(error)]
     first: Exception = error
     for way in ways:
+        tell("export", "trying another way: %s", way.name)
         try:
             program = way.export()
         except Exception as other:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from opgraft._base._errors import Error, UnavailableError
+from opgraft._base._log import tell
 from opgraft.torch import _private
 from opgraft.torch._capture._missing_fakes import fakes, has_fake
 from opgraft.torch._capture._opened import open_operators
@@ -360,6 +361,7 @@ class _Attempt:
 
     def _chosen(self, choice: Choice, translation: _private.Translate) -> _private.Translate:
         self.choices[choice.node] = choice
+        tell("export", "%s (%s) becomes: %s", choice.node.target, choice.node.name, choice.kind)
         return choice.recording(translation)
 
     def may_retry(self, error: Exception) -> bool:

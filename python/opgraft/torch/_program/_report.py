@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from opgraft._pyop import RUNTIME_DOMAINS
+from opgraft._terminal._document import Line, Table
+from opgraft._terminal._screen import fitted
 from opgraft.torch._graphs._graph import operator_name
 from opgraft.torch._private import CALLED
 from opgraft.torch._program._dispatch import STANDARD, USER, Choice, Translated
@@ -122,11 +124,11 @@ class Report:
         return {key: value for key, value in self.__dict__.items() if key != "_program"}
 
     def __str__(self) -> str:
-        lines = _table(
+        table = _table(
             ["torch operator", "count", "became", "portable with"],
             [[_title(one), str(one.count), _became(one), one.advice] for one in self.rows],
         )
-        lines.append("")
+        lines = [""]
         lines += [f"{_title(one)}: {one.because}" for one in self.rows if one.because]
         lines.append(f"captured: {self.captured}")
         if self.specialised:
@@ -143,7 +145,7 @@ class Report:
                 "note: another process cannot import operators that a script declares. Fix: "
                 "declare them in a module, and import that"
             )
-        return "\n".join(lines)
+        return fitted([table, *map(Line, lines)])
 
     def running(self) -> list[str]:
         """Returns what to write to run the model."""
@@ -225,20 +227,10 @@ def _became(row: Row) -> str:
     return name if row.became in ("", "ATen") else f"{name}: {row.became}"
 
 
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+def _table(head: list[str], rows: list[list[str]]) -> Table:
     if not any(row[-1] for row in rows):
         head, rows = head[:-1], [row[:-1] for row in rows]
-    cells = [head, *rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-
-    def line(row: list[str]) -> str:
-        aligned = [
-            cell.rjust(width) if head[i] == "count" else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        return "  ".join(aligned).rstrip()
-
-    return [line(head), "  ".join("-" * width for width in widths), *map(line, rows)]
+    return Table(head, rows, right=["count"], is_ruled=True)
 
 
 for _public in (Report, Row):

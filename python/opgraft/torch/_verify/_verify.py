@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from opgraft._base._log import tell
 from opgraft.torch._capture._examples import Example, Model, examples
 from opgraft.torch._capture._trial_sizes import TrialSizes
 from opgraft.torch._graphs import _graph
@@ -115,6 +116,7 @@ class Verifier:
         self._branches, self._excuses, self._doubts = {}, {}, {}
         self.is_random = False
         for place, example in enumerate(self.examples):
+            tell("export", "comparing with torch: %s", example.what)
             is_random = may_be_random and self.depends_on_chance(example)
             if is_random:
                 self.is_random = True

@@ -1,0 +1,1 @@
+"""What the command and reports show on a terminal. Only this package imports rich, when needed."""
