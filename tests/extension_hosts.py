@@ -47,16 +47,6 @@ def make_host(name: str) -> Host:
     return Host(pytest.importorskip("onnxruntime_extensions", exc_type=ImportError), True)
 
 
-@pytest.fixture(params=["theirs", "plain", "opgraft"])
-def host(request: pytest.FixtureRequest) -> Host:
-    return make_host(request.param)
-
-
-@pytest.fixture(params=["plain", "opgraft"])
-def ours(request: pytest.FixtureRequest) -> Host:
-    return make_host(request.param)
-
-
 def echo(host: Host, name: str) -> onnx.ModelProto:
     """Declares the identity on one type; returns a model with a node of it."""
     number = getattr(host.package.PyCustomOpDef, name)

@@ -14,6 +14,11 @@ from opgraft import extensions
 from opgraft.extensions import PyCustomOpDef
 
 
+@pytest.fixture(params=["theirs", "plain", "opgraft"])
+def host(request: pytest.FixtureRequest) -> Host:
+    return make_host(request.param)
+
+
 def test_one_float_in_and_out_by_default(host: Host) -> None:
     @host.package.onnx_op(op_type="PyReverseMatrix")
     def reverse_matrix(x: Any) -> Any:

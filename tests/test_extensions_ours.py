@@ -21,6 +21,11 @@ from opgraft import _pyop, extensions
 from opgraft.extensions import PyCustomOpDef
 
 
+@pytest.fixture(params=["plain", "opgraft"])
+def ours(request: pytest.FixtureRequest) -> Host:
+    return make_host(request.param)
+
+
 def test_the_largest_integers(ours: Host) -> None:
     x = np.uint64([0, 2**53 + 1, 2**64 - 1])  # theirs gives other numbers
     np.testing.assert_array_equal(ours.run(echo(ours, "dt_uint64"), x=x)[0], x)

@@ -68,7 +68,7 @@ def test_a_model_that_itself_fails(call: Any, options: Any) -> None:
     with pytest.raises(opgraft.ModelError, match="itself fails with the given arguments") as caught:
         opgraft.torch.export(call, (X,), **options)
     assert isinstance(caught.value.__cause__, RuntimeError)
-    assert "Fix: give arguments that the model takes" in str(caught.value)
+    assert "Fix: give arguments that the model accepts" in str(caught.value)
 
 
 def test_sizes_are_not_blamed_where_none_are_given() -> None:
@@ -101,7 +101,7 @@ def test_a_dataclass_as_an_argument(options: Any) -> None:
     with pytest.raises(TypeError) as caught:
         opgraft.torch.export(model, (Pair(X, X),), **options)
     assert "argument 'pair' is a Pair" in str(caught.value)
-    assert "Fix: torch.export.register_dataclass(Pair)" in str(caught.value)
+    assert "Fix: call torch.export.register_dataclass(Pair)" in str(caught.value)
 
 
 def test_a_dataclass_that_is_registered() -> None:
@@ -181,7 +181,7 @@ class DynamicCache:
 @pytest.mark.parametrize(
     ("call", "args", "told"),
     [
-        (lambda x: (x, DynamicCache()), (X,), "Fix: give use_cache=False"),
+        (lambda x: (x, DynamicCache()), (X,), "Fix: pass use_cache=False"),
         (
             lambda x: x * torch.rand(3, generator=torch.Generator().manual_seed(3)),
             (X,),
