@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ _OPTIONS = (
 ).split()
 #: Phones and desktops.
 WIDTHS = (390, 1280)
+_IS_ON_CANVAS = "place => document.elementFromPoint(place.x, place.y)?.id === 'canvas'"
 
 
 @contextmanager
@@ -47,7 +49,7 @@ def opened(browser: Any, file: Path, width: int, scheme: str = "light") -> Itera
     page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
     page.on("request", lambda request: requests.append(request.url))
     page.goto(file.as_uri())
-    page.wait_for_function("window.opgraft")
+    wait_until(page, "window.opgraft")
     yield page
     assert complaints == []
     assert requests == [file.as_uri()]
@@ -55,8 +57,21 @@ def opened(browser: Any, file: Path, width: int, scheme: str = "light") -> Itera
     context.close()
 
 
+def wait_until(page: Any, condition: str) -> None:
+    """Waits for a condition in JavaScript. Playwright's own wait_for_function compiles its text in
+    the page, which the page's policy forbids."""
+    end = time.monotonic() + 30
+    while not page.evaluate(f"Boolean({condition})"):
+        assert time.monotonic() < end, f"not so after 30 s: {condition}"
+        time.sleep(0.02)
+
+
 def click(page: Any, name: str, *, at_fold: bool = False) -> None:
     """Clicks a node of the graph, by its name, or the sign that unfolds it."""
     place = page.evaluate("name => opgraft.where(name)", name)
     assert place is not None, f"'{name}' is not drawn"
+    if not page.evaluate(_IS_ON_CANVAS, place):
+        page.click("#fit")
+        place = page.evaluate("name => opgraft.where(name)", name)
+        assert page.evaluate(_IS_ON_CANVAS, place), f"'{name}' is out of sight"
     page.mouse.click(place["right"] - 8 if at_fold else place["x"], place["y"])

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from browser import WIDTHS, chromium, click, opened
+from browser import WIDTHS, chromium, click, opened, wait_until
 
 MODEL = """<ir_version: 10, opset_import: ["": 21, "local": 1, "my": 1, "far": 1]>
     graph (float[n] x, bool c) => (float[n] z, float[n] q) {
@@ -173,7 +173,7 @@ def test_five_thousand_nodes_stay_usable(folder: Path, browser: Any) -> None:
     size = (folder / "report.html").stat().st_size
     begin = time.monotonic()
     with opened(browser, folder / "report.html", 1280) as page:
-        page.wait_for_function("document.getElementById('canvas').dataset.drawn")
+        wait_until(page, "document.getElementById('canvas').dataset.drawn")
         took = time.monotonic() - begin
         print(f"{size / 1e6:.2f} MB, opened in {took:.2f} s")
         assert len(page.evaluate("opgraft.ids()")) == 5002
@@ -182,7 +182,7 @@ def test_five_thousand_nodes_stay_usable(folder: Path, browser: Any) -> None:
         page.locator("#results button").first.click()
         assert "relu_2222" in page.locator("#panel").inner_text()
         page.click("#fit")
-        page.wait_for_function("document.getElementById('canvas').dataset.drawn >= 5000")
+        wait_until(page, "document.getElementById('canvas').dataset.drawn >= 5000")
 
 
 def test_options_that_do_not_fit(folder: Path) -> None:
