@@ -261,17 +261,21 @@ function makeScene(data, canvas, onSelect) {
     return found.sort((a, b) => b.depth - a.depth)[0] || null;
   }
 
+  // The scale at which all of the graph is in sight.
+  function fittingScale() {
+    return Math.min((width - 48) / Math.max(size.width, 1), (height - 110) / Math.max(size.height, 1));
+  }
+
   function zoom(factor, x = width / 2, y = height / 2) {
-    const scale = Math.min(3, Math.max(0.01, view.scale * factor));
+    const scale = Math.min(3, Math.max(Math.min(0.01, fittingScale()), view.scale * factor));
     view.x = x - ((x - view.x) * scale) / view.scale;
     view.y = y - ((y - view.y) * scale) / view.scale;
     view.scale = scale;
     redraw();
   }
 
-  function fitAll(least = 0.01) {
-    const wide = (width - 48) / Math.max(size.width, 1), tall = (height - 110) / Math.max(size.height, 1);
-    view.scale = Math.max(least, Math.min(1, wide, tall));
+  function fitAll(least = 0) {
+    view.scale = Math.max(least, Math.min(1, fittingScale()));
     view.x = (width - size.width * view.scale) / 2;
     view.y = size.height * view.scale > height - 110 ? 62 : (height - size.height * view.scale) / 2;
     redraw();
