@@ -376,7 +376,7 @@ def test_small_numbers_beside_large_ones_are_held_to_their_own_size() -> None:
     largest one."""
     table = {torch.ops.aten.sigmoid.default: lambda x: op.HardSigmoid(x, alpha=0.2, beta=0.5)}
     for x in (torch.tensor([0.5, 1.5, -0.7]), torch.linspace(-1, 1, 30).reshape(10, 3)):
-        with pytest.raises(opgraft.Error, match="traced program is not right.*elements differ"):
+        with pytest.raises(opgraft.Error, match="traced program is wrong.*elements differ"):
             opgraft.torch.export(
                 BoxesAndScores(), (x,), custom_translation_table=table, dynamo=False, progress=False
             )
@@ -417,7 +417,7 @@ def test_roundings_of_weights_count() -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
     assert export(3e-4).report.verified
     # Though it is less than 100 roundings of the largest.
-    with pytest.raises(opgraft.Error, match="traced program is not right.*6 of 8 elements differ"):
+    with pytest.raises(opgraft.Error, match="traced program is wrong.*6 of 8 elements differ"):
         export(1.0)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 

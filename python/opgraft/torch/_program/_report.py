@@ -26,8 +26,8 @@ _NAMES = {
     "aten": "ATen node",
     "python": "Python node",
 }
-#: A note of the ways that can only compare whole programs.
-UNTRIED = "its operators were not tried alone, with other numbers than those of the examples"
+#: The note of exports that can only compare whole programs.
+UNTRIED = "its operators were not tried alone, with numbers that are not in the examples"
 
 
 @dataclass

@@ -1,7 +1,7 @@
-"""Watches a model while torch traces it: each tensor that becomes a value of Python's is a guard.
+"""Watches a model while torch traces it: each tensor that becomes a Python value is a guard.
 
-The trace holds the value, not how it came about. What it came from, the graph that is traced so far
-tells: the data of the arguments, their sizes alone, or neither.
+A trace has the value as a constant. The graph that has been traced so far shows what the value
+depends on: the data of the arguments, only their sizes, or neither.
 """
 
 from __future__ import annotations
@@ -26,60 +26,60 @@ from opgraft.torch._capture._printed import is_shown
 from opgraft.torch._capture._touched import writes_to
 from opgraft.torch._traced._sources import Source, Sources
 
-#: Those that give values of Python's, and torch does not warn of.
+#: Functions that return Python values without a warning from torch.
 _SILENT = frozenset({"equal", "allclose", "is_nonzero", "__dlpack__"})
-#: Those that make a tensor of one, or of numbers, and what calls them.
+#: Functions that make a tensor from a tensor or from numbers, and functions that call these.
 _COPIES = frozenset({"tensor", "as_tensor", "asarray", "interpolate"})
 _COPIED = "torch.tensor results are registered as constants"
-#: Methods of tensors that give values of Python's.
+#: Methods of tensors that return Python values.
 _METHODS = (
     *("__bool__", "__int__", "__float__", "__complex__", "__index__", "__len__", "__array__"),
     *("__contains__", "__dlpack__", "item", "tolist", "numpy", "equal", "allclose", "is_nonzero"),
 )
-#: Methods of tensors that give their memory away, or let Python write to it: what becomes of it,
-#: no trace tells.
+#: Methods of tensors that expose their memory, or let Python write to it. A trace does not show
+#: what happens to that memory.
 _MEMORY = (
     *("storage", "untyped_storage", "_typed_storage", "data_ptr", "__dlpack__"),
     *("apply_", "map_", "map2_"),
 )
-#: Those that tell sizes, whatever the data.
+#: Methods that depend on sizes, not on data.
 _OF_SIZES = frozenset({"__len__", "__iter__", "__reversed__"})
 
-#: What gives `tensor.data`, of which a trace has a constant.
+#: The getter of `tensor.data`, whose result is a constant in a trace.
 _DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 _SET_DATA = torch.Tensor.data.__set__  # type: ignore[attr-defined]
 
-#: Functions that decide by data between ways to compute the same, by review of torchvision 0.28;
-#: what is asked in the function itself counts, not what it calls:
-#: - batched_nms does beyond 1000 boxes one class after the other, and else moves the boxes of
-#:   each class apart and does all at once; while it is traced always the latter. Both keep the
-#:   same boxes for any number of them, under the contract of batched_nms that no coordinate is
-#:   negative, which detectors see to by clipping to the image. Moving rounds coordinates: with 90
-#:   classes and 1000 pixels to 1/128 of one, so that boxes that overlap by the threshold but for
-#:   rounding may fare otherwise, as they do in torchvision itself below 1000 boxes. That there may
-#:   be no box at all is asked in TorchScript, which stays in the graph.
-#: - _multiscale_roi_align counts the regions for a tensor of zeros that it fills in eager mode; in
-#:   a trace that tensor goes unused, and what is merged has a size that the graph knows. Levels
+#: Functions whose conditions on data choose between ways to compute the same result, by review of
+#: torchvision 0.28. Only conditions in the function itself are accepted, not those in its callees:
+#: - batched_nms handles more than 1000 boxes one class at a time. For fewer boxes, and always in a
+#:   trace, it moves the boxes of each class apart and handles all classes at once. Both ways keep
+#:   the same boxes for any number of them, given the contract of batched_nms that no coordinate is
+#:   negative; detectors ensure that by clipping to the image. Moving rounds coordinates: with 90
+#:   classes and 1000 pixels, to 1/128 of a pixel. Boxes whose overlap is within rounding of the
+#:   threshold may therefore be decided differently, as in torchvision itself below 1000 boxes. The
+#:   check for no boxes at all is in TorchScript, so it stays in the graph.
+#: - _multiscale_roi_align counts the regions to make a tensor of zeros that it fills in eager mode.
+#:   A trace does not use that tensor, and the graph knows the size of the merged result. Levels
 #:   without a region are fine. Its scales come from sizes, in another function, and are watched.
 _AGREEING = frozenset(
     {"torchvision.ops.boxes.batched_nms", "torchvision.ops.poolers._multiscale_roi_align"}
 )
 
 
-#: What makes text of a tensor.
+#: Functions that turn a tensor into text.
 _PRINTING = frozenset({"torch._tensor.__repr__", "torch._tensor.__format__"})
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """A tensor that became a value of Python's while a model was traced."""
+    """A tensor that became a Python value while a model was traced."""
 
     guard: Guard
     source: Source
 
 
 class Watch(TorchFunctionMode):
-    """Notes the conversions while it is active.
+    """Records conversions while it is active.
 
     `begin` says which tensors are the arguments of the model.
     """
@@ -89,7 +89,7 @@ class Watch(TorchFunctionMode):
         self.conversions: list[Conversion] = []
         self._sources = Sources(())
         self._kept: list[tuple[torch.Tensor, int, torch.Tensor]] = []
-        #: By what the model keeps, not by the arguments.
+        #: Guards on tensors that the model keeps, not on its arguments.
         self._by_kept: list[Guard] = []
         self._warned: list[warnings.WarningMessage] = []
         self._contexts = contextlib.ExitStack()
@@ -107,10 +107,11 @@ class Watch(TorchFunctionMode):
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._contexts.close()
-        # What torch says as it looks at its own trace, and what came from where no mode looks.
+        # These are warnings that torch gave when it examined its own trace, and conversions in
+        # places that no mode sees.
         for one in self._warned:
             if not issubclass(one.category, _private.TracerWarning):
-                is_ours = one.filename == __file__  # not the user's call, then, but the tracer's
+                is_ours = one.filename == __file__  # caused by the tracer, not by the user
                 if not is_ours and not issubclass(one.category, DeprecationWarning):
                     warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
             elif one.filename not in (__file__, ""):
@@ -118,14 +119,14 @@ class Watch(TorchFunctionMode):
                 self._note(Conversion(_guards.at(line), "data"))
 
     def begin(self, tensors: Collection[torch.Tensor], kept: Collection[torch.Tensor]) -> None:
-        """Called as the model is, with what it is called with, and what it keeps."""
+        """Call when the model starts, with its arguments and the tensors that it keeps."""
         self._sources = Sources({_private.traced_value(one).unique() for one in tensors})
         with _private.pausing_trace():
             self._kept = [(one, writes_to(one), one.detach().clone()) for one in kept]
 
     def end(self) -> None:
-        """Called as the model is done. What it has written to may decide otherwise in the next
-        call; one tensor may have the memory of another."""
+        """Call when the model is done. If it wrote to a tensor that it keeps, every guard on kept
+        tensors counts: the next call may decide differently, and tensors may share memory."""
         with _private.pausing_trace():
             is_written = any(
                 writes_to(one) != count or not are_equal(one.detach(), before)
@@ -142,17 +143,17 @@ class Watch(TorchFunctionMode):
     ) -> Any:
         name = getattr(func, "__name__", "")
         if func == _DATA and _private.is_tracing():
-            return args[0].detach()  # the same memory, but the trace knows what it comes from
+            return args[0].detach()  # the same memory, but the trace knows its source
         if func == _SET_DATA and _private.is_tracing():
             self._sources.taint(_private.traced_value(args[0]))
         count = len(self._warned)
         if name == "unbind" and count and _is_of_iteration(self._warned[-1]):
-            name, count = "__iter__", count - 1  # which torch warns of before it comes here
+            name, count = "__iter__", count - 1  # torch warns about it before this call
         return self._watched(name, count, func, args, kwargs or {})
 
     def _patched(self, name: str, method: Any) -> Any:
-        """What stands for a method of tensors. Inside functions of torch's that are written in
-        Python no mode is asked."""
+        """Returns a replacement for a tensor method. Torch's own Python functions call methods
+        without asking a mode."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return self._watched(name, len(self._warned), method, args, kwargs)
@@ -160,7 +161,8 @@ class Watch(TorchFunctionMode):
         return call
 
     def _watched(self, name: str, count: int, function: Any, args: Any, kwargs: Any) -> Any:
-        """Calls a function, and notes what torch warns of from the first `count` warnings on."""
+        """Calls a function and records what torch warns about, beyond the first `count` warnings
+        recorded so far."""
         if name in _MEMORY and _private.is_tracing():
             self._given_away(name, args)
         result = function(*args, **kwargs)
@@ -176,7 +178,7 @@ class Watch(TorchFunctionMode):
         if (told or name in _SILENT) and _private.is_tracing():
             is_copied = all(one.startswith(_COPIED) for one in told)
             self._converted(name, (args, kwargs), result, is_copied=is_copied)
-            # They are dealt with; those of others are for the user.
+            # The tracer's warnings are handled here; all others are for the user.
             self._warned[count:] = [
                 one
                 for one in self._warned[count:]
@@ -191,21 +193,21 @@ class Watch(TorchFunctionMode):
             stack = _stack()
             if not stack.innermost.file.startswith(
                 _private.OF_TORCH
-            ):  # which looks where memory is
+            ):  # torch itself compares addresses
                 self._note(Conversion(_guards.at(stack.line, callers=stack.callers), "data"))
         if name != "data_ptr":
             for one in values:
                 self._sources.taint(one)
 
     def _written(self, tensors: Any) -> None:
-        """Into `out=`, which the graph does not always tell from other arguments."""
+        """Records a write to `out=`, which the graph does not always tell from other arguments."""
         values = [_private.traced_value(one) for one in _private.tree_leaves(tensors)]
         if any(self._sources.of(one) == "data" for one in values):
             self._sources.is_written = True
 
     def _packed(self, lengths: Any) -> None:
-        """`pack_padded_sequence` raises where lengths are not sorted, the longest first; what it
-        becomes in ONNX takes them in any order."""
+        """Adds a guard on the order of the lengths. `pack_padded_sequence` raises unless the
+        longest comes first; its translation to ONNX takes them in any order."""
         value = _private.traced_value(lengths)
         if self._sources.of(value) == "data" and not _is_sorted(value):
             stack = _stack()
@@ -223,20 +225,20 @@ class Watch(TorchFunctionMode):
         source: Source = "data" if "data" in sources else "sizes" if "sizes" in sources else ""
         if not source and not is_of_kept:
             return
-        # What torch.tensor makes of a tensor is still in the graph, though torch warns of it.
+        # The result of torch.tensor(tensor) is still in the graph, although torch warns about it.
         if is_copied and name in _COPIES and self._sources.of(_private.traced_value(result)):
             return
         stack = _stack()
         if _AGREEING.intersection(stack.functions):
             return
         if _PRINTING.intersection(stack.functions) and stack.frame and is_shown(stack.frame):
-            return  # which nothing that is computed depends on
+            return  # no result depends on it
         taken = result if isinstance(result, bool) else None
         guard = _guards.at(stack.line, taken, callers=stack.callers)
         if stack.innermost != stack.line and _lines.is_assertion(stack.innermost):
             if _lines.asks_sizes(stack.innermost):
-                return  # which operators look at as well
-            # A layer of torch's looks at what it is given.
+                return  # the operators check sizes as well
+            # A layer of torch checks its arguments.
             inner = replace(_guards.at(stack.innermost), line=stack.line)
             guard = _guards.unless_caught(inner, stack.callers)
         if is_of_kept and source != "data":
@@ -255,7 +257,7 @@ def _is_of_iteration(warning: warnings.WarningMessage) -> bool:
 
 
 def _is_sorted(value: Any) -> bool:
-    """Whether the model has sorted it, as `enforce_sorted=False` does."""
+    """Whether the model itself sorted the value, as `enforce_sorted=False` does."""
     node = value.node()
     while str(node.kind()) in ("aten::to", "aten::cpu", "aten::detach"):
         node = next(node.inputs()).node()
@@ -264,14 +266,14 @@ def _is_sorted(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Stack:
-    """Where the model is."""
+    """The place in the model that runs now."""
 
-    line: Line = field(default_factory=Line)  #: the innermost that is neither torch's nor ours
-    innermost: Line = field(default_factory=Line)  #: that is not ours
-    callers: tuple[Line, ...] = ()  #: of the model, that lead to the line
-    #: From the innermost line to that of the model, "module.function".
+    line: Line = field(default_factory=Line)  #: the innermost line of neither torch nor Opgraft
+    innermost: Line = field(default_factory=Line)  #: the innermost line outside Opgraft
+    callers: tuple[Line, ...] = ()  #: the lines of the model that lead to `line`
+    #: "module.function", from the innermost line to the line of the model.
     functions: tuple[str, ...] = ()
-    frame: FrameType | None = None  #: of the line
+    frame: FrameType | None = None  #: the frame of `line`
 
 
 def _stack() -> _Stack:
@@ -289,7 +291,7 @@ def _stack() -> _Stack:
                 frame = frame or at
                 found.append(line)
         elif found:
-            break  # who traces the model
+            break  # the caller that traces the model
         at = at.f_back
     line = found[0] if found else innermost or Line()
     return _Stack(line, innermost or line, tuple(found[1:]), tuple(functions), frame)

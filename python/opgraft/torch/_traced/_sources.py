@@ -1,5 +1,5 @@
-"""What the values of a graph that is being traced come from: the data of the arguments, their sizes
-alone, or neither."""
+"""Finds what the values of a graph that is being traced depend on: the data of the arguments, only
+their sizes, or neither."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _OF_DATA_SIZE = frozenset(
     aten::_pad_packed_sequence torchvision::nms
     prim::CallFunction prim::CallMethod prim::If prim::Loop prim::PythonOp""".split()
 )
-#: Operators that make a tensor of sizes that they are given as numbers.
+#: Operators that take the sizes of their result as numbers.
 _OF_GIVEN_SIZE = frozenset(
     """aten::arange aten::empty aten::expand aten::eye aten::full aten::linspace aten::new_full
     aten::new_ones aten::new_zeros aten::ones aten::rand aten::randn aten::range aten::repeat
     aten::reshape aten::view aten::zeros aten::slice aten::narrow""".split()
 )
-#: Operators that give memory as they find it, which is another each time.
+#: Operators that return uninitialised memory, which differs each time.
 _UNINITIALISED = frozenset(
     """aten::empty aten::empty_like aten::empty_permuted aten::empty_strided aten::new_empty
     aten::new_empty_strided""".split()
 )
-#: Operators that write to all of their first argument, whatever it was.
+#: Operators that overwrite all of their first argument.
 _OVERWRITING = frozenset({"aten::copy", "aten::fill", "aten::zero"})
 _SIZES = frozenset(
     """aten::_shape_as_tensor aten::len aten::numel aten::size aten::sym_size
@@ -43,10 +43,10 @@ _SIZES = frozenset(
 )
 
 
-#: Functions and methods of TorchScript, and of Python, which do whatever they do.
+#: Functions and methods of TorchScript and of Python: the graph does not show what they do.
 _OPAQUE = frozenset({"prim::CallFunction", "prim::CallMethod", "prim::PythonOp"})
 _NORMS = frozenset({"aten::batch_norm", "aten::instance_norm"})
-#: In a schema, what gives the memory of an argument, or writes to it.
+#: Marks, in a schema, an argument whose memory is returned or written to.
 _LENT = re.compile(r"Tensor\([a-z]")
 
 
@@ -54,42 +54,44 @@ _FRAME = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): ", re.MULTILINE)
 
 
 def user_lines(stack: str) -> list[Line]:
-    """The lines of the model in a stack of torch's, the innermost first: "model.py(3): forward"."""
+    """The lines of the model in a stack printed by torch, the innermost first. Torch writes them as
+    "model.py(3): forward"."""
     found = [(one["file"], int(one["line"])) for one in _FRAME.finditer(stack)]
     lines: list[Line] = []
     for file, number in found:
         if file.startswith((_private.OF_TORCH, _private.OURS)):
             if lines and file.startswith(_private.OURS):
-                break  # who traces the model
+                break  # the caller that traces the model
             continue
         lines.append(line_at(file, number))
     return lines
 
 
 class Sources:
-    """Of the values of a graph that is being traced. They are told apart by their numbers: torch
-    names values after variables of Python's, and renames them as others get the name."""
+    """The sources of the values of a graph that is being traced. Values are identified by their
+    numbers: torch names values after Python variables, and renames them when another value gets
+    the name."""
 
     def __init__(self, arguments: Collection[int]) -> None:
         self._arguments = arguments
         self._looked_at: set[int] = set()
-        #: Whose memory others than operators may have written data to.
+        #: Values whose memory may have been written to by something other than an operator.
         self._tainted: set[int] = set()
-        #: Whether data was written to memory that had none. Whose it is, views may hide: whatever
-        #: is asked later may depend on it.
+        #: Whether data was written to memory that held none. Views may hide which tensors share
+        #: that memory, so every later question may depend on it.
         self.is_written = False
-        #: Whether what was asked for last comes from tensors that are older than the trace.
+        #: Whether the value of the last question comes from tensors older than the trace.
         self.is_of_kept = False
-        #: Whether others may have its memory, or that of what it was made of, and write to it.
+        #: Whether that value, or one that it was made from, may share memory that is written to.
         self._is_lent = False
 
     def taint(self, value: Any) -> None:
-        """Says that data may be written to its memory, past the graph."""
+        """Says that data may be written to the memory of a value without the graph showing it."""
         self._tainted.add(value.unique())
         self.is_written = True
 
     def raising(self) -> Iterator[Guard]:
-        """What operators so far would raise for."""
+        """The guards of operators, traced so far, that raise for some data."""
         for node in _nodes(_private.traced_graph()):
             kind = str(node.kind())
             if _raising.may_raise(kind):
@@ -109,11 +111,11 @@ class Sources:
         return "data" if is_written else found
 
     def of_size(self, value: Any) -> Source:
-        """Of the sizes of a tensor, not of its elements."""
+        """The source of the sizes of a tensor, not of its elements."""
         return self._find(value, of_size=True)
 
     def _has_written(self) -> bool:
-        """Looks at the nodes that came since it was asked last."""
+        """Whether data was written; looks only at the nodes added since the last call."""
         for node in _nodes(_private.traced_graph()):
             outputs = list(node.outputs())
             if not outputs or outputs[0].unique() in self._looked_at:
@@ -129,14 +131,14 @@ class Sources:
             return False
         written = _written(node)
         is_data = any(self._find(one, of_size=False) == "data" for one in written)
-        if kind in _OPAQUE and is_data:  # memory that has data already tells so itself
+        if kind in _OPAQUE and is_data:  # a tensor that already has data shows that itself
             tensors = [one for one in written if _private.is_tensor_value(one)]
             return any(self._find(one, of_size=False) != "data" for one in tensors)
         is_chance = kind.endswith("_") and _is_random(kind.removesuffix("_"))
         return is_data or is_chance
 
     def _find(self, value: Any, *, of_size: bool) -> Source:
-        """Goes back through the graph, without recursion: models are deep."""
+        """Goes back through the graph, without recursion because models are deep."""
         waiting = [(value, of_size)]
         found: Source = ""
         seen = set()
@@ -155,7 +157,7 @@ class Sources:
         return found
 
     def _step(self, value: Any, *, of_size: bool) -> tuple[Source, list[tuple[Any, bool]]]:
-        """What a value itself says of the source, and the values to look at next."""
+        """The source as far as the value itself shows it, and the values to look at next."""
         if value.unique() in self._tainted and not of_size:
             return "data", []
         if value.unique() in self._arguments:
@@ -171,9 +173,9 @@ class Sources:
             is_masked = kind == "aten::index" and _has_mask(inputs)
             if kind in _OF_DATA_SIZE or is_places or is_masked:
                 return "data", []
-            if kind.startswith("prim::"):  # lists, and what takes them apart
+            if kind.startswith("prim::"):  # packs or unpacks a list
                 return "", [(one, True) for one in inputs]
-            # Numbers that a shape is made of count themselves, of tensors the sizes alone.
+            # Of numbers that make up a shape the value counts, of tensors only the sizes.
             return "", [(one, not _is_number(one, kind, inputs)) for one in inputs]
         if _is_random(kind) or kind in _UNINITIALISED:
             return "data", []
@@ -192,8 +194,8 @@ def _is_random(kind: str) -> bool:
 
 
 def _is_lent(value: Any) -> bool:
-    """Whether an operator takes a tensor, or a list of them, and may give their memory, or write to
-    it."""
+    """Whether an operator takes this tensor, or list of tensors, and may return its memory or write
+    to it."""
     return _has_memory(value) and any(
         any(map(_is_lent, use.user.outputs()))
         if str(use.user.kind()) in ("prim::ListConstruct", "prim::TupleConstruct")
@@ -218,7 +220,7 @@ def _may_lend(node: Any) -> bool:
 
 
 def _nodes(block: Any) -> Iterator[Any]:
-    """Those of a block, and of the modules that are called in it."""
+    """The nodes of a block, and of the modules that are called in it."""
     for node in block.nodes():
         yield node
         for inner in node.blocks():
@@ -226,14 +228,14 @@ def _nodes(block: Any) -> Iterator[Any]:
 
 
 def _written(node: Any) -> list[Any]:
-    """What a node writes, where it does: whatever it is given but the memory that it writes to."""
+    """What a node writes, if it writes: all its inputs except the memory that it writes to."""
     kind = str(node.kind())
     inputs = list(node.inputs())
     if kind.endswith("_") and not kind.endswith("__"):
         return inputs[1:]
     if kind in _OPAQUE:
         return inputs
-    if kind in _NORMS:  # in training they write to the means and variances that they keep
+    if kind in _NORMS:  # in training mode they write to the running means and variances
         return inputs if inputs[5].toIValue() is not False else []
     return inputs if "!" in str(node.schema()) else []  # as with out=
 
@@ -245,7 +247,7 @@ def _has_mask(inputs: list[Any]) -> bool:
 
 
 def _is_number(value: Any, kind: str, inputs: list[Any]) -> bool:
-    """Whether it is a number, or a list of them, in an operator's arguments."""
+    """Whether an argument of an operator is a number or a list of numbers."""
     type_ = value.type()
     if str(type_.kind()) == "ListType":
         return str(type_.getElementType().kind()) not in ("TensorType", "OptionalType")
@@ -255,8 +257,8 @@ def _is_number(value: Any, kind: str, inputs: list[Any]) -> bool:
 
 
 def _is_count_of_sequences(inputs: list[Any]) -> bool:
-    """Whether it is the first of the batch sizes of a packed sequence: how many sequences there
-    are, since torch packs none that is empty."""
+    """Whether the inputs select the first batch size of a packed sequence. That is the number of
+    sequences, since torch packs no empty ones."""
     node = inputs[0].node()
     if str(node.kind()) != "aten::_pack_padded_sequence":
         return False

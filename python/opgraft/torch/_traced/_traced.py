@@ -1,7 +1,7 @@
 """The last way to export: torch traces the model (TorchScript), and its old exporter writes ONNX.
 
-A trace is what the model does with the example. It knows sizes that depend on data, which
-torch.export often does not; but what becomes a value of Python's is a constant in it. Each such
+A trace records what the model does with the example. It handles sizes that depend on data, which
+torch.export often does not; but a tensor that becomes a Python value is a constant in it. Each such
 place is a guard.
 """
 
@@ -46,12 +46,12 @@ class Trace:
 
     model: ir.Model
     became: list[Became]
-    #: What it takes for granted of the data, and of sizes.
+    #: What the trace assumes about the data, and about sizes.
     guards: list[Guard]
     size_guards: list[Guard]
 
     def rows(self) -> list[Row]:
-        """One for each operator and each thing that it became."""
+        """One row for each operator and each thing that it became."""
         rows: dict[tuple[str, str, str], Row] = {}
         for one in self.became:
             names = [name for name in one.names if not name.startswith("prim::")]
@@ -68,14 +68,14 @@ class Trace:
 
 
 def _foreign(names: Sequence[str], became: Became) -> set[str]:
-    """Those that a symbolic function wrote and ONNX Runtime has not."""
+    """The operators that a symbolic function wrote and that ONNX Runtime does not have."""
     if became.is_stand_in:
         return set()
     return {one for one in names if "::" in one and one.split("::")[0] not in RUNTIME_DOMAINS}
 
 
 class Tracer:
-    """One model with its arguments."""
+    """Traces one model with its arguments."""
 
     def __init__(self, request: Request, sizes: OpenSizes, registry: Callable[[int], Any]) -> None:
         self._model = request.module
@@ -85,7 +85,7 @@ class Tracer:
         self.leaves, self.tree = _private.flatten((request.args, dict(request.kwargs)))
         self._sizes = sizes
         self._names = names_of(self._model, request.args, request.kwargs)
-        #: By name and value, the arguments that a trace has as constants; None of each other.
+        #: The name and value of each argument that is a constant in the trace; None for the others.
         self.fixed = [
             None if isinstance(one, torch.Tensor) else (name, one)
             for name, one in zip(self._names, self.leaves, strict=True)
@@ -93,22 +93,23 @@ class Tracer:
         for size, _ in sizes.asked:
             if size.axis is None:
                 raise UnavailableError(
-                    f"argument '{size.parameter}' is a number, which a trace has as a constant; "
-                    "dynamic_shapes cannot leave it open. Fix: give a tensor"
+                    f"argument '{size.parameter}' is a number, which is a constant in a trace; "
+                    "dynamic_shapes cannot leave it open. Fix: pass a tensor"
                 )
         if not any(isinstance(one, torch.Tensor) for one in self.leaves):
             raise UnavailableError(
-                "a model that takes no tensor cannot be traced. Fix: have it take one"
+                "a model that takes no tensor cannot be traced. Fix: pass it a tensor"
             )
 
     def trace(self, barred: Mapping[str, str]) -> Trace:
-        """Operators that are `barred`, with the reason, do without symbolic functions."""
+        """Traces the model. Operators in `barred`, which has the reasons, do not use torch's
+        symbolic functions."""
         try:
             return self._trace(barred)
         except UnavailableError as error:
             if _IN_PAIRS not in str(error) or _PACKING.intersection(barred):
                 raise
-            # libtorch packs and runs over what is packed, where ONNX has no such thing.
+            # ONNX has no packed sequences. libtorch can pack, and run over packed sequences.
             packing = dict.fromkeys(_PACKING, f"torch: {_IN_PAIRS}")
             try:
                 return self._trace({**barred, **packing})
@@ -116,7 +117,7 @@ class Tracer:
                 raise error from None
 
     def _trace(self, barred: Mapping[str, str]) -> Trace:
-        lowest = _private.lowest_opset()  # of the translations that grafts are made of
+        lowest = _private.lowest_opset()  # that the translations of grafts support
         used = self._registry(lowest)
         for number in dict.fromkeys((min(self._opset, _private.default_opsets()[1]), lowest)):
             translator = Translator(used, self._kinds, lowest, _symbolic.registered(number), barred)
@@ -176,8 +177,8 @@ class Tracer:
         if len(model.graph.outputs) != len(flat.names):
             raise UnavailableError(
                 f"torch's tracing exporter writes {len(model.graph.outputs)} outputs for the "
-                f"{len(flat.names)} tensors that the model gives, as of quantised ones. Fix: "
-                "return plain tensors, such as x.dequantize()"
+                f"{len(flat.names)} tensors that the model returns; quantised tensors are one "
+                "cause. Fix: return plain tensors, such as x.dequantize()"
             )
         _keep_inputs(model, dict(zip(names, tensors, strict=True)), axes)
         taken = set(names)
@@ -196,7 +197,7 @@ def _keep_inputs(
     given: Mapping[str, torch.Tensor],
     axes: Mapping[str, Mapping[int, str]],
 ) -> None:
-    """Puts inputs back that nothing uses, which torch leaves out: the caller gives them."""
+    """Puts back the unused inputs that torch removed, since the caller passes them."""
     found = {one.name: one for one in model.graph.inputs}
     if list(found) == list(given):
         return
@@ -210,17 +211,17 @@ def _keep_inputs(
 
 
 _PREFIX = "model."
-#: What torch says of packed sequences that it cannot write.
+#: Torch's message about packed sequences that it cannot export.
 _IN_PAIRS = "must occur in pairs"
-#: What makes a packed sequence, and what takes one.
+#: The operators that make or take a packed sequence.
 _PACKING = frozenset(
     f"aten::{name}" for name in ("_pack_padded_sequence", "gru", "lstm", "rnn_relu", "rnn_tanh")
 )
 
 
 class _Flat(torch.nn.Module):
-    """A model that takes its tensors one after the other, and gives them so: TorchScript has its
-    own ideas of dictionaries, of None and of numbers."""
+    """A wrapper that takes and returns a flat sequence of tensors: TorchScript treats dictionaries,
+    None and numbers in its own way."""
 
     def __init__(
         self, model: torch.nn.Module, leaves: Sequence[Any], tree: Any, watch: Watch
@@ -231,7 +232,7 @@ class _Flat(torch.nn.Module):
         self._leaves = [None if isinstance(one, torch.Tensor) else (one,) for one in leaves]
         self._tree = tree
         self._watch = watch
-        #: What to call the outputs.
+        #: The names of the outputs.
         self.names: list[str] = []
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -246,7 +247,7 @@ class _Flat(torch.nn.Module):
         given = self.model(*args, **kwargs)
         if is_tracing:
             self._watch.end()
-            # Torch takes what the model keeps from it later, and would take what this call wrote.
+            # Torch reads the model's tensors later, and would read what this call wrote.
             with _private.pausing_trace():
                 before.restore()
         results = _private.flatten(given)[0]
@@ -260,19 +261,20 @@ class _Flat(torch.nn.Module):
 
 
 def _kept(model: torch.nn.Module) -> list[torch.Tensor]:
-    """The tensors of a model: parameters, buffers, and those that it has as plain attributes."""
+    """The tensors of a model: parameters, buffers and plain attributes."""
     values = [leaf for one in model.modules() for leaf in _private.tree_leaves(vars(one))]
     return [one for one in values if isinstance(one, torch.Tensor)]
 
 
 def _output_name(path: Sequence[str]) -> str:
-    """Such as "output", "output_0" or, of a dictionary, "boxes" or "boxes_0"."""
+    """The name of an output, such as "output" or "output_0"; for a dictionary, "boxes" or
+    "boxes_0"."""
     words = [one for one in path if not one.isdecimal()] or ["output"]
     return "_".join([*words, *(one for one in path if one.isdecimal())])
 
 
 def names_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
-    """What the inputs are called, as torch.export calls them: images, or images_0, images_1."""
+    """The names of the inputs, as torch.export chooses them: images, or images_0, images_1."""
     signature = signature_of(model.forward)
     bound = bound_arguments(model.forward, args, kwargs)
     for name, one in signature.parameters.items() if signature is not None else ():

@@ -1,7 +1,7 @@
-"""Whether a translation of torch's exporter for captured programs holds for an operator of a trace.
+"""Decides whether torch's translation for captured programs is right for an operator of a trace.
 
-Operators of captured programs are tried alone, at numbers that examples do not have. So this one is
-captured alone: where torch's translation is not what it becomes, the translation does not hold.
+Operators of captured programs are tried alone, with numbers that are not in the examples. So the
+operator is exported alone: if the export does not use torch's translation, that is not right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from opgraft._base._errors import Error
 from opgraft.torch._program._dispatch import STANDARD
 
-#: In this process; by the operator and the types of its tensors.
+#: The answers so far in this process, by the operator, its arguments and the types of its tensors.
 _known: dict[Any, bool] = {}
 
 
@@ -35,14 +35,15 @@ class _Alone(torch.nn.Module):
 
 
 def holds_alone(node: torch.fx.Node) -> bool:
-    """True also where that cannot be told, since it takes no such tensors as are made up here."""
+    """Whether torch's translation is right for the operator alone. Also true if that cannot be
+    found out, because the operator does not take the tensors that are made up here."""
     inputs = _inputs(node)
     examples = [made for one in inputs if (made := _example(one.meta["val"])) is not None]
     if not examples or len(examples) < len(inputs):
         return True
     key = (node.target, repr(node.kwargs), repr(node.args), *(one.dtype for one in examples))
     if key not in _known:
-        _known[key] = True  # where capturing it fails, it is traced, and asked for here again
+        _known[key] = True  # if capture fails, the operator is traced, and this is called again
         _known[key] = _is_standard(node, tuple(examples))
     return _known[key]
 

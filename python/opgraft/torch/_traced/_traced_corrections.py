@@ -1,6 +1,6 @@
-"""Symbolic functions in the place of torch's own, where those leave something out.
+"""Symbolic functions that replace torch's own where those are incomplete.
 
-They are written for TorchScript's graph, as those that register_custom_op_symbolic takes.
+They work on TorchScript's graph, like those that register_custom_op_symbolic takes.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _INT64 = torch.onnx.TensorProtoDataType.INT64
 def pad_packed_sequence(
     g: Any, data: Any, batch_sizes: Any, batch_first: Any, padding_value: Any, total_length: Any
 ) -> tuple[Any, Any]:
-    """torch's own gives as many steps as were packed, whatever the longest sequence has, pads with
-    zeros alone, and knows no total length."""
+    """Torch's own function returns as many steps as were packed, even if the longest sequence is
+    shorter, pads only with zeros, and ignores the total length."""
     padding = float(symbolic_helper._parse_arg(padding_value, "f"))
-    # Where none is given, torch hands over how many steps were packed.
+    # If no total length is given, torch passes the number of packed steps.
     total = symbolic_helper._maybe_get_const(total_length, "i")
     total = total if isinstance(total, int) else 0
 
     def numbers(*values: int) -> Any:
         return g.op("Constant", value_t=torch.tensor(values))
 
-    # Where the sequence comes packed as an argument, nobody knows its lengths.
+    # If the sequence is packed outside the model, its lengths are unknown.
     packed = batch_sizes.node()
     if packed.kind() != "prim::PackPadded":
         raise errors.SymbolicValueError("its argument is not packed in the model", batch_sizes)
-    # Not from the second output: torch's passes know no use of that.
+    # The second output has them too, but torch's passes do not support a use of it.
     lengths = g.op("Cast", list(packed.inputs())[1], to_i=_INT64)
     data, _ = g.op("prim::PadPacked", data, batch_sizes, outputs=2)  # time comes first
     longest = g.op("Unsqueeze", g.op("ReduceMax", lengths, keepdims_i=0), numbers(0))
@@ -42,7 +42,7 @@ def pad_packed_sequence(
         is_there = g.op("Less", g.op("Unsqueeze", steps, numbers(1, 2)), _column(g, lengths))
         data = g.op("Where", is_there, data, _like(g, data, padding))
     if total > 0:
-        # Behind the end of the time axis alone.
+        # Pad only at the end of the time axis.
         missing = g.op("Sub", numbers(total), longest)
         pads = g.op("Concat", numbers(0, 0, 0), missing, numbers(0, 0), axis_i=0)
         data = g.op("Pad", data, pads, _like(g, data, padding))
@@ -62,5 +62,5 @@ def _like(g: Any, data: Any, number: float) -> Any:
 
 
 CORRECTIONS: dict[str, Callable[..., Any]] = {"aten::_pad_packed_sequence": pad_packed_sequence}
-#: From which opset on the operators are there that they use.
+#: The first opset that has the operators that they use.
 LOWEST_OPSET = 15

@@ -1,4 +1,4 @@
-"""Exports a model by tracing, verifies what came, and reports it."""
+"""Exports a model by tracing, verifies the result, and reports it."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from opgraft.torch._verify import _beyond, _rounding, _ties, _weights
 from opgraft.torch._verify._nearby import settled
 from opgraft.torch._verify._rounding import Comparison
 
-#: By which the results of a whole program may be off, of the largest element; but by no more than
-#: rounding of arguments and weights moves them.
+#: The tolerance for a whole program, in roundings of the largest element; but no more than rounding
+#: of arguments and weights changes the results.
 _ROUNDINGS = 100
 
 
 class TracedExport:
-    """One export. An Error where it gives nothing that is right."""
+    """One export. Raises an Error if it finds no program that is right."""
 
     def __init__(self, request: Request, registry: Callable[[int], Any]) -> None:
         self._request = request
@@ -50,12 +50,12 @@ class TracedExport:
         self._sizes = OpenSizes(self._model, request.args, request.kwargs, request.dynamic_shapes)
         self._tracer = Tracer(request, self._sizes, registry)
         self._notes: list[str] = []
-        self._is_guarded = False  # whether the graph is not for other data than the example's
-        #: Of examples, by their identity, which of their elements say nothing.
+        self._is_guarded = False  # whether the graph is valid only for data like the example's
+        #: By the identity of an example, the elements that could not be compared.
         self._excuses: dict[int, str] = {}
-        #: What open sizes it is for, where that is not all.
+        #: The open sizes that the program is right for, if not all.
         self._beyond: list[Guard] = []
-        #: The names of those that it was seen to be right for another number of.
+        #: The names of the sizes for which the program was right with another number too.
         self.kept_open: set[str] = set()
 
     def run(self, bar: Progress, *, verify: bool) -> Program:
@@ -67,7 +67,7 @@ class TracedExport:
         bar.step("optimise")
         program = self._finish(trace)
         if not verify:
-            # Whether other sizes are right, nobody has seen.
+            # Other sizes have not been checked.
             guards = _guards.merged([*guards, *(trace.size_guards if self._sizes.asked else ())])
             self._allow(guards)
         else:
@@ -83,8 +83,8 @@ class TracedExport:
         asked = [one for one in _guards.refused(_guards.merged(by_sizes)) if one not in guards]
         if asked:
             report.notes.append(
-                "these lines ask for sizes, and do in the graph what they do with the example; "
-                f"sizes that were not tried may do otherwise: {_guards.places(asked)}"
+                "these lines ask for sizes; the graph does what they do with the example, which "
+                f"may be wrong for sizes that were not tried: {_guards.places(asked)}"
             )
         if lines := [*(one.short for one in guards), *map(_guards.by_sizes, asked)]:
             program.model.metadata_props[_guards.HOLDS_WHERE] = "\n".join(lines)
@@ -94,7 +94,8 @@ class TracedExport:
         return program
 
     def _allow(self, guards: Sequence[Guard], seen: str = "") -> None:
-        """Refuses guards, unless they are asked for. `seen` is where the program was wrong."""
+        """Refuses guards, unless the user asked for them. `seen` says where the program was
+        wrong."""
         refused = _guards.refused(guards)
         if self._request.specialise or not refused:
             return
@@ -103,7 +104,7 @@ class TracedExport:
         shown = "".join(f"\n  {one}" for one in refused)
         raise ModelError(
             f"a trace of {title(self._model)} is right for the example, but {seen}.{shown}\n"
-            "Fix: change these lines, or leave the sizes out of dynamic_shapes that differ. "
+            "Fix: change these lines, or remove the sizes that differ from dynamic_shapes. "
             "To export what the example does anyway: specialise=True"
         )
 
@@ -123,7 +124,7 @@ class TracedExport:
             program.optimize()
             if not _is_whole(program.model):
                 program = self._finish(trace, is_plain=True)
-                program.report.notes.append("not optimised: the optimiser leaves values out")
+                program.report.notes.append("not optimised: the optimiser loses values")
                 return program
         _private.rename(program, *self._request.names, None)
         return program
@@ -131,7 +132,7 @@ class TracedExport:
     def _verified(
         self, trace: Trace, program: Program, guards: list[Guard]
     ) -> tuple[Program, list[Guard]]:
-        """The program, and what it holds for, as far as it was seen to be right."""
+        """The program that agrees with the model, and its guards."""
         example = _examples.given(self._model, self._tracer.leaves, self._tracer.tree)
         self._is_guarded = bool(_guards.refused(guards))
         own = self._own_sizes()
@@ -145,8 +146,8 @@ class TracedExport:
                 program.report.notes.append(f"not optimised: optimised, {problem}")
             elif how == _ties.UNDECIDED:  # no operator is to blame
                 raise Error(
-                    f"the traced program cannot be compared with the model: {again}, and nothing "
-                    f"can be said of it: {how.partition(': ')[2]}. Fix: give an example, or "
+                    f"the traced program cannot be compared with the model: {again}, and this "
+                    f"cannot be decided: {how.partition(': ')[2]}. Fix: give an example, or "
                     "weights, whose scores differ. To export it anyway: verify=False"
                 )
             else:
@@ -176,7 +177,7 @@ class TracedExport:
                     for name, number in one.sizes.items()
                     if number != own[name]
                 }
-            if is_size and len(self._notes) > lacking:  # not all sizes have been seen
+            if is_size and len(self._notes) > lacking:  # some sizes could not be compared
                 guards = _guards.merged([*guards, *trace.size_guards])
                 self._allow(guards)
             seen += tried
@@ -211,8 +212,8 @@ class TracedExport:
     def _ones(
         self, program: Program, example: Example, *, blind: bool
     ) -> list[tuple[Example, str]]:
-        """Sizes of 1 that agree, and how they were compared. Those that do not are told: much that
-        is right of two is not of one."""
+        """The examples with sizes of 1 that agree, and how they were compared. Those that do not
+        agree are reported, not refused: many models treat a size of 1 in a special way."""
         own = self._own_sizes()
         right: list[tuple[Example, str]] = []
         wrong: list[set[str]] = []
@@ -237,10 +238,10 @@ class TracedExport:
     def _healed(
         self, trace: Trace, example: Example, problem: str, *, blind: bool
     ) -> tuple[Trace, Program, str]:
-        """The program with other rungs for the operators that torch's symbolic functions write
-        wrongly: half of the suspects are tried at a time, until one is left."""
+        """The program with other rungs for the operators that torch's symbolic functions translate
+        wrongly. Bisects the suspects until one is left."""
         wrong = Error(
-            f"the traced program is not right: with {example.what}, {problem}. Fix: leave "
+            f"the traced program is wrong: with {example.what}, {problem}. Fix: leave "
             "dynamo=False out, or change what the model computes there. To export it anyway: "
             "verify=False"
         )
@@ -266,13 +267,14 @@ class TracedExport:
                     suspects, found = part, better
                     break
             else:
-                break  # it takes several of them
+                break  # several operators are wrong
         return found
 
     def _try(
         self, program: Program, others: Any, *, blind: bool
     ) -> list[tuple[Example, str]] | str:
-        """The examples that agree, and how they were compared; or in words what differs."""
+        """The examples that agree, and how they were compared; or a text that says what
+        differs."""
         seen = []
         for one in others:
             if isinstance(one, str):
@@ -294,7 +296,7 @@ class TracedExport:
         return [Guard(Line(), f"{what} as in the example")]
 
     def _is_random(self, trace: Trace, example: Example) -> bool:
-        """Whether two runs of the model differ, where it has operators that may be random."""
+        """Whether the model has operators that may be random and two runs of it differ."""
         names = {one.operator.partition(".")[0] for one in trace.became}
         overloads = [one for name in names for one in _private.functional_overloads(name)]
         if not any(torch.Tag.nondeterministic_seeded in one.tags for one in overloads):
@@ -305,7 +307,7 @@ class TracedExport:
         return bool(_rounding.difference(example.wanted, again))
 
     def _problem(self, program: Program, example: Example, *, blind: bool) -> tuple[str, str]:
-        """What is wrong with a run, and how it was compared, both in words."""
+        """What is wrong with a run, and how it was compared, both as text."""
         how = {}
 
         def compare(one: Example) -> tuple[Comparison, bool]:
@@ -339,9 +341,9 @@ class TracedExport:
         return finding.problem, how.get(finding.example.what, "")
 
     def _results_where_it_holds(self, leaves: list[Any], tree: Any) -> list[Any]:
-        """What the model gives; raises where the graph is for the example alone."""
+        """The results of the model; raises if the graph is valid only for the example."""
         if self._is_guarded:
-            raise Error("the graph does not hold for other data")
+            raise Error("the graph is not valid for other data")
         return _examples.results(self._model, leaves, tree)
 
     def _disturbed(
@@ -354,7 +356,7 @@ class TracedExport:
 
 
 def _is_whole(model: ir.Model) -> bool:
-    """Whether each value that a node takes is there: torch's optimiser loses some."""
+    """Whether every input of every node exists. Torch's optimiser loses some values."""
     return all(
         value is None
         or value.producer() is not None
@@ -366,7 +368,7 @@ def _is_whole(model: ir.Model) -> bool:
 
 
 def _open_outputs(program: Program, examples: Sequence[Example]) -> None:
-    """Takes sizes out of the outputs that are those of the example alone: torch writes some."""
+    """Removes output sizes that are right only for the example. Torch writes some of these."""
     for index, output in enumerate(program.model.graph.outputs):
         if output.shape is None:
             continue

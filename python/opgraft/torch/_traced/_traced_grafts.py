@@ -1,5 +1,5 @@
-"""Operators of a trace that torch's exporter of TorchScript lacks: the same ladder as for captured
-programs."""
+"""Translates operators of a trace that torch's TorchScript exporter lacks, by the same ladder as
+for captured programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opgraft.torch._rungs._ladder import Graft
 from opgraft.torch._traced._traced_alone import holds_alone
 from opgraft.torch._traced._traced_corrections import CORRECTIONS, LOWEST_OPSET
 
-#: Of the nodes that stand in for grafts until the model is there to put them into.
+#: The domain and name of the nodes that stand in for grafts until the model exists.
 DOMAIN, NAME = "ai.opgraft.traced", "StandIn"
 
 
@@ -35,9 +35,9 @@ class Became:
     names: list[str]
     graft: Graft | None = None
     because: str = ""
-    #: Whether it is not torch's symbolic function that wrote it.
+    #: Whether something other than torch's symbolic function translated it.
     is_stand_in: bool = False
-    #: The operators among these that ONNX Runtime itself has not.
+    #: Those of the operators that ONNX Runtime itself does not have.
     foreign: set[str] = field(default_factory=set)
 
 
@@ -51,14 +51,14 @@ class _StandIn:
 
 @dataclass
 class Translator:
-    """Says what each node of a trace becomes; in the end puts the grafts into the model."""
+    """Translates each node of a trace; `finish` then puts the grafts into the model."""
 
     registry: Any
     kinds: Collection[str]
     opset: int
-    #: The names of operators that the user has a symbolic function for.
+    #: The names of operators for which the user registered a symbolic function.
     symbolics: Collection[str] = ()
-    #: The names of operators that torch's symbolic functions are not asked for, and why.
+    #: The names of operators whose symbolic functions are not used, and why.
     barred: Mapping[str, str] = field(default_factory=dict)
     became: list[Became] = field(default_factory=list)
 
@@ -100,7 +100,7 @@ class Translator:
                 self.became.append(Became(name, kind, node.made))
                 return given
         except Exception as raised:
-            if name in self.symbolics:  # the user's own is what was asked for
+            if name in self.symbolics:  # the user asked for this function
                 raise
             error = raised
             if not _private.is_lacking(raised):
@@ -108,10 +108,10 @@ class Translator:
         found = self._stand_in(node, self._by_ladder, because)
         if found is None:
             raise UnavailableError(
-                f"operator {name} has no translation to ONNX that torch's tracing exporter knows"
-                f"{f' ({because})' if because else ''}, and no fallback that is allowed takes it. "
-                "Fix: allow one, fallback='auto', or give one, custom_translation_table={operator: "
-                "function}"
+                f"operator {name} has no translation to ONNX in torch's tracing exporter"
+                f"{f' ({because})' if because else ''}, and no allowed fallback takes it. Fix: "
+                "allow all fallbacks with fallback='auto', or give a translation with "
+                "custom_translation_table={operator: function}"
             ) from error
         return found
 
@@ -147,7 +147,7 @@ class Translator:
         return None if added is None else (USER, None, added)
 
     def _by_function(self, node: torch.fx.Node) -> tuple[str, Graft | None, Any] | None:
-        """A function of ours that goes before torch's own translation."""
+        """Our function for the operator, if it is better than torch's own translation."""
         is_better = _functions.replaces_torchs(node, self.opset)
         if not is_better or "function" not in self.kinds:
             return None
@@ -155,7 +155,7 @@ class Translator:
         return None if graft is None else (graft.kind, graft, graft.build)
 
     def _by_ladder(self, node: torch.fx.Node) -> tuple[str, Graft | None, Any] | None:
-        """The translation that torch's other exporter has, or else the ladder's."""
+        """The translation of torch's other exporter, or else that of the ladder."""
         translation = _private.find_translation(node, self.registry)
         if translation is not None and holds_alone(node):
             return STANDARD, None, translation
@@ -163,8 +163,8 @@ class Translator:
         return None if graft is None else (graft.kind, graft, graft.build)
 
     def _as_fx(self, node: TracedNode) -> tuple[torch.fx.Node, list[Traced]] | None:
-        """The node as torch.export has it, and its inputs that are values; None where no overload
-        of the operator takes these arguments."""
+        """The node in the form of torch.export, and those of its inputs that are values; None if no
+        overload of the operator takes these arguments."""
         results = node.results()
         if any(dtype is None or rank is None for dtype, rank in results):
             return None
@@ -215,7 +215,7 @@ class Translator:
         return bool(self._stand_ins)
 
     def finish(self, model: ir.Model) -> None:
-        """Puts the grafts where the nodes are that stand in for them."""
+        """Replaces the nodes that stand in for grafts."""
         for node in list(model.graph.all_nodes()):
             if node.domain == DOMAIN:
                 self._replace(node, self._stand_ins[node.attributes["key"].as_int()], model)
@@ -284,7 +284,7 @@ def _placeholders(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
 
 
 def _take_inputs(nodes: Sequence[ir.Node], places: Mapping[ir.Value, ir.Value]) -> None:
-    """Has nodes take the model's values where they take those that stood for them."""
+    """Replaces the placeholder inputs of nodes with the model's values."""
     for node in nodes:
         for index, value in enumerate(node.inputs):
             if value is not None and value in places:
@@ -302,7 +302,8 @@ class _Number:
 
 
 def _fit(overload: Any, given: Sequence[Any]) -> tuple[int, list[Any]] | None:
-    """The arguments for an overload, and how far they had to be bent; None where they cannot."""
+    """The number of conversions needed to call an overload, and the arguments; None if they do not
+    fit."""
     parameters = _private.schema_of(overload)[0]
     if len(given) > len(parameters):
         return None
@@ -384,7 +385,7 @@ def _fit_constant(value: Any, kind: str) -> tuple[int, Any] | None:
 
 
 def _in_onnx(value: Any) -> Any:
-    """An argument as torch's exporter hands it to translations."""
+    """An argument as torch's exporter passes it to translations."""
     if isinstance(value, (list, tuple)):
         return [_in_onnx(one) for one in value]
     if isinstance(value, torch.dtype):

@@ -1,4 +1,4 @@
-"""Functions of libraries that compute something else while they are traced, put right meanwhile."""
+"""Corrects library functions that compute something different while they are traced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RESIZE = "_resize_image_and_masks"
 
 @contextmanager
 def corrected() -> Iterator[None]:
-    """Only what is imported is touched."""
+    """Corrects the functions in modules that are already imported."""
     module = sys.modules.get(_TRANSFORM)
     original = getattr(module, _RESIZE, None)
     if module is None or original is None:
@@ -33,7 +33,7 @@ def corrected() -> Iterator[None]:
 
 def _resizing(original: Callable[..., Any]) -> Callable[..., Any]:
     """torchvision's detection models compute the size of an image in double precision, but in
-    single precision while they are traced: of one size in ten the image then lacks a row."""
+    single precision while they are traced. For one size in ten the image then lacks a row."""
 
     def resize(
         image: torch.Tensor,
@@ -48,7 +48,7 @@ def _resizing(original: Callable[..., Any]) -> Callable[..., Any]:
             )
             return resized
         shape = torch.onnx.operators.shape_as_tensor(image)[-2:].to(torch.float64)
-        # Vectors all of them: what has no axis, torch's old exporter makes single precision of.
+        # All are vectors, since torch's old exporter turns scalars into single precision.
         least, most = (
             torch.full((1,), float(one), dtype=torch.float64)
             for one in (self_min_size, self_max_size)
