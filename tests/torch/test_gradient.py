@@ -204,7 +204,7 @@ def test_what_a_backward_must_not_give() -> None:
         return x + y
 
     with pytest.raises(
-        opgraft.Error, match="Two: its backward must give 2 gradients, one for each"
+        opgraft.Error, match="Two: its backward must return 2 gradients, one for each"
     ):
         torch.ops.gradient_test.Two(doubles(2), doubles(2)).sum().backward()
     opgraft.torch.register_backward("gradient.test::Two", lambda g: (g[:1].expand(5), None))
@@ -274,7 +274,7 @@ def test_batches_by_torch_func() -> None:
     assert torch.equal(low, x.amin(1)) and torch.equal(high, x.amax(1).T)
     twice = torch.func.vmap(torch.func.vmap(python_operators.Affine))(x, 2 * x)
     assert torch.equal(twice, 2 * x * x)
-    with pytest.raises(opgraft.Error, match="Cube: torch.func.vmap over nothing"):
+    with pytest.raises(opgraft.Error, match="Cube: torch.func.vmap over a dimension of size 0"):
         torch.func.vmap(python_operators.Cube)(torch.ones(0, 3))
 
     @opgraft.op("gradient.test::Positive")

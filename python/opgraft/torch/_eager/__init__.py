@@ -1,1 +1,1 @@
-"""Operators of ours in torch: eager calls, shapes, gradients."""
+"""Opgraft operators in torch: eager calls, shapes, gradients."""

@@ -1,4 +1,4 @@
-"""torch.func.vmap of operators of ours: one call for each member of the batch."""
+"""torch.func.vmap of Opgraft operators: one call for each member of the batch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def make(operator: TorchOperator) -> Callable[..., Any]:
-    """What torch.library.register_vmap takes. An operator says nothing of batches, so that nothing
-    but a loop is right for all."""
+    """Returns the function for torch.library.register_vmap. A declaration does not describe
+    batches, so only a loop is right for every operator."""
 
     def batch(info: Any, in_dims: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         if info.batch_size == 0:
             raise Error(
-                f"{operator.schema.full_name}: torch.func.vmap over nothing, a dimension of size "
-                "0, of which nobody can say what the operator makes. Fix: leave such "
-                "batches out"
+                f"{operator.schema.full_name}: torch.func.vmap over a dimension of size 0: the "
+                "shapes of the results are unknown without a call of the operator. Fix: leave out "
+                "empty batches"
             )
         results = []
         for index in range(info.batch_size):
@@ -36,7 +36,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
             if len(shapes) > 1:
                 raise Error(
                     f"{operator.schema.full_name}: in torch.func.vmap, output {place} has several "
-                    f"shapes, {', '.join(map(str, sorted(shapes)))}, which do not make one tensor. "
+                    f"shapes, {', '.join(map(str, sorted(shapes)))}, which cannot be stacked. "
                     "Fix: call it in a loop instead"
                 )
             stacked.append(torch.stack(outputs))

@@ -1,4 +1,4 @@
-"""Runs operators of ours on torch's tensors: what is registered with torch for each."""
+"""Registers with torch the functions that run an Opgraft operator on torch tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _set_torch() -> None:
 
 
 def install(operator: TorchOperator) -> None:
-    """Registers what torch calls for an operator that is defined."""
+    """Registers the functions that torch calls for an operator that is already defined."""
     _set_torch()
 
     def read(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
@@ -49,7 +49,7 @@ def install(operator: TorchOperator) -> None:
     else:
         begin = run.otherwise(begin)
     library, local = operator.library, operator.qualified.partition("::")[2]
-    # For every device: what is not that of the kernel is refused by it, which says what to do.
+    # For all devices: the kernel refuses a wrong device with an error that says what to do.
     library.impl(local, on_tensors, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     library.impl(local, begin, "Autograd")  # type: ignore[no-untyped-call]
     torch.library.register_vmap(operator.qualified, _batch.make(operator), lib=library)
@@ -57,5 +57,5 @@ def install(operator: TorchOperator) -> None:
 
 
 def replace(operator: TorchOperator) -> None:
-    """The operator has been declared again, with the same schema."""
+    """Makes torch use the new declaration of an operator, which has the same schema."""
     operator.kernel.reload()

@@ -1,4 +1,4 @@
-"""The fake (meta) function of an operator: its shape rule, on shapes alone."""
+"""The fake (meta) function of an operator: applies its shape rule, without data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opgraft.torch._eager import _sizes
 if TYPE_CHECKING:
     from opgraft.torch._eager._registered import TorchOperator
 
-#: ONNX's numbers of torch's types.
+#: The ONNX number of each torch type.
 ELEMENT_TYPES = {
     getattr(torch, one.name): one.number for one in _pyop.ELEMENT_TYPES if one.has_dlpack
 }
@@ -24,7 +24,7 @@ DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 
 
 def make(operator: TorchOperator) -> Callable[..., Any]:
-    """What torch calls with tensors that have no elements."""
+    """Returns the function that torch calls with fake tensors, which have no data."""
 
     def fake(*args: Any, **kwargs: Any) -> Any:
         schema = operator.schema
@@ -55,7 +55,7 @@ def element_type(operator: TorchOperator, tensor: torch.Tensor) -> int:
     number = ELEMENT_TYPES.get(tensor.dtype)
     if number is None:
         raise Error(
-            f"{operator.schema.full_name}: a tensor is {tensor.dtype}, of a type that ONNX lacks"
+            f"{operator.schema.full_name}: a tensor is {tensor.dtype}, a type that ONNX lacks"
         )
     return number
 
@@ -67,7 +67,7 @@ def _infer_declared(
     given: Mapping[str, Any],
     count: int,
 ) -> Sequence[_sizes.Shape | None]:
-    """torch's own symbols do all that a rule asks of sizes; what it asks becomes a condition."""
+    """Calls the rule with torch's own symbols; comparisons in the rule become guards of torch."""
     declared = _declare.find(operator.schema.full_name)
     if declared.rule is None:
         return [None] * count
@@ -99,7 +99,7 @@ def _infer_native(
 
 
 def _settled(operator: TorchOperator, place: int, shape: _sizes.Shape | None) -> list[Any]:
-    """A size that the rule leaves open becomes a symbol that is known once the operator has run."""
+    """Replaces each size that the rule leaves open by a symbol, known after the operator ran."""
     name, is_native = operator.schema.full_name, operator.schema.core.is_native
     if shape is None:
         raise Error(

@@ -1,4 +1,4 @@
-"""Gradients of operators of ours, by the backward that their authors give."""
+"""Gradients of Opgraft operators, computed by the backward functions of their authors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from opgraft.torch import _private
 if TYPE_CHECKING:
     from opgraft.torch._eager._registered import TorchOperator
 
-#: By "domain::Name": those that were registered here. They beat those of the declarations.
+#: By "domain::Name": the registered backwards. They take precedence over the declared ones.
 _backwards: dict[str, Backward] = {}
 
 
 def register_backward(name: str, backward: Callable[..., Any]) -> None:
-    """Gives the operator `domain::Name` a backward, as `@opgraft.op(..., backward=...)` does: a
-    function of torch tensors, from the gradient of each output, and the inputs and outputs that it
-    names, to the gradient of each input.
+    """Gives the operator `domain::Name` a backward, as `@opgraft.op(..., backward=...)` does. It is
+    a function of torch tensors: it takes the gradient of each output, and the inputs and outputs
+    that its parameters name, and returns the gradient of each input.
 
     >>> opgraft.torch.register_backward("mylibrary::AddAndRound", lambda gradient: 2 * gradient)
     """
@@ -48,7 +48,7 @@ def find(full_name: str) -> Backward | None:
 
 
 def make(operator: TorchOperator) -> Callable[..., Any]:
-    """What is called where a gradient is wanted, or tensors are not plain ones."""
+    """Returns the function that torch calls if a gradient is wanted, or for special tensors."""
     function = _make_function(operator)
 
     def begin(*args: Any, **kwargs: Any) -> Any:
@@ -60,7 +60,7 @@ def make(operator: TorchOperator) -> Callable[..., Any]:
             if one is not None and _has_tangent(one):
                 raise Error(
                     f"{operator.schema.full_name}: a derivative is wanted in forward mode, which "
-                    "it has none for. Fix: use reverse mode, with a backward"
+                    "is not supported. Fix: use reverse mode, with a backward"
                 )
         with _private.below_autograd():
             return operator.overload(*args, **kwargs)
@@ -91,12 +91,12 @@ class _Call:
     ) -> None:
         self.operator = operator
         self.kwargs = kwargs
-        #: For each input how many tensors it is, None for one that is no list.
+        #: For each input, the number of tensors in its list; None if it is not a list.
         self.counts = [len(one) if isinstance(one, (list, tuple)) else None for one in args]
         self.backward = find(operator.schema.full_name)
 
     def group(self, values: Sequence[Any]) -> list[Any]:
-        """One for each input, from one for each tensor."""
+        """Takes a value for each tensor, and returns a value or a list for each input."""
         grouped: list[Any] = []
         at = 0
         for count in self.counts:
@@ -105,7 +105,7 @@ class _Call:
         return grouped
 
     def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        """The outputs, in one tuple."""
+        """Returns all outputs in one tuple."""
         with _private.below_autograd():
             result = self.operator.overload(*self.group(tensors), **self.kwargs)
         if result is None:
@@ -117,7 +117,7 @@ class _Call:
         return self.operator.schema.arrange(values)
 
     def save(self, context: Any, tensors: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Keeps what the backward names, and no more."""
+        """Saves only the inputs and outputs that the backward names."""
         if self.backward is None:
             return
         inputs = self.group(tensors) + [None] * len(self.operator.schema.inputs)
@@ -133,15 +133,15 @@ class _Call:
         return list(outputs[place:]) if is_open else outputs[place]
 
     def gradients(self, context: Any, given: Sequence[Any]) -> list[Any]:
-        """One for each tensor that was given to the operator."""
+        """Returns a gradient for each tensor that was given to the operator."""
         name = self.operator.schema.full_name
         if self.backward is None:
             raise Error(
                 f"{name}: a gradient is wanted, but it has no backward. Fix: declare it "
                 f'with @opgraft.op("{name}", ..., backward=lambda gradient, '
                 f"{self.operator.schema.inputs[0].declared}: ...), or give it one by "
-                f'opgraft.torch.register_backward("{name}", ...). If none is wanted: x.detach(), '
-                "or torch.no_grad()"
+                f'opgraft.torch.register_backward("{name}", ...). If no gradient is needed: '
+                "x.detach(), or torch.no_grad()"
             )
         saved = list(context.saved_tensors)
         values: list[Any] = []
@@ -156,7 +156,7 @@ class _Call:
         return self._checked(result)
 
     def attributes(self, backward: Backward) -> dict[str, Any]:
-        """Those that the backward takes, with their defaults."""
+        """Returns the attributes that the backward takes, with their defaults."""
         schema = self.operator.schema
         given = schema.attributes_of(self.kwargs)
         if not schema.core.is_native:
@@ -173,9 +173,9 @@ class _Call:
             results = [results]
         if len(results) not in (len(self.counts), len(schema.inputs)):
             raise Error(
-                f"{schema.full_name}: its backward must give {len(schema.inputs)} gradients, one "
+                f"{schema.full_name}: its backward must return {len(schema.inputs)} gradients, one "
                 f"for each input ({', '.join(one.declared for one in schema.inputs)}) or None, but "
-                f"it gave {len(results)}"
+                f"it returned {len(results)}"
             )
         flat: list[Any] = []
         for parameter, count, one in zip(schema.inputs, self.counts, results, strict=False):
@@ -185,8 +185,8 @@ class _Call:
                 flat += [None] * count
             elif not isinstance(one, (tuple, list)) or len(one) != count:
                 raise Error(
-                    f"{schema.full_name}: its backward must give a list of {count} gradients for "
-                    f"'{parameter.declared}', one for each tensor of it, not "
+                    f"{schema.full_name}: its backward must return a list of {count} gradients for "
+                    f"'{parameter.declared}', one for each of its tensors, not "
                     f"{len(one) if isinstance(one, (tuple, list)) else type(one).__name__}"
                 )
             else:
@@ -199,7 +199,7 @@ def _text(value: Any) -> Any:
 
 
 def _make_function(operator: TorchOperator) -> type[torch.autograd.Function]:
-    """Of its own for each operator, since torch names it where it prints a `grad_fn`."""
+    """Makes one class for each operator, since torch prints the name of the class as `grad_fn`."""
 
     def forward(context: Any, call: _Call, *tensors: Any) -> Any:
         outputs = call.run(tensors)

@@ -1,4 +1,4 @@
-"""Operators that are declared with `device="cuda"`, on torch's tensors: called as they are."""
+"""Calls operators that are declared with `device="cuda"` on torch tensors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def make(operator: TorchOperator) -> Callable[..., Any]:
-    """What torch calls with tensors that nobody wants a gradient of."""
-    # By the declaration, which may come anew, and which is kept so that its id stays its own.
+    """Returns the function that torch calls if no gradient is wanted."""
+    # The key has the id of the declaration, since an operator may be declared again. The value
+    # keeps the declaration alive, so that no other object gets this id.
     made: dict[tuple[int, str], tuple[_declare.Operator, Callable[..., Any]]] = {}
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -114,7 +115,7 @@ def _checked(
             f"{name}: output {index}: expected a tensor of shape {shape}, as its shape rule says, "
             f"but the operator returned one of shape {tuple(value.shape)}"
         )
-    # An operator of torch's gives no views of what it got.
+    # A torch operator must not return views of its inputs.
     memory = value.untyped_storage().data_ptr()
     given = {one.untyped_storage().data_ptr() for one in inputs if one is not None}
     return value.detach().clone() if memory in given else value.detach()
@@ -134,7 +135,7 @@ def _inputs(operator: TorchOperator, args: Sequence[Any]) -> list[torch.Tensor |
 
 
 def _device(operator: TorchOperator, inputs: Sequence[torch.Tensor | None]) -> torch.device:
-    """The one that all inputs are on."""
+    """Returns the device that all inputs are on."""
     name = operator.schema.full_name
     found: torch.device | None = None
     for index, one in enumerate(inputs):
@@ -152,13 +153,13 @@ def _device(operator: TorchOperator, inputs: Sequence[torch.Tensor | None]) -> t
 
 
 class _Arrays:
-    """Tensors as what the operator takes, and back."""
+    """Converts tensors to the arrays that the operator takes, and back."""
 
     def __init__(self, name: str) -> None:
         self._cupy: Any = importlib.import_module("cupy") if name == "cupy" else None
 
     def on_stream_of(self, device: torch.device) -> AbstractContextManager[Any]:
-        """On torch's current stream."""
+        """Makes the array library use torch's current stream."""
         if self._cupy is None:
             return nullcontext()
         from opgraft._cuda._gpu_arrays import cupy_stream

@@ -1,4 +1,4 @@
-"""The operators of ours that torch knows: `torch.ops.<namespace>.<name>`."""
+"""The Opgraft operators that are registered with torch: `torch.ops.<namespace>.<name>`."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from opgraft.torch._eager._schema import TorchSchema
 
 @dataclass
 class TorchOperator:
-    """An operator that torch knows."""
+    """An operator that is registered with torch."""
 
     schema: TorchSchema
-    #: What it was made from; another of the same name takes its place.
+    #: What it was made from. If this changes for a name, the operator is replaced.
     source: _declare.Operator | tuple[str, int]
-    #: "namespace::name", as torch knows it.
+    #: "namespace::name", its name in torch.
     qualified: str
     library: torch.library.Library
     overload: _private.OpOverload
-    #: What runs it; set once it is installed.
+    #: The kernel that runs it; set when it is installed.
     kernel: _pyop.TorchKernel = field(init=False)
 
 
 _lock = threading.RLock()
 _known: dict[str, TorchOperator] = {}
-#: By "domain::Name": what an operator was that torch cannot have, and why.
+#: By "domain::Name": the source of an operator that cannot be registered, and why.
 _refused: dict[str, tuple[Any, str]] = {}
 
 
 def operator(name: str) -> _private.OpOverload:
-    """The operator `domain::Name`, declared by `@opgraft.op` or of a pack that is loaded, as one of
-    torch's: `torch.ops.<namespace>.<name>.default`. The packs that come with Opgraft are loaded
-    where one of their operators is asked for.
+    """Returns the operator `domain::Name` as a torch operator,
+    `torch.ops.<namespace>.<name>.default`. It is declared by `@opgraft.op` or is in a pack that is
+    loaded. The packs that come with Opgraft are loaded when one of their operators is asked for.
 
     >>> opgraft.torch.operator("mylibrary::AddAndRound")(torch.tensor([0.3, 0.8]))
     tensor([1., 2.])
@@ -66,21 +66,21 @@ def find(name: str) -> TorchOperator:
             raise Error(_refused[full_name][1])
         close = difflib.get_close_matches(full_name, _known)
     raise Error(
-        f"there is no operator {name!r}; expected 'domain::Name' of one that is declared by "
-        "@opgraft.op or in a pack that is loaded"
+        f"there is no operator {name!r}; expected 'domain::Name' of an operator that is declared "
+        "by @opgraft.op or is in a pack that is loaded"
         + (f". Did you mean {close[0]!r}?" if close else "")
     )
 
 
 def known() -> list[TorchOperator]:
-    """All that torch knows, in the order in which it learned of them."""
+    """Returns all registered operators, in the order in which they were registered."""
     register_all()
     with _lock:
         return list(_known.values())
 
 
 def register_all() -> None:
-    """Makes torch know the operators that are new, or are others than before."""
+    """Registers the operators that are new or have changed."""
     with _lock:
         for declared in _declare.operators():
             _register(declared.full_name, declared, partial(_schema.of, declared.schema))
@@ -99,7 +99,7 @@ def _version(operator: _pyop.Schema) -> int:
 
 
 def torch_name(full_name: str) -> str:
-    """`namespace::name` of an operator: what is no letter, digit or underscore becomes one."""
+    """Returns `namespace::name` of an operator; an underscore replaces all other characters."""
     domain, _, name = full_name.partition("::")
     namespace = re.sub(r"\W", "_", domain or "ai.onnx", flags=re.ASCII)
     if namespace[:1].isdigit():
@@ -126,7 +126,7 @@ def _register(full_name: str, source: Any, read: Callable[[], TorchSchema]) -> N
         _known[full_name] = _define(schema, source)
     except _schema.Unfit as unfit:
         _refused[full_name] = source, f"{full_name} cannot be an operator of torch's: {unfit}"
-    except Exception as error:  # of torch's own making
+    except Exception as error:  # torch has its own reasons to refuse
         _refused[full_name] = source, f"{full_name} cannot be an operator of torch's: {error}"
         warnings.warn(_refused[full_name][1], stacklevel=4)
 
@@ -137,12 +137,12 @@ def _define(schema: TorchSchema, source: Any) -> TorchOperator:
     if other is not None:
         raise Error(
             f"it would be torch.ops.{qualified.replace('::', '.')}, which "
-            f"{other.schema.full_name} is already. Fix: give one of them another name"
+            f"{other.schema.full_name} is already. Fix: rename one of them"
         )
     namespace, _, name = qualified.partition("::")
     if hasattr(getattr(torch.ops, namespace), name):
         raise Error(
-            f"torch has a torch.ops.{namespace}.{name} already, which is not ours. Fix: "
+            f"torch.ops.{namespace}.{name} exists already, from another library. Fix: "
             "give the operator another domain or name"
         )
     library = torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""From an operator of ours to the schema that torch knows it by."""
+"""Makes the torch schema of an Opgraft operator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Parameter:
-    """An input or output, by its name in the declaration and by that in torch's schema."""
+    """An input or output, with its names in the declaration and in the torch schema."""
 
     declared: str
     name: str
@@ -43,18 +43,18 @@ class Attribute:
     name: str
     kind: int  # a number of AttributeProto.AttributeType
     type: str  # in torch's schema
-    default: str | None  # in torch's schema; None: it must be given
+    default: str | None  # in torch's schema; None if it must be given
 
 
 @dataclass(frozen=True)
 class TorchSchema:
-    """An operator of ours as torch sees it."""
+    """An Opgraft operator as torch sees it."""
 
     core: _pyop.Schema
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     attributes: tuple[Attribute, ...]
-    #: The argument that says how many outputs are wanted, where that is the caller's choice.
+    #: The argument for the number of outputs, if the caller chooses it.
     count: str | None
 
     @property
@@ -63,14 +63,14 @@ class TorchSchema:
 
     @property
     def answers_to(self) -> str:
-        """The operators of torch's own that it can stand for."""
+        """The torch operators that it can replace."""
         return self.core.torch_name
 
     @property
     def text(self) -> str:
-        """As torch.library.define takes it, behind the name."""
+        """The schema for torch.library.define, without the name."""
         parts: list[str] = []
-        for one in reversed(self.inputs):  # what may be left out must be the last
+        for one in reversed(self.inputs):  # optional inputs must be the last
             may_be_left_out = all("=" in part for part in parts)
             default = "=None" if one.occurrence == OPTIONAL and may_be_left_out else ""
             parts.insert(0, f"{_INPUTS[one.occurrence]} {one.name}{default}")
@@ -88,7 +88,7 @@ class TorchSchema:
         return f"({', '.join(parts)}) -> {result}"
 
     def count_outputs(self, given: Mapping[str, Any]) -> int:
-        """How many tensors a call with these keyword arguments gives."""
+        """Returns the number of output tensors of a call with these keyword arguments."""
         if self.count is None:
             return len(self.outputs)
         count = int(given[self.count])
@@ -97,8 +97,8 @@ class TorchSchema:
         return len(self.outputs) - 1 + count
 
     def attributes_of(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes among keyword arguments, as a node of ONNX would hold them; those that
-        are left to their defaults are not there."""
+        """Returns the attributes among keyword arguments, as an ONNX node stores them, without
+        those that are not given."""
         found = {}
         for one in self.attributes:
             value = given.get(one.name)
@@ -107,7 +107,7 @@ class TorchSchema:
         return found
 
     def _checked(self, attribute: Attribute, value: Any) -> Any:
-        """A float is what fits into a float32, since that is what a model holds."""
+        """Rounds floats to float32, the type of float attributes in a model."""
         if attribute.kind == _signature.FLOATS:
             return [self._rounded(attribute, one) for one in value]
         if attribute.kind == _signature.FLOAT:
@@ -118,13 +118,13 @@ class TorchSchema:
         if math.isfinite(value) and abs(value) > _LARGEST_FLOAT:
             raise Error(
                 f"{self.full_name}: attribute '{attribute.declared}' is {value!r}, expected a "
-                "number that a float32 can hold, as attributes of ONNX are. Fix: make it "
+                "number that fits into a float32, the type of ONNX attributes. Fix: make it "
                 "an input"
             )
         return float(np.float32(value))
 
     def arrange(self, values: Sequence[Any]) -> Any:
-        """All outputs of a call, in one list, as torch wants them."""
+        """Arranges a flat list of all outputs of a call as torch expects them."""
         if self.count is not None:
             first = len(self.outputs) - 1
             values = [*values[:first], list(values[first:])]
@@ -134,15 +134,15 @@ class TorchSchema:
 
 
 class Unfit(Exception):
-    """Why an operator cannot be one of torch's."""
+    """Raised if an operator cannot be a torch operator; says why."""
 
 
 def of(core: _pyop.Schema) -> TorchSchema:
-    """May raise Unfit."""
+    """Returns the schema; raises Unfit if torch cannot have the operator."""
     strings = [_signature.ELEMENT_TYPES["string"]]
     for one in (*core.inputs, *core.outputs):
         if core.types[one.type].allowed == strings and one.occurrence != OPTIONAL:
-            raise Unfit(f"'{one.name}' is a tensor of strings, and torch has none")
+            raise Unfit(f"'{one.name}' is a tensor of strings, which torch does not have")
     taken: set[str] = set()
     inputs = tuple(
         Parameter(one.name, _name(one.name, taken), one.occurrence) for one in core.inputs
@@ -159,8 +159,8 @@ def of(core: _pyop.Schema) -> TorchSchema:
 def _attribute(core: _pyop.AttributeParameter, taken: set[str]) -> Attribute:
     if core.kind not in _KINDS:
         raise Unfit(
-            f"its attribute '{core.name}' is a tensor, which no argument of torch's can be that is "
-            "the same in every call. Fix: make it an input"
+            f"its attribute '{core.name}' is a tensor, and a torch schema has no constant tensors. "
+            "Fix: make it an input"
         )
     type_ = _KINDS[core.kind].replace("int", "bool") if core.is_bool else _KINDS[core.kind]
     default = None if core.is_required else _default(core.default, core.is_bool)
@@ -170,8 +170,8 @@ def _attribute(core: _pyop.AttributeParameter, taken: set[str]) -> Attribute:
 
 
 def _default(value: Any, is_bool: bool) -> str:
-    """In torch's schema; "None" where that has no way of writing it, for what an attribute is if
-    it is not given."""
+    """Returns a default as written in a torch schema; "None", which stands for "not given", if it
+    cannot be written there."""
     if value is None:
         return "None"
     if isinstance(value, bytes):
@@ -190,7 +190,7 @@ def _default(value: Any, is_bool: bool) -> str:
 
 
 def _name(declared: str, taken: set[str]) -> str:
-    """A name that torch takes for an argument, and that no other one has."""
+    """Returns a name that is valid for an argument in torch and not yet taken."""
     name = re.sub(r"\W", "_", declared, flags=re.ASCII)
     if not name or name[0].isdigit():
         name = f"x{name}"

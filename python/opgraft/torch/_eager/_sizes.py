@@ -1,4 +1,4 @@
-"""Shape rules on torch's symbolic sizes: symbols in, expressions out."""
+"""Applies shape rules to torch's symbolic sizes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import torch
 from opgraft import _pyop
 from opgraft._base._errors import Error
 
-#: What a size is while torch traces; None where a rule leaves it open.
+#: A size while torch traces. In a Shape, None is a size that the rule leaves open.
 Size = int | torch.SymInt
 Shape = Sequence[int | torch.SymInt | None]
-#: From shapes with names for what is symbolic to shapes with expressions of those names.
+#: Takes shapes with a name for each symbolic size, and returns shapes with expressions of them.
 Infer = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def infer_by_names(shapes: Sequence[Sequence[Size] | None], infer: Infer) -> list[Shape | None]:
-    """What a rule says that takes and gives text: sizes that are symbolic have names, the same
-    where they are certainly the same.
+    """Applies a rule that works on text. Each symbolic size gets a name; sizes that are certainly
+    equal get the same name.
 
-    Where it cannot tell, as of two sizes of which either may be 1, it is asked again with some of
-    them taken for one; if that helps, torch is told that they are the same, if they are.
+    If the rule leaves a size open, for example because either of two sizes may be 1, it is applied
+    again as if two of the sizes were equal. If that helps, and torch finds that they are equal, the
+    second result is used.
     """
     symbols: dict[str, torch.SymInt] = {}
     texts: dict[str, str] = {}
@@ -54,7 +55,7 @@ def _count_open(shapes: Sequence[Any]) -> int:
 
 
 def _is_same(one: torch.SymInt, other: torch.SymInt) -> bool:
-    """Asks torch, which makes a condition of it. Of a size that depends on values nobody knows."""
+    """Asks torch, which adds a guard. False for sizes that depend on data."""
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     try:
@@ -72,8 +73,8 @@ def _evaluated(size: int | str | None, symbols: Mapping[str, torch.SymInt]) -> A
 
 
 def evaluate(text: str, symbols: Mapping[str, Any]) -> Any:
-    """The value of an expression such as `(n0 + 2)//n1`."""
+    """Returns the value of an expression such as `(n0 + 2)//n1`."""
     value = _pyop.evaluate_size(text, dict(symbols))
     if value is None:
-        raise Error(f"a shape rule gave the size {text!r}, which is no expression of sizes")
+        raise Error(f"a shape rule returned the size {text!r}, which is no expression of sizes")
     return value

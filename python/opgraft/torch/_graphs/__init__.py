@@ -1,1 +1,1 @@
-"""Graphs of torch's operators, and small things that every part of an export uses."""
+"""Graphs of torch operators, and small functions that every part of an export uses."""

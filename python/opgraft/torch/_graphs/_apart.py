@@ -1,4 +1,4 @@
-"""Runs an operator of torch as torch takes it apart."""
+"""Runs a torch operator by its decomposition."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from opgraft.torch import _private
 
-#: From an operator to what torch takes it apart by, None where it stays whole.
+#: Returns the decomposition of an operator; None if the operator is not decomposed.
 Decomposition = Callable[[Any], Callable[..., Any] | None]
 
 
 class Apart(_private.DispatchMode):  # type: ignore[no-untyped-call]
-    """Runs an operator as torch takes it apart, down to what is taken apart no more."""
+    """Runs an operator by its decomposition, and decomposes the operators in that as well."""
 
     def __init__(self, target: Any, decomposition: Decomposition) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The bodies of control flow, such as the branches of torch.cond, and what each is called with."""
+"""The bodies of control flow, such as the branches of torch.cond, and the inputs of each."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from opgraft.torch._graphs._graph import operator_name
 
 @dataclass
 class Body:
-    """A graph that a node calls, with inputs as it gives them."""
+    """A graph that a node calls, and the inputs of one call."""
 
     node: torch.fx.Node
-    name: str  # of the module in the one that the node is in
+    name: str  # of the module, as an attribute of the module that has the node
     module: torch.fx.GraphModule
     inputs: list[Any]
-    #: Whether the node calls it with these values of its own.
+    #: Whether the node really calls it, given the values of its arguments.
     is_taken: bool
 
 
 @dataclass
 class Branch:
-    """What became of a body in the comparison."""
+    """The result of comparing a body."""
 
     node: torch.fx.Node
     path: str
     is_taken: bool = False
-    #: Why torch does not run it with the inputs of the others.
+    #: Why torch cannot run it with the inputs of the other bodies; empty if it can.
     error: str = ""
 
     def note(self) -> str:
-        """What the report says of it; empty where all of it was compared."""
+        """Returns the note for the report; empty if the whole body was compared."""
         if self.is_taken:
             return ""
         start = (
@@ -43,13 +43,13 @@ class Branch:
             "taken with the arguments that were compared"
         )
         if self.error:
-            return f"{start}, and was not compared: torch does not run it with them ({self.error})"
+            return f"{start}, and was not compared: torch cannot run it with them ({self.error})"
         return f"{start}; its operators were compared one by one, with the inputs that it would get"
 
 
 def bodies(node: torch.fx.Node, args: Sequence[Any]) -> Iterator[Body]:
-    """The bodies that a node calls, with values for its arguments; those of loops once for each
-    step."""
+    """Yields the bodies that a node calls if its arguments have these values; the body of a loop
+    once for each step."""
     names = {
         place: str(own.target)
         for place, own in enumerate(node.args)
@@ -63,7 +63,7 @@ def bodies(node: torch.fx.Node, args: Sequence[Any]) -> Iterator[Body]:
             yield Body(node, names[place], args[place], list(inputs), is_taken)
 
 
-#: Which argument is called, with what inputs, and whether the node does so.
+#: The number of the argument that is called, its inputs, and whether the node really calls it.
 _Calls = Iterator[tuple[int, Sequence[Any], bool]]
 
 
@@ -108,4 +108,4 @@ _CALLS: Mapping[str, Callable[[Sequence[Any]], _Calls]] = {
     "scan": _scan,
     "map_impl": _map,
 }
-_MOST_CALLS = 200  # of a node; what a loop does wrong it does not do in its last steps alone
+_MOST_CALLS = 200  # of a node; an error in a loop shows in its first steps as well

@@ -1,21 +1,21 @@
-"""Errors in one line."""
+"""Describes an error in one line."""
 
 from __future__ import annotations
 
 
 def first_line(error: BaseException) -> str:
-    """What it says; its type, where it says nothing."""
+    """Returns the first line of the message; the type of the error if it has no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def innermost_line(error: BaseException) -> str:
-    """What lies under errors that only say where they were raised."""
+    """Returns the line of the first cause: the errors above it only say where it was raised."""
     while error.__cause__ is not None:
         error = error.__cause__
     return titled_line(error)
 
 
 def titled_line(error: BaseException) -> str:
-    """Its type and what it says."""
+    """Returns the type and the first line of the message."""
     lines = [one for one in str(error).splitlines() if one.strip()]
     return f"{type(error).__name__}: {lines[0].strip() if lines else 'no reason given'}"

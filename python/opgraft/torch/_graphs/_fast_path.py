@@ -1,4 +1,4 @@
-"""Layers of torch's that have two ways to compute the same, which differ where a mask hides all."""
+"""torch layers with a fast path whose results differ if a mask hides a whole row."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ _ATTENTION = "aten::scaled_dot_product_attention"
 
 
 def differences(program: torch.export.ExportedProgram) -> list[str]:
-    """What to tell of a captured program. torch.export captures the way that has gradients; in eval
-    mode without them torch takes another, whose softmax of a row that is hidden is no number."""
+    """Returns the notes for the report of a captured program.
+
+    torch.export captures the path that supports gradients. In eval mode without gradients torch
+    takes its fast path, in which the softmax of a hidden row is NaN.
+    """
     for _, node in _graph.calls(program):
         if operator_name(node.target) != _ATTENTION:
             continue
@@ -21,8 +24,8 @@ def differences(program: torch.export.ExportedProgram) -> list[str]:
         stack = node.meta.get("nn_module_stack") or {}
         if any("TransformerEncoderLayer" in str(layer) for _, layer in stack.values()):
             return [
-                f"{_ATTENTION} in torch.nn.TransformerEncoderLayer: where a mask hides a whole row "
-                "(a sequence of padding alone), torch's fast path, in eval mode without gradients, "
-                "gives NaN; the exported model gives the numbers of its other path"
+                f"{_ATTENTION} in torch.nn.TransformerEncoderLayer: if a mask hides a whole row "
+                "(a sequence of nothing but padding), torch's fast path, in eval mode without "
+                "gradients, returns NaN; the exported model returns the numbers of the other path"
             ]
     return []

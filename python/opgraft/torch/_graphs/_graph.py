@@ -13,21 +13,21 @@ from opgraft.torch import _private
 
 
 class Place(NamedTuple):
-    """Which node it is, however often the program is decomposed anew."""
+    """Identifies a node, even after the program has been decomposed again."""
 
-    module: str  # "" for the program's own graph, else the path of a body of control flow
+    module: str  # "" for the main graph of the program, else the path of a body of control flow
     origin: str  # the name of the captured node that it was decomposed from
     target: str
-    number: int  # among those with the same origin and target
+    number: int  # among the nodes with the same origin and target
 
     @property
     def source(self) -> tuple[str, str]:
-        """The captured node: its module, and its name there."""
+        """The module and the name of the captured node."""
         return self.module, self.origin
 
 
 def graphs(program: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.fx.Graph]]:
-    """The program's own graph, and the bodies of its control flow."""
+    """Yields the main graph of a program, and the bodies of its control flow."""
     for path, module in program.graph_module.named_modules():
         if isinstance(module, torch.fx.GraphModule):
             yield path, module.graph
@@ -51,15 +51,15 @@ def places(program: torch.export.ExportedProgram) -> dict[torch.fx.Node, Place]:
 
 
 def operator_name(target: Any) -> str:
-    """Such as "aten::cumprod", with the overload where it has a name: "aten::median.dim"."""
+    """Returns a name such as "aten::cumprod", or "aten::median.dim" if the overload has a name."""
     if isinstance(target, _private.OpOverload):
         return _private.overload_name(target)
     return str(getattr(target, "__name__", target))
 
 
 def is_random(node: torch.fx.Node) -> bool:
-    """Whether no two runs of a node agree. Attention and recurrent layers, which torch counts among
-    the random operators, are so only where they drop something."""
+    """Whether the results of a node differ from run to run. torch tags attention and recurrent
+    layers as random, but they are random only with dropout."""
     target = node.target
     if not isinstance(target, _private.OpOverload):
         return False
@@ -71,17 +71,17 @@ def is_random(node: torch.fx.Node) -> bool:
 
 
 def arguments(node: torch.fx.Node) -> dict[str, Any]:
-    """The arguments of an operator's call by their names, with the defaults of those not given."""
+    """Returns the arguments of a call by name, with the defaults of those that are not given."""
     values = {name: default for name, _, default in _private.parameters_of(node.target)}
     return values | dict(zip(values, node.args, strict=False)) | node.kwargs
 
 
-#: Those that torch's tags do not count among them.
+#: Elementwise operators that torch does not tag as such.
 _POINTWISE = frozenset(("aten::_prelu_kernel", "aten::prelu"))
 
 
 def is_pointwise(target: Any) -> bool:
-    """Whether an operator makes each element of one of each argument."""
+    """Whether an operator is elementwise."""
     if not isinstance(target, _private.OpOverload):
         return False
     return torch.Tag.pointwise in target.tags or operator_name(target) in _POINTWISE
@@ -94,13 +94,13 @@ _UNINITIALISED = frozenset(
 
 
 def is_uninitialised(target: Any) -> bool:
-    """Whether an operator gives memory as it finds it."""
+    """Whether an operator returns uninitialised memory."""
     return operator_name(target).partition(".")[0] in _UNINITIALISED
 
 
 def all_inputs(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
-    """What the graph of a program takes: its parameters, buffers and constants, and the caller's
-    values."""
+    """Returns all inputs of the graph of a program: its parameters, buffers and constants, and the
+    values of the caller."""
     left = iter(leaves)
     return [
         next(left)
@@ -113,7 +113,7 @@ def all_inputs(program: torch.export.ExportedProgram, leaves: Sequence[Any]) -> 
 
 
 def is_in_training(program: torch.export.ExportedProgram) -> bool:
-    """Whether a captured program has an operator that works otherwise in training."""
+    """Whether a captured program has an operator in training mode, such as dropout."""
     return any(
         is_random(node) or (operator_name(node.target) == "aten::batch_norm" and node.args[5])
         for _, node in calls(program)

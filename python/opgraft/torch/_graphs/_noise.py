@@ -1,4 +1,4 @@
-"""Holds back the warnings that torch's C++ code writes to stderr, past Python."""
+"""Drops the warnings that the C++ code of torch writes to stderr directly, not through Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_TORCH = re.compile(rb"^\[W\d+ [\d:.]+ \w+\.(?:cpp|cc|h):\d+\]")
 
 @contextmanager
 def without_warnings_of_torch() -> Iterator[None]:
-    """What others write to stderr meanwhile comes through in the end."""
+    """Everything else that is written to stderr meanwhile appears at the end."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.flush()
     try:

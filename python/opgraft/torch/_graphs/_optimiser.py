@@ -1,5 +1,5 @@
-"""onnxscript's optimiser, kept from changing results: it takes numbers that are close for equal
-ones, joins bounds that cross, and computes random numbers once for all runs."""
+"""Runs onnxscript's optimiser without the steps that change results: by itself it treats close
+numbers as equal, merges bounds that cross, and computes random numbers once for all runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ import onnxscript
 from opgraft.torch import _private
 from opgraft.torch._graphs._error_lines import innermost_line
 
-#: Rules that join bounds also where the lower one is above the upper one.
+#: Rules that merge bounds even if the lower bound is above the upper one.
 _CARELESS = frozenset(("FuseSuccessiveClip", "FuseSuccessiveReluClip"))
-#: Operators that draw numbers, beside those that onnxscript knows of.
+#: Random operators that onnxscript does not know to be random.
 _RANDOM = frozenset(("Bernoulli", "Dropout"))
-# Each node of it must stay.
+# The optimiser must not remove any of these nodes.
 _TRIAL = """
     <ir_version: 10, opset_import: ["" : 20, "trial" : 1]>
     trial (float[3] x) => (a, b, c, d, e, f, g, h, i, j, k, l) {
@@ -60,12 +60,12 @@ _LEFT = {
 
 
 def optimised(model: Any) -> tuple[Any, str]:
-    """The model, optimised, or as it is and why."""
+    """Returns the optimised model and ""; or the model as it is, and why it is not optimised."""
     with _private.export_lock:
         if not is_exact():
             return model, (
-                f"onnxscript {onnxscript.__version__} changes results, as a trial shows, and "
-                "cannot be kept from it"
+                f"onnxscript {onnxscript.__version__} changes the results of a trial model, and "
+                "this cannot be prevented"
             )
         copy = model.clone()
         try:
@@ -79,8 +79,7 @@ def optimised(model: Any) -> tuple[Any, str]:
 
 @functools.cache
 def is_exact() -> bool:
-    """Whether the optimiser of this version can be kept from changing results, as far as a trial
-    shows."""
+    """Whether the optimiser of this version leaves the trial model as it is."""
     model = trial()
     try:
         _optimise(model)
@@ -92,7 +91,7 @@ def is_exact() -> bool:
 
 
 def trial() -> Any:
-    """A model of which the optimiser may leave out nothing."""
+    """Returns a model in which every node must stay."""
     return ir.serde.deserialize_model(onnx.parser.parse_model(_TRIAL))
 
 
@@ -105,7 +104,7 @@ def _optimise(model: Any) -> None:
 
 @contextmanager
 def exactly() -> Iterator[None]:
-    """Has onnxscript's rules match numbers that are equal alone, for this thread."""
+    """Replaces the parts of onnxscript that change results, for this thread."""
     with ExitStack() as stack:
         for place, name, held in _HELD:
             stack.enter_context(_holding(place, name, held))
@@ -127,7 +126,7 @@ def _holding(place: str, name: str, held: Callable[[Any, int], Any]) -> Iterator
 
 
 def _matching(match: Any, thread: int) -> Any:
-    """Of a rule, whether it takes a constant."""
+    """Returns a function that decides whether a rule matches a constant: only if it is equal."""
 
     def match_exactly(matcher: Any, pattern: Any, value: Any) -> bool:
         if not match(matcher, pattern, value):
@@ -142,7 +141,7 @@ def _matching(match: Any, thread: int) -> Any:
 
 
 def _merging(is_random: Any, thread: int) -> Any:
-    """Of a node, whether it must not be taken for one that is written alike."""
+    """Returns a function that decides whether a node must not be merged with an identical one."""
 
     def is_random_too(node: Any) -> bool:
         return is_random(node) or (threading.get_ident() == thread and _may_be_random(node))
@@ -158,7 +157,8 @@ def _may_be_random(node: Any) -> bool:
     return node.domain != "" or node.op_type in _RANDOM
 
 
-#: What is held: where it is, its name, and what stands there in its stead for a thread.
+#: What is replaced: its module or class, its name, and the function that makes a replacement for
+#: one thread.
 _HELD: tuple[tuple[str, str, Callable[[Any, int], Any]], ...] = (
     ("onnxscript.rewriter._matcher:SimplePatternMatcher", "_match_constant", _matching),
     ("onnxscript.rewriter", "_DEFAULT_REWRITE_RULES", _careful),

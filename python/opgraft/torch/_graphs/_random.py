@@ -1,5 +1,5 @@
-"""Random numbers of torch, Python and NumPy: what draws some in here leaves the sequences as they
-were."""
+"""Saves and restores the random states of torch, Python and NumPy, so that an export does not
+change the numbers that the user's code draws afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-#: What a model may draw from that is not torch's, and how to ask where its sequence is.
+#: Random generators outside of torch that a model may use, and how to get the state of each.
 SOURCES: dict[str, Callable[[], Any]] = {
     "Python's `random`": random.getstate,
     "NumPy's `numpy.random`": lambda: _plain(np.random.get_state(legacy=False)),
@@ -21,8 +21,11 @@ SOURCES: dict[str, Callable[[], Any]] = {
 
 @contextmanager
 def keeping_random_state() -> Iterator[None]:
-    """GPUs count where the process uses them already: an export for the CPU is not to start CUDA,
-    which takes memory and keeps processes that are forked later from using it."""
+    """Restores all random states at the end.
+
+    The states of GPUs are included only if the process has initialised CUDA already: an export for
+    the CPU must not initialise CUDA, which takes memory and cannot be used in forked processes.
+    """
     is_in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     gpus = torch.cuda.device_count() if is_in_use else 0
     of_python, of_numpy = random.getstate(), np.random.get_state(legacy=False)
@@ -36,15 +39,15 @@ def keeping_random_state() -> Iterator[None]:
             np.random.set_state(of_numpy)
 
 
-#: Seeds to try a model with that draws outside of torch: a few, and those whose first numbers are
-#: the least and the greatest of many, since a model may do something else only once in a hundred.
+#: The seeds to try if a model draws random numbers outside of torch: the first few, and those whose
+#: first numbers are the smallest and the largest, since a model may branch on a rare number.
 _SEEDS = 2000
 _PLAIN_SEEDS = 8
 
 
 @functools.cache
 def seeds() -> tuple[int, ...]:
-    """Found once: it takes some milliseconds."""
+    """Returns the seeds to try. They are cached: finding them takes some milliseconds."""
     of_python = [(random.Random(seed).random(), seed) for seed in range(_SEEDS)]
     of_numpy = [(np.random.RandomState(seed).random_sample(), seed) for seed in range(_SEEDS)]
     extreme = [choose(one)[1] for one in (of_python, of_numpy) for choose in (min, max)]
@@ -52,13 +55,13 @@ def seeds() -> tuple[int, ...]:
 
 
 def seed_others(seed: int) -> None:
-    """All that is not torch's begins anew."""
+    """Seeds the generators outside of torch."""
     random.seed(seed)
     np.random.seed(seed)
 
 
 def _plain(state: Any) -> Any:
-    """A state of NumPy's as what can be compared."""
+    """Converts a state of NumPy to values that == compares."""
     if isinstance(state, dict):
         return {name: _plain(one) for name, one in state.items()}
     return state.tobytes() if isinstance(state, np.ndarray) else state

@@ -1,4 +1,4 @@
-"""Where functions of the user's are written, to name them in errors."""
+"""Finds where functions of the user are defined, to name them in errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _OURS = __name__.rpartition(".")[0]
 
 
 def written(function: Any) -> str:
-    """Such as "my_module.my_function (my_module.py, line 3)"; empty for a function of Opgraft's."""
+    """Returns, for example, "my_module.my_function (my_module.py, line 3)"; empty for a function of
+    Opgraft."""
     own = _innermost(function)
     module = str(getattr(own, "__module__", "") or type(own).__module__)
     if module == _OURS or module.startswith(f"{_OURS}."):
@@ -23,7 +24,7 @@ def written(function: Any) -> str:
 
 
 def line_raised(function: Any, error: BaseException) -> str:
-    """ " in line 5", where a function raised an error; empty where that is not known."""
+    """Returns, for example, " in line 5" if a function raised the error there; empty if unknown."""
     code = _code(_innermost(function))
     lines = [
         number
@@ -34,7 +35,7 @@ def line_raised(function: Any, error: BaseException) -> str:
 
 
 def _innermost(function: Any) -> Any:
-    """Without what wraps it: decorators, functools.partial, onnxscript's class for functions."""
+    """Unwraps a function: decorators, functools.partial, onnxscript's class for functions."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func

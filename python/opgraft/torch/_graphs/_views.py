@@ -1,7 +1,7 @@
-"""Has operators that read memory read that of the tensor which owns it.
+"""Makes as_strided read the tensor that owns the memory, instead of a view of it.
 
-as_strided of a part of a tensor, a slice, may read what lies outside of the part. ONNX has no
-memory behind a tensor, but the tensor that was sliced is in the graph too.
+as_strided of a slice may read memory outside of the slice. An ONNX tensor has no such memory, but
+the tensor that was sliced is in the graph too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _READERS = frozenset({"aten::as_strided", "aten::as_strided_copy"})
 
 
 def read_owners(program: torch.export.ExportedProgram) -> None:
-    """Changes a decomposed program, in which nothing is written to any more."""
+    """Changes a decomposed program in place. It must not have operators that write to tensors."""
     for _, node in _graph.calls(program):
         if _graph.operator_name(node.target) not in _READERS:
             continue
@@ -29,7 +29,7 @@ def read_owners(program: torch.export.ExportedProgram) -> None:
         offset = node.kwargs.get("storage_offset")
         if len(arguments) == 4 and arguments[3] is not None:
             offset = arguments[3]
-        if offset is None:  # then it is that of the tensor
+        if offset is None:  # the default is the offset of the tensor
             offset = given.meta["val"].storage_offset()
             if not isinstance(offset, int):
                 continue
@@ -38,14 +38,14 @@ def read_owners(program: torch.export.ExportedProgram) -> None:
 
 
 def _owner(node: Any) -> Any:
-    """What a chain of views is of."""
+    """Returns the tensor that a chain of views starts from."""
     while isinstance(node, torch.fx.Node) and _private.is_view(node.target):
         source = node.args[0] if node.args else None
         if not isinstance(source, torch.fx.Node):
             break
         if not isinstance(source.meta.get("val"), torch.Tensor):
             break
-        if source.meta["val"].dtype != node.meta["val"].dtype:  # places count elements
+        if source.meta["val"].dtype != node.meta["val"].dtype:  # offsets are in elements
             break
         node = source
     return node

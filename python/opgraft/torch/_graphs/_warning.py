@@ -1,4 +1,4 @@
-"""Warnings that name the line of the user's that asked for an export."""
+"""Warnings that name the line of the user's code that called the export."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_THE_USERS = (
 
 
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warns at the innermost line that is neither ours nor torch's."""
+    """Warns at the innermost line that is neither in Opgraft nor in torch."""
     level = 2
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
