@@ -35,6 +35,14 @@ def mod(call: Call, x: Any, y: Any) -> Value:
     return Whole(call, torch.int64).remainder(x, y)
 
 
+@function("aten::sym_size.int", takes_complex=True)
+def size(call: Call, x: Value, axis: int) -> Value:
+    """Of a complex tensor, which torch's exporter has no sizes of: the last axis of its pairs is
+    not one of torch's."""
+    axis = axis % call.example(0).dim()
+    return call.op.Squeeze(call.op.Shape(x, start=axis, end=axis + 1))
+
+
 def _float(call: Call, value: Any) -> Value:
     """In float32, as torch's exporter has such numbers."""
     is_number = isinstance(value, (int, float))
