@@ -1,7 +1,8 @@
-"""Open sizes that a model computes with."""
+"""Numbers that a model computes from open sizes, of complex tensors too."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -24,6 +25,25 @@ def exported(model: Any, x: Any) -> Any:
         warnings.filterwarnings("error", message="dynamic_shapes leaves sizes open")
         warnings.filterwarnings("error", message="the exported model is valid for only some")
         return opgraft.torch.export(model, (x,), dynamic_shapes=({0: "n"},))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x / math.sqrt(x.shape[0]),
+        lambda x: x * round(x.shape[0] / 4),
+        lambda x: x[: round(x.shape[0] * 0.5)],
+    ],
+    ids=["sqrt", "round", "slice"],
+)
+def test_functions_of_an_open_size(model: Any) -> None:
+    """torch's exporter has none of these. Of 2, 6, 10 and 14 a quarter lies between two integers,
+    and Python rounds it to the even one."""
+    program = exported(model, torch.rand(6, 2))
+    assert program.report.is_portable
+    for rows in (1, 2, 3, 5, 10, 14):
+        x = torch.rand(rows, 2)
+        torch.testing.assert_close(program(x)[0], model(x))
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,18 @@ def size(call: Call, x: Value, axis: int) -> Value:
     return call.op.Squeeze(call.op.Shape(x, start=axis, end=axis + 1))
 
 
+@function("_sym_sqrt")
+def sqrt(call: Call, x: Any) -> Value:
+    """math.sqrt of a size: torch's exporter has no such function."""
+    return call.op.Sqrt(_float(call, x))
+
+
+@function("round", when=lambda call: call.node.args[1:] in ((), (None,)))
+def round_half_even(call: Call, x: Any, _: None = None) -> Value:
+    """Python's round without digits, which gives an integer."""
+    return call.cast(call.op.Round(_float(call, x)), torch.int64)
+
+
 def _float(call: Call, value: Any) -> Value:
     """In float32, as torch's exporter has such numbers."""
     is_number = isinstance(value, (int, float))
