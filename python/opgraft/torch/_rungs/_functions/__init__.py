@@ -32,6 +32,7 @@ _functions: dict[str, tuple[_Function, Callable[[Call], bool]]] = {}
 #: None: always.
 _kept: dict[str, Callable[[Call], bool] | None] = {}
 _better: dict[str, Callable[[Call, int], bool]] = {}
+_of_complex: set[str] = set()
 
 
 class Refusal(UnavailableError):
@@ -44,10 +45,12 @@ def function(
     when: Callable[[Call], bool] = lambda call: True,
     replaces_torchs: bool | Callable[[Call, int], bool] = False,
     is_kept: bool | Callable[[Call], bool] = False,
+    takes_complex: bool = False,
 ) -> Callable[[_Function], _Function]:
     """Declares the function for torch operators of these names, "aten::median.dim" where it is an
     overload, "_operator::mod" where it is Python's own. `when` says of a call whether the function
-    is for it; types that ONNX lacks, complex numbers above all, are not. `replaces_torchs`: also
+    is for it; types that ONNX lacks, complex numbers above all, are not, unless it `takes_complex`:
+    such a tensor has a last axis of 2, for the two parts. `replaces_torchs`: also
     where torch has a translation, since that is wrong for arguments that an example need not have;
     a function says so of a call and the opset that is exported to. `is_kept`: torch decomposes the
     operator into what does not always work; a function says so of a call."""
@@ -59,6 +62,7 @@ def function(
             _functions[name] = one, when
         _kept.update(dict.fromkeys(names, is_kept_in) if is_kept else {})
         _better.update(dict.fromkeys(names, is_better) if replaces_torchs else {})
+        _of_complex.update(names if takes_complex else ())
         return one
 
     return declare
@@ -101,9 +105,10 @@ def replaces_torchs(node: torch.fx.Node, opset: int) -> bool:
 
 
 def graft(node: torch.fx.Node) -> Graft | None:
-    build, when = _known()[_name(node.target)]
+    name = _name(node.target)
+    build, when = _known()[name]
     call = Call(node)
-    if call.has_complex or not when(call):
+    if (call.has_complex and name not in _of_complex) or not when(call):
         return None
     return Graft("function", functools.partial(build, call), build.__name__)
 

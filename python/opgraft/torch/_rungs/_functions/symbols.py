@@ -35,6 +35,26 @@ def mod(call: Call, x: Any, y: Any) -> Value:
     return Whole(call, torch.int64).remainder(x, y)
 
 
+@function("aten::sym_size.int", takes_complex=True)
+def size(call: Call, x: Value, axis: int) -> Value:
+    """Of a complex tensor, which torch's exporter has no sizes of: the last axis of its pairs is
+    not one of torch's."""
+    axis = axis % call.example(0).dim()
+    return call.op.Squeeze(call.op.Shape(x, start=axis, end=axis + 1))
+
+
+@function("_sym_sqrt")
+def sqrt(call: Call, x: Any) -> Value:
+    """math.sqrt of a size: torch's exporter has no such function."""
+    return call.op.Sqrt(_float(call, x))
+
+
+@function("round", when=lambda call: call.node.args[1:] in ((), (None,)))
+def round_half_even(call: Call, x: Any, _: None = None) -> Value:
+    """Python's round without digits, which gives an integer."""
+    return call.cast(call.op.Round(_float(call, x)), torch.int64)
+
+
 def _float(call: Call, value: Any) -> Value:
     """In float32, as torch's exporter has such numbers."""
     is_number = isinstance(value, (int, float))
