@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 import onnx.parser
 import pytest
-from browser import WIDTHS, chromium, click, opened
+from browser import WIDTHS, chromium, click, opened, wait_until
 
 from opgraft._doctor._doctor import diagnose
 from opgraft._page._page import framed, of_diagnosis
@@ -113,5 +113,5 @@ def test_the_policy_stops_what_would_get_in(page_text: str, tmp_path: Path) -> N
     with chromium() as browser:
         page = browser.new_page()
         page.goto(file.as_uri())
-        page.wait_for_function("window.opgraft")
+        wait_until(page, "window.opgraft !== undefined")
         assert page.evaluate("window.attacked") is None
