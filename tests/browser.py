@@ -72,7 +72,8 @@ _PLACE = """([name, atFold]) => {
   const x = atFold ? place.right - 8 : place.x, y = place.y;
   const away = [x - box.left - box.width / 2, y - box.top - box.height / 2];
   const isWide = Math.abs(away[0]) / box.width > Math.abs(away[1]) / box.height;
-  const key = isWide ? (away[0] > 0 ? "ArrowRight" : "ArrowLeft") : (away[1] > 0 ? "ArrowDown" : "ArrowUp");
+  const [less, more] = isWide ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
+  const key = away[isWide ? 0 : 1] > 0 ? more : less;
   return { x, y, key: document.elementFromPoint(x, y) === canvas ? null : key };
 }"""
 
