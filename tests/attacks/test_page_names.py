@@ -113,5 +113,5 @@ def test_the_policy_stops_what_would_get_in(page_text: str, tmp_path: Path) -> N
     with chromium() as browser:
         page = browser.new_page()
         page.goto(file.as_uri())
-        wait_until(page, "window.opgraft")
+        wait_until(page, "window.opgraft !== undefined")
         assert page.evaluate("window.attacked") is None

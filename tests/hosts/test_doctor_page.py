@@ -94,6 +94,7 @@ def test_opened_folded_and_clicked(folder: Path, browser: Any, width: int, schem
         assert len(counts) == 4, chips
         click(page, "last")
         panel = page.locator("#panel")
+        assert panel.locator(".what").inner_text().startswith("Mystery")
         assert "the operator is not defined" in panel.inner_text()
         assert "@opgraft.op" in panel.inner_text()  # the stub
         assert "k" in panel.locator("table").last.inner_text()
@@ -101,6 +102,7 @@ def test_opened_folded_and_clicked(folder: Path, browser: Any, width: int, schem
         click(page, "choice", at_fold=True)
         assert page.evaluate("opgraft.where('inner')") is not None
         click(page, "inner")
+        assert panel.locator(".what").inner_text().startswith("Neg")
         assert "float32[n]" in panel.inner_text()  # of a value around the body
         click(page, "choice")
         page.get_by_role("button", name="Fold", exact=True).click()
@@ -153,6 +155,39 @@ def test_a_model_that_fails_is_drawn_without_times(folder: Path) -> None:
     assert any("SIGABRT" in one for _, texts in data["lines"] for one in texts)
 
 
+PYTHON_NODE = """<ir_version: 10, opset_import: ["": 21, "my": 1]>
+    graph (float[n] x) => (float[n] z) {
+      z = my.PyOp <module = "mymodule", class_name = "Op", output_types = [1]> (x) }"""
+
+
+def test_a_profile_runs_nothing_that_is_not_allowed(folder: Path) -> None:
+    onnx.save(onnx.parser.parse_model(PYTHON_NODE), "model.onnx")
+    (folder / "mymodule.py").write_text("open('ran', 'w')\n" + CLASS)
+    told = doctor("--profile", status=1)
+    assert "the model cannot be run" in told and not (folder / "ran").exists()
+    assert "times" not in data_of(folder / "report.html")
+    doctor("--profile", "--allow", "mymodule")
+    assert (folder / "ran").exists()
+
+
+def test_a_profile_is_of_the_installed_runtime(folder: Path) -> None:
+    onnx.save(onnx.parser.parse_model(PYTHON_NODE), "model.onnx")
+    told = doctor("--profile", "--allow", "mymodule", "--runtime", "1.19.0", status=1)
+    assert "ONNX Runtime 1.19.0 is not the installed one" in told
+    assert "times" not in data_of(folder / "report.html")
+
+
+@pytest.mark.parametrize("target", ["model.onnx", "link.onnx", "x.npy"])
+def test_the_page_does_not_replace_what_is_read(folder: Path, target: str) -> None:
+    onnx.save(onnx.parser.parse_model(PYTHON_NODE), "model.onnx")
+    (folder / "link.onnx").symlink_to("model.onnx")
+    np.save("x.npy", np.ones(2, np.float32))
+    before = (folder / target).read_bytes()
+    told = doctor("--html", target, "--profile", "--input", "x=x.npy", status=1)
+    assert f"--html {target}: this would overwrite" in told
+    assert (folder / target).read_bytes() == before
+
+
 def test_five_thousand_nodes_stay_usable(folder: Path, browser: Any) -> None:
     nodes = []
     for i in range(2500):  # blocks with a branch around each node
@@ -173,7 +208,7 @@ def test_five_thousand_nodes_stay_usable(folder: Path, browser: Any) -> None:
     size = (folder / "report.html").stat().st_size
     begin = time.monotonic()
     with opened(browser, folder / "report.html", 1280) as page:
-        wait_until(page, "document.getElementById('canvas').dataset.drawn")
+        wait_until(page, "Boolean(document.getElementById('canvas').dataset.drawn)")
         took = time.monotonic() - begin
         print(f"{size / 1e6:.2f} MB, opened in {took:.2f} s")
         assert len(page.evaluate("opgraft.ids()")) == 5002

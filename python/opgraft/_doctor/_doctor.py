@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from opgraft._base._errors import Error, ModelError
 from opgraft._base._modules import names
-from opgraft._doctor import _diagnosis, _survey
+from opgraft._doctor import _diagnosis, _doctor_page, _survey
 from opgraft._doctor._doctor_report import (
     BAD,
     MISSING,
@@ -24,8 +24,7 @@ from opgraft._doctor._doctor_report import (
 )
 from opgraft._doctor._examination import NOT_FOUND, Examination, Request, examine
 from opgraft._doctor._permissions import allowing, held_for, permissions_of
-from opgraft._run._prepare import installed_runtime
-from opgraft._run._run import pairs
+from opgraft._run._prepare import installed_runtime, is_installed
 from opgraft._terminal._document import (
     DOUBTFUL,
     GOOD,
@@ -60,6 +59,8 @@ def doctor(options: argparse.Namespace) -> int:
     """Runs the command. The exit status is 0, 1 if something is missing, or 2 for a bad model."""
     if (options.profile and not options.html) or (options.input and not options.profile):
         raise Error("--profile needs --html FILE, and --input needs --profile")
+    if options.html:
+        _doctor_page.check_target(options)
     sys.path.append(os.getcwd())
     try:
         runtime = options.runtime or installed_runtime()
@@ -83,39 +84,11 @@ def doctor(options: argparse.Namespace) -> int:
     else:
         show(blocks(diagnosis))
     if options.html:
-        _write_page(diagnosis, options)
+        _doctor_page.write(diagnosis, options)
     # On a terminal the report itself shows the error; a program finds it on stderr.
     if diagnosis.error and (options.json or not is_terminal(sys.stdout)):
         complain(diagnosis.error, "ModelError")
     return _STATUS[diagnosis.status]
-
-
-def _write_page(diagnosis: Diagnosis, options: argparse.Namespace) -> None:
-    """Writes the report as a page; if the runs of --profile fail, writes it without their times."""
-    from opgraft._page import _page, _profile
-
-    times, failure = None, None
-    if options.profile:
-        request = _profile.Request(
-            model=os.path.abspath(options.model),
-            allow=options.allow,
-            imports=options.imports,
-            libraries=[os.path.abspath(one) for one in options.library],
-            packs=options.packs,
-            prefer=options.prefer,
-            inputs=pairs(options.input, "--input"),
-        )
-        try:
-            if diagnosis.status != OK:
-                raise Error("--profile: the model cannot be run, because something is missing")
-            times = _profile.profile(request)
-        except Error as error:
-            failure = error
-    page = _page.of_diagnosis(diagnosis, options.model, times, str(failure or ""))
-    with open(options.html, "w", encoding="utf-8") as file:
-        file.write(page)
-    if failure is not None:
-        raise failure
 
 
 def _complain(error: Error, options: argparse.Namespace, runtime: str) -> int:
@@ -154,7 +127,7 @@ def diagnose(
 
     allows("any")  # raises if the list is invalid
     survey = _survey.take(model, runtime)
-    is_installed = _is_installed(runtime)
+    is_here = is_installed(runtime)
     wanted = {name for one in survey.operators for name in permissions_of(one, survey) if name}
     modules = sorted(one for one in wanted if "::" not in one)
     allowed = [one for one in modules if allows(one) and one != "__main__"]
@@ -181,7 +154,7 @@ def diagnose(
             ],
             may_prepare=set(promised) <= set(allowed),
             may_try=set(modules) <= set(allowed) and all(map(allows, wanted)),
-            is_installed=is_installed,
+            is_installed=is_here,
             is_unknown=survey.ir_version > survey.ir_known
             or any(one.version > one.known > 0 for one in survey.imports),
             has_held=any(map(held_for, modules)),
@@ -193,7 +166,7 @@ def diagnose(
         survey, found, runtime=runtime, allows=allows, allows_type=allows_type, libraries=libraries
     )
     findings = [one for one in map(judge.judge, judge.operators()) if one is not None]
-    return _conclude(model, runtime, survey, found, judge, findings, is_installed)
+    return _conclude(model, runtime, survey, found, judge, findings, is_here)
 
 
 def _conclude(
@@ -292,13 +265,6 @@ def _version(operator: _survey.Operator, survey: _survey.Survey) -> int:
         if entry.domain == operator.domain and entry.limit:
             return min(operator.version or entry.version, entry.limit)
     return operator.version or 1
-
-
-def _is_installed(runtime: str) -> bool:
-    try:
-        return installed_runtime() == runtime
-    except Error:
-        return False
 
 
 def render(diagnosis: Diagnosis) -> str:

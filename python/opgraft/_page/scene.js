@@ -2,6 +2,7 @@
 // shows is drawn, so that large models stay usable.
 
 const HEAD = 34, PAD = 16, BUCKET = 400, NODE_H = 42, VALUE_H = 26;
+const LEAST_SCALE = 0.0005; // at which even a chain of 10,000 nodes fits into a window
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 function makeScene(data, canvas, onSelect) {
@@ -190,8 +191,9 @@ function makeScene(data, canvas, onSelect) {
   }
 
   function box(one, radius) {
+    const least = 1.5 / view.scale; // from far away, a node is still a dot
     pen.beginPath();
-    pen.roundRect(one.x, one.y, one.w, one.h, radius);
+    pen.roundRect(one.x, one.y, Math.max(one.w, least), Math.max(one.h, least), radius);
   }
 
   function drawBox(one) {
@@ -261,21 +263,17 @@ function makeScene(data, canvas, onSelect) {
     return found.sort((a, b) => b.depth - a.depth)[0] || null;
   }
 
-  // The scale at which all of the graph is in sight.
-  function fittingScale() {
-    return Math.min((width - 48) / Math.max(size.width, 1), (height - 110) / Math.max(size.height, 1));
-  }
-
   function zoom(factor, x = width / 2, y = height / 2) {
-    const scale = Math.min(3, Math.max(Math.min(0.01, fittingScale()), view.scale * factor));
+    const scale = Math.min(3, Math.max(LEAST_SCALE, view.scale * factor));
     view.x = x - ((x - view.x) * scale) / view.scale;
     view.y = y - ((y - view.y) * scale) / view.scale;
     view.scale = scale;
     redraw();
   }
 
-  function fitAll(least = 0) {
-    view.scale = Math.max(least, Math.min(1, fittingScale()));
+  function fitAll(least = LEAST_SCALE) {
+    const wide = (width - 48) / Math.max(size.width, 1), tall = (height - 110) / Math.max(size.height, 1);
+    view.scale = Math.max(least, Math.min(1, wide, tall));
     view.x = (width - size.width * view.scale) / 2;
     view.y = size.height * view.scale > height - 110 ? 62 : (height - size.height * view.scale) / 2;
     redraw();

@@ -247,6 +247,14 @@ def installed_runtime() -> str:
     return str(onnxruntime.__version__)
 
 
+def is_installed(runtime: str) -> bool:
+    """Whether this version of ONNX Runtime is the installed one."""
+    try:
+        return installed_runtime() == runtime
+    except UnavailableError:
+        return False
+
+
 def _bytes(model: object) -> bytes:
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model)
