@@ -7,7 +7,7 @@ import traceback
 from types import CodeType
 from typing import Any
 
-_OURS = __name__.rpartition(".")[0]
+_OURS = __name__.partition(".")[0]
 
 
 def written(function: Any) -> str:
