@@ -32,7 +32,7 @@ def test_a_translation_in_another_opset() -> None:
     table = {torch.ops.aten.floor.default: floor_of_another_opset}
     with pytest.raises(opgraft.Error) as caught:
         opgraft.torch.export(torch.floor, (X,), custom_translation_table=table)
-    assert "the function for aten::floor cannot become a part of the model" in str(caught.value)
+    assert "the function for aten::floor cannot become part of the model" in str(caught.value)
     assert "Fix: " in str(caught.value)
 
 

@@ -242,7 +242,7 @@ def test_how_many_values_a_function_gives() -> None:
     register_custom_op_symbolic("symbolic_test::one", lambda g, x: (x, x), 9)
     with pytest.raises(torch.onnx.OnnxExporterError) as failure:
         export(one, X)
-    assert "gave 2 values, and the operator gives 1; None may stand" in causes(failure.value)
+    assert "returned 2 values, but the operator returns 1; return None" in causes(failure.value)
 
 
 def test_arguments_that_torch_has_added_since() -> None:
@@ -255,7 +255,7 @@ def test_arguments_that_torch_has_added_since() -> None:
         export(lambda x: gelu(x, approximate="tanh"), X)
     text = causes(failure.value)
     assert (
-        "registered for aten.gelu.default, takes 1 arguments beside g, and this call has 2" in text
+        "registered for aten.gelu.default, takes 1 arguments besides g, but this call has 2" in text
     )
     assert "gelu(Tensor self, *, str approximate=" in text
 
@@ -272,7 +272,7 @@ def test_what_a_function_must_give() -> None:
     register_custom_op_symbolic("::gelu", lambda g, *args: "Gelu", 1)
     with pytest.raises(torch.onnx.OnnxExporterError) as failure:
         export(lambda x: torch.nn.functional.gelu(x), X)
-    assert "gave 'Gelu', not what g.op gives" in causes(failure.value)
+    assert "returned 'Gelu', not a result of g.op" in causes(failure.value)
 
 
 def test_what_a_function_raises_comes_through() -> None:
@@ -314,4 +314,4 @@ def test_types_that_symbolic_functions_do_not_know() -> None:
     assert node_names(program) == ["::Cast", "my::Flag"]
     with pytest.raises(torch.onnx.OnnxExporterError) as failure:
         export(lambda x: flag(x, torch.uint16), X)
-    assert "symbolic functions know no type UINT16" in causes(failure.value)
+    assert "symbolic functions do not support the type UINT16" in causes(failure.value)

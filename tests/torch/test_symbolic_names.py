@@ -104,15 +104,15 @@ def test_exports_by_opgraft_find_them() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("inverse", print, 1), "'inverse' is no name of an operator of torch; write namespace::"),
-        (("::a b", print, 1), "'::a b' is no name of an operator"),
+        (("inverse", print, 1), "'inverse' is not the name of a torch operator. Fix: write"),
+        (("::a b", print, 1), "'::a b' is not the name of a torch operator"),
         (("onnx::Add", print, 1), "'onnx::Add' is ONNX's own"),
         (
             ("::inverse", None, 1),
-            "a function of g and the operator's arguments is needed, not None",
+            "expected a function of g and the operator's arguments, not None",
         ),
-        (("::inverse", print, 0), "0 is no opset"),
-        (("::inverse", print, "1"), "'1' is no opset"),
+        (("::inverse", print, 0), "0 is not an opset"),
+        (("::inverse", print, "1"), "'1' is not an opset"),
     ],
 )
 def test_what_makes_no_sense(arguments: tuple[Any, ...], message: str) -> None:

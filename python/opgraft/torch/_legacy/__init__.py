@@ -1,1 +1,1 @@
-"""What torch's exporter dropped: the registry, dynamo_export, symbolic functions."""
+"""What torch has removed from its exporter: OnnxRegistry, dynamo_export, symbolic functions."""

@@ -1,4 +1,4 @@
-"""dynamo_export and its options, as torch had them up to 2.6, over the exporter of today."""
+"""dynamo_export and its options, as in torch up to 2.6, on top of the current exporter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from opgraft.torch._legacy._registry import OnnxRegistry
 
 @dataclass
 class DiagnosticOptions:
-    """From which level on torch's exporter logs, and whether warnings are errors."""
+    """The log level of torch's exporter, and whether its warnings are raised as errors."""
 
     verbosity_level: int = logging.INFO
     warnings_as_errors: bool = False
@@ -31,18 +31,18 @@ class DiagnosticOptions:
 
 @dataclass
 class ONNXFakeContext:
-    """What enable_fake_mode gives."""
+    """What enable_fake_mode yields."""
 
     fake_mode: Any
     state_dict_paths: tuple[Any, ...] | None = None
 
 
 class ExportOptions:
-    """What dynamo_export is to do.
+    """The options of dynamo_export.
 
-    `dynamic_shapes=True` leaves all sizes of the inputs open, those aside that are 0 or 1 or that
-    the model itself fixes; otherwise they are those of the example. `fake_context` comes from
-    enable_fake_mode.
+    With `dynamic_shapes=True` all sizes of the inputs are open, except for sizes that are 0 or 1
+    or that the model itself fixes. Otherwise they are the sizes of the example. `fake_context`
+    comes from enable_fake_mode.
     """
 
     def __init__(
@@ -61,8 +61,9 @@ class ExportOptions:
             )
         if op_level_debug:
             raise Error(
-                "ExportOptions: op_level_debug is not there any more; opgraft.torch.export with "
-                "verify=True compares with torch, and names the operator that differs"
+                "ExportOptions: op_level_debug is no longer supported. Fix: use "
+                "opgraft.torch.export with verify=True, which compares the results with torch and "
+                "names the operator that differs"
             )
         self.dynamic_shapes = dynamic_shapes
         self.op_level_debug = op_level_debug
@@ -73,7 +74,7 @@ class ExportOptions:
 
 @contextmanager
 def enable_fake_mode() -> Iterator[ONNXFakeContext]:
-    """Models that are made under it have weights without data, so that they need no memory.
+    """Models that are created inside it have weights without data, so that they need no memory.
 
     >>> with opgraft.torch.enable_fake_mode() as fake_context:
     ...     model, x = torch.nn.Linear(2, 3), torch.randn(4, 2)
@@ -107,7 +108,7 @@ def dynamo_export(
     registry = options.onnx_registry or OnnxRegistry()
     module = _as_module(model)
     _check_fakes(module, (model_args, model_kwargs), options.fake_context)
-    # A dictionary at the end would be taken for named arguments.
+    # torch.onnx.export takes a dictionary at the end for keyword arguments.
     ends_with_names = model_args and isinstance(model_args[-1], dict) and not model_kwargs
     args = (*model_args, {}) if ends_with_names else model_args
     with (
@@ -126,7 +127,7 @@ def dynamo_export(
             custom_translation_table={**symbolics, **registry.translations()},
             optimize=False,
         )
-    if options.fake_context is None:  # the optimiser wants data
+    if options.fake_context is None:  # the optimiser needs data
         program.model, problem = optimised(program.model)
         if problem:
             logging.getLogger(__name__).warning("dynamo_export: not optimised: %s", problem)
@@ -138,13 +139,13 @@ def _as_module(model: Any) -> Any:
         return model
     if not callable(model):
         raise TypeError(
-            "dynamo_export: a torch.nn.Module, a function or a torch.export.ExportedProgram is "
-            f"needed, not {model!r}"
+            "dynamo_export: expected a torch.nn.Module, a function or a "
+            f"torch.export.ExportedProgram, not {model!r}"
         )
     module = _Function(model).eval()
-    with contextlib.suppress(ValueError):  # of what is built in, which has no signature
+    with contextlib.suppress(ValueError):  # a built-in function has no signature
         inspect.signature(model)
-        setattr(module, "forward", model)  # noqa: B010 (so that the inputs have its names)
+        setattr(module, "forward", model)  # noqa: B010 (for the names of the inputs)
     return module
 
 
@@ -160,19 +161,19 @@ class _Function(torch.nn.Module):
 def _open_shapes(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], wanted: bool | None
 ) -> dict[str, Any] | None:
-    """For each argument by its name, that each size beyond 1 may be any."""
+    """Returns the dynamic shapes of each argument, by name: every size above 1 is open."""
     if not wanted:
         return None
     if isinstance(model, torch.export.ExportedProgram):
         raise Error(
             "dynamo_export: dynamic_shapes=True, but the model is an ExportedProgram, whose shapes "
-            "are what they are; give them to torch.export.export"
+            "are already fixed. Fix: pass dynamic_shapes to torch.export.export"
         )
     given = inspect.signature(model.forward).bind(*args, **kwargs).arguments
 
     def open_sizes(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            # What is 1 is broadcast, which a size that may be any is not.
+            # A size of 1 is broadcast; an open size is not.
             return {i: torch.export.Dim.AUTO for i, size in enumerate(value.shape) if size > 1}
         return None
 
@@ -187,19 +188,19 @@ def _check_fakes(model: Any, arguments: Any, fake_context: ONNXFakeContext | Non
     fakes = [_private.is_fake(tensor) for tensor in tensors]
     if any(fakes) and fake_context is None:
         raise Error(
-            "dynamo_export: the model or its arguments were made under enable_fake_mode; give what "
-            "that gave: ExportOptions(fake_context=…)"
+            "dynamo_export: the model or its arguments were created inside enable_fake_mode. Fix: "
+            "pass its context, ExportOptions(fake_context=…)"
         )
     if fake_context is not None and not all(fakes):
         raise Error(
-            "dynamo_export: with a fake_context the model and its arguments must be made under "
-            "enable_fake_mode, and some have data"
+            "dynamo_export: with a fake_context, the model and its arguments must be created "
+            "inside enable_fake_mode, but some tensors have data"
         )
 
 
 @contextmanager
 def _told(options: DiagnosticOptions | None) -> Iterator[None]:
-    """Lets torch's exporter log from that level on; raises warnings where that is asked for."""
+    """Sets the log level of torch's exporter; raises its warnings if the options say so."""
     if options is None:
         yield
         return

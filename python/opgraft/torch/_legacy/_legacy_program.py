@@ -1,4 +1,4 @@
-"""The program that dynamo_export gives: torch's of today, with what it could do up to 2.6."""
+"""The program that dynamo_export returns: torch's, with its methods of torch up to 2.6."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opgraft.torch import _private
 
 @dataclass
 class ONNXRuntimeOptions:
-    """How a program is run when it is called."""
+    """The session options of a program that is called."""
 
     session_options: Any = None
     execution_providers: Sequence[Any] | None = None
@@ -27,7 +27,7 @@ class ONNXRuntimeOptions:
 
 
 class ONNXProgram(torch.onnx.ONNXProgram):
-    """A model that was exported. Called, it runs in an Opgraft session."""
+    """An exported model. A call runs it in an Opgraft session."""
 
     def __init__(self, program: torch.onnx.ONNXProgram, fake_context: Any = None) -> None:
         super().__init__(program.model, program.exported_program)
@@ -35,16 +35,17 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
     @property
     def model_signature(self) -> torch.export.ExportGraphSignature:
-        """What the inputs and outputs of the captured program are."""
+        """Describes the inputs and outputs of the captured program."""
         signature: torch.export.ExportGraphSignature = self._captured().graph_signature
         return signature
 
     def adapt_torch_inputs_to_onnx(
         self, *model_args: Any, model_with_state_dict: Any = None, **model_kwargs: Any
     ) -> tuple[Any, ...]:
-        """The inputs of the ONNX model, in its order, for arguments of the torch model: out of
-        their lists and dictionaries, without None and the numbers that the export has fixed,
-        complex tensors as pairs.
+        """Returns the inputs of the ONNX model, in order, for these arguments of the torch model.
+
+        Lists and dictionaries are flattened, None and the numbers that the export has fixed are
+        left out, and complex tensors become pairs of real numbers.
 
         >>> program.adapt_torch_inputs_to_onnx({"a": x}, (y, None))
         (tensor(...), tensor(...))
@@ -56,8 +57,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         given = _private.flat_arguments(program, model_args, model_kwargs)
         if given is None or len(given) != len(specs):
             raise Error(
-                "adapt_torch_inputs_to_onnx: these arguments are not built as those that the model "
-                f"was exported with: {program.call_spec.in_spec}"
+                "adapt_torch_inputs_to_onnx: the structure of these arguments differs from that of "
+                f"the arguments of the export: {program.call_spec.in_spec}"
             )
         inputs = []
         for value, spec in zip(given, specs, strict=True):
@@ -75,7 +76,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     def adapt_torch_outputs_to_onnx(
         self, model_outputs: Any, model_with_state_dict: Any = None
     ) -> list[Any]:
-        """The outputs of the ONNX model, in its order, for those of the torch model."""
+        """Returns the outputs of the ONNX model, in order, for these outputs of the torch model."""
         specs = [
             spec
             for spec in self.model_signature.output_specs
@@ -84,8 +85,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         given = _private.tree_leaves(model_outputs)
         if len(given) != len(specs):
             raise Error(
-                f"adapt_torch_outputs_to_onnx: the model that was exported has {len(specs)} "
-                f"outputs, and here are {len(given)}"
+                f"adapt_torch_outputs_to_onnx: the exported model has {len(specs)} outputs, but "
+                f"{len(given)} were given"
             )
         return [
             _as_real(value)
@@ -100,14 +101,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         model_state: Any = None,
         **options: Any,
     ) -> None:
-        """Saves the model to a path or into a file that is open for bytes.
+        """Saves the model to a path or to an open binary file.
 
-        `model_state` are weights to put in, or the path of a file that torch.load reads. The other
+        `model_state` are the weights to save, or the path of a file for torch.load. The other
         options are those of torch.onnx.ONNXProgram.save.
         """
         if model_state is not None:
             if not options.get("include_initializers", True):
-                raise Error("save: include_initializers=False leaves out what model_state gives")
+                raise Error("save: include_initializers=False leaves out the model_state")
             if not isinstance(model_state, Mapping):
                 model_state = torch.load(model_state, weights_only=True)
             self.apply_weights(model_state)
@@ -115,16 +116,16 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             super().save(destination, **options)
             return
         if options.get("external_data"):
-            raise Error("save: weights in a file of their own need a path as destination")
+            raise Error("save: external_data needs a path as destination, not an open file")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
             super().save(path, **options)
             if len(list(path.parent.iterdir())) > 1:
-                raise Error("save: the weights are too large for one file; give a path")
+                raise Error("save: the weights are too large for one file. Fix: pass a path")
             destination.write(path.read_bytes())
 
     def initialize_inference_session(self, initializer: Any = None) -> None:
-        """Makes the session that calls use; `initializer` makes it from a path or from bytes."""
+        """Makes the session for calls; `initializer` makes a session from a path or from bytes."""
         super().initialize_inference_session(initializer or opgraft.InferenceSession)
 
     def __call__(
@@ -134,7 +135,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         options: ONNXRuntimeOptions | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Runs the model on arguments of the torch model; gives a tuple of tensors."""
+        """Runs the model with arguments of the torch model; returns a tuple of tensors."""
         if isinstance(model_with_state_dict, torch.nn.Module):
             self.apply_weights(model_with_state_dict.state_dict())
             self.release()
@@ -159,14 +160,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
     def _captured(self) -> torch.export.ExportedProgram:
         if self.exported_program is None:
-            raise Error("this program has lost the torch.export.ExportedProgram it was made from")
+            raise Error("this program no longer has its torch.export.ExportedProgram")
         return self.exported_program
 
 
 def _no_diagnostics(name: str) -> Error:
     return UnavailableError(
-        f"{name}: torch {torch.__version__} writes no SARIF logs any more; torch.onnx.export with "
-        "report=True writes a report of an export"
+        f"{name}: torch {torch.__version__} no longer writes SARIF logs. Fix: use "
+        "torch.onnx.export with report=True, which writes a report of the export"
     )
 
 

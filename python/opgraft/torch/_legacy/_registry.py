@@ -1,4 +1,4 @@
-"""OnnxRegistry: which function of onnxscript stands for which operator of torch in an export."""
+"""OnnxRegistry: the onnxscript functions that replace torch operators in an export."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from opgraft.torch import _private
 
 @dataclass(frozen=True)
 class ONNXFunction:
-    """A function that stands for an operator of torch."""
+    """A function that replaces a torch operator."""
 
     onnx_function: Callable[..., Any]
     op_full_name: str  #: namespace::name.overload
-    is_custom: bool = False  #: whether it was registered, or is torch's own
+    is_custom: bool = False  #: whether the user registered it; otherwise it is torch's
     is_complex: bool = False  #: whether it is for complex inputs
 
 
 class OnnxRegistry:
-    """The functions of an export: torch's own, and those that are registered.
+    """The functions for an export: torch's own, and those that the user has registered.
 
     >>> registry = opgraft.torch.OnnxRegistry()
     >>> registry.is_registered_op(namespace="aten", op_name="gelu", overload="default")
@@ -33,7 +33,7 @@ class OnnxRegistry:
 
     @property
     def opset_version(self) -> int:
-        """The opset of ONNX that exports are written in."""
+        """The ONNX opset of the exported models."""
         return _private.lowest_opset()
 
     def register_op(
@@ -44,14 +44,14 @@ class OnnxRegistry:
         overload: str | None = None,
         is_complex: bool = False,
     ) -> None:
-        """Lets a function stand for torch.ops.<namespace>.<op_name>.<overload>.
+        """Registers a function that replaces torch.ops.<namespace>.<op_name>.<overload>.
 
-        It is one of onnxscript, or any that calls operators of onnxscript. Of several for one
-        operator the last counts.
+        It is an onnxscript function, or any function that calls onnxscript operators. If several
+        are registered for an operator, the last one is used.
         """
         if not callable(function):
             raise TypeError(
-                f"register_op: a function is needed for {namespace}::{op_name}, not {function!r}"
+                f"register_op: expected a function for {namespace}::{op_name}, not {function!r}"
             )
         name = _full_name(namespace, op_name, overload)
         registered = ONNXFunction(function, name, is_custom=True, is_complex=is_complex)
@@ -60,8 +60,8 @@ class OnnxRegistry:
     def get_op_functions(
         self, namespace: str, op_name: str, overload: str | None = None
     ) -> list[ONNXFunction] | None:
-        """The functions for an operator: torch's own first, then the registered ones. None where
-        there are none."""
+        """Returns the functions for an operator: torch's own first, then the registered ones. None
+        if there are none."""
         name = _full_name(namespace, op_name, overload)
         own = [
             ONNXFunction(function, name, is_complex=is_complex)
@@ -74,12 +74,12 @@ class OnnxRegistry:
         return self.get_op_functions(namespace, op_name, overload) is not None
 
     def _all_registered_ops(self) -> set[str]:
-        """The names of all operators that have a function."""
+        """Returns the names of all operators that have a function."""
         return {*_private.own_translations(), *self._registered}
 
     def translations(self, is_complex: bool = False) -> dict[Any, Callable[..., Any]]:
-        """A custom_translation_table of the functions that were registered, for complex inputs or
-        for others."""
+        """Returns a custom_translation_table of the registered functions, either those for complex
+        inputs or the others."""
         table = {}
         for name, functions in self._registered.items():
             for function in functions:
@@ -88,8 +88,8 @@ class OnnxRegistry:
                 target = _private.find_target(name)
                 if target is None:
                     warnings.warn(
-                        f"torch has no operator {name}, for which the OnnxRegistry has a "
-                        "function: it is not used",
+                        f"torch has no operator {name}: the function that the OnnxRegistry has "
+                        "for it is not used",
                         stacklevel=3,
                     )
                 else:
@@ -101,8 +101,8 @@ def _full_name(namespace: str, op_name: str, overload: str | None) -> str:
     for part in (namespace, op_name):
         if not part or "::" in part:
             raise ValueError(
-                f"'{part}' is no part of an operator's name; aten::add.Tensor has the namespace "
-                "'aten', the op_name 'add' and the overload 'Tensor'"
+                f"'{part}' is not a namespace or name of an operator; aten::add.Tensor has the "
+                "namespace 'aten', the op_name 'add' and the overload 'Tensor'"
             )
     return f"{namespace}::{op_name}.{overload or 'default'}"
 

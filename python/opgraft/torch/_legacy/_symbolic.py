@@ -1,4 +1,4 @@
-"""Symbolic functions: what register_custom_op_symbolic takes, and whom it is found for."""
+"""Symbolic functions: register_custom_op_symbolic, and the operators that they are used for."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opgraft._base._errors import Error
 from opgraft.torch import _private
 from opgraft.torch._legacy._symbolic_call import translation
 
-#: A function that takes `g` and the arguments of the operator, and gives what `g.op` gave.
+#: Takes `g` and the arguments of the operator, and returns results of `g.op`.
 Symbolic = Callable[..., Any]
 
-# torch calls one operator by several names: who calls torch.inverse is captured as aten::inverse by
-# torch.export and as aten::linalg_inv by TorchScript. A function that is registered for one name
-# holds for the others, unless they have their own. The arguments of each line are the same.
+# torch has several names for some operators: torch.export captures torch.inverse as aten::inverse,
+# TorchScript captures it as aten::linalg_inv. A function that is registered for one name is used
+# for the others too, unless they have their own. The operators of a line take the same arguments.
 _NAMES_OF_ONE = [
     line.split()
     for line in """
@@ -86,10 +86,10 @@ _registered: dict[str, dict[int, Symbolic]] = {}
 def register_custom_op_symbolic(
     symbolic_name: str, symbolic_fn: Symbolic, opset_version: int
 ) -> None:
-    """Says how an operator of torch is written in ONNX, from this opset on.
+    """Registers a function that writes a torch operator in ONNX, from this opset on.
 
-    It holds for exports by Opgraft; for those by torch.onnx.export too once opgraft.torch.compat is
-    imported. torch itself is left as it is.
+    Exports by Opgraft use it; torch.onnx.export uses it too after opgraft.torch.compat is imported.
+    torch itself is not changed.
 
     >>> opgraft.torch.register_custom_op_symbolic(
     ...     "::inverse", lambda g, x: g.op("com.microsoft::Inverse", x), 1
@@ -97,15 +97,15 @@ def register_custom_op_symbolic(
     """
     if not callable(symbolic_fn):
         raise Error(
-            f"register_custom_op_symbolic('{symbolic_name}', …): a function of g and the "
-            f"operator's arguments is needed, not {symbolic_fn!r}"
+            f"register_custom_op_symbolic('{symbolic_name}', …): expected a function of g and the "
+            f"operator's arguments, not {symbolic_fn!r}"
         )
     name, opset = _full_name(symbolic_name), _opset(opset_version)
     _registered.setdefault(name, {})[opset] = symbolic_fn
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
-    """Takes back what register_custom_op_symbolic said for that opset."""
+    """Removes the function that register_custom_op_symbolic registered for this opset."""
     name = _full_name(symbolic_name)
     if _registered.get(name, {}).pop(_opset(opset_version), None) is None:
         warnings.warn(
@@ -118,25 +118,25 @@ def _full_name(name: str) -> str:
     full = f"aten{name}" if name.startswith("::") else name
     if not re.fullmatch(r"[\w-]+::[A-Za-z_-][\w-]*", full):
         raise Error(
-            f"register_custom_op_symbolic: '{name}' is no name of an operator of torch; "
+            f"register_custom_op_symbolic: '{name}' is not the name of a torch operator. Fix: "
             "write namespace::name, or ::name for one of torch's own"
         )
     if full.startswith("onnx::"):
-        raise Error(f"register_custom_op_symbolic: '{name}' is ONNX's own and stays as it is")
+        raise Error(f"register_custom_op_symbolic: '{name}' is ONNX's own and cannot be replaced")
     return full
 
 
 def _opset(version: int) -> int:
     if not isinstance(version, int) or version < 1:
-        raise Error(f"register_custom_op_symbolic: {version!r} is no opset; they begin with 1")
+        raise Error(f"register_custom_op_symbolic: {version!r} is not an opset; opsets start at 1")
     return version
 
 
 def registered(opset_version: int) -> dict[str, Symbolic]:
-    """The symbolic functions for an export to this opset, by the full names of operators.
+    """Returns the symbolic functions for an export to this opset, by the full name of the operator.
 
-    Those that were registered with torch count too. Where one is registered for several opsets,
-    that of the highest counts which is not above the export's.
+    They include the functions that are registered with torch. If an operator has functions for
+    several opsets, the one for the highest opset up to this one is used.
     """
     versions = _private.registered_symbolics()
     for name, given in _registered.items():
@@ -153,7 +153,7 @@ def registered(opset_version: int) -> dict[str, Symbolic]:
 
 
 def translations(opset_version: int | None = None) -> dict[Any, Callable[..., Any]]:
-    """A custom_translation_table of all symbolic functions that are registered.
+    """Returns a custom_translation_table of all registered symbolic functions.
 
     >>> torch.onnx.export(model, args, custom_translation_table=translations())  # doctest: +SKIP
     """
@@ -164,8 +164,8 @@ def translations(opset_version: int | None = None) -> dict[Any, Callable[..., An
         overloads = _private.functional_overloads(name)
         if not overloads and name in _registered:
             warnings.warn(
-                f"torch has no operator {name}, for which a symbolic function is registered: "
-                "it is not used",
+                f"torch has no operator {name}: the symbolic function that is registered for it is "
+                "not used",
                 stacklevel=2,
             )
         for overload in overloads:
@@ -175,7 +175,7 @@ def translations(opset_version: int | None = None) -> dict[Any, Callable[..., An
 
 @contextmanager
 def lent_to_torch(opset_version: int | None) -> Iterator[None]:
-    """Has the exporter of TorchScript find the functions too, by all names of their operators."""
+    """Registers the functions with the TorchScript exporter meanwhile, by all names of each."""
     default, highest = _private.default_opsets()
     opset = min(opset_version or default, highest)
     before = _private.registered_symbolics()
@@ -194,7 +194,7 @@ def lent_to_torch(opset_version: int | None) -> Iterator[None]:
 
 
 def set_versions(model: Any, custom_opsets: Mapping[str, int]) -> None:
-    """Has a model (of onnx_ir) import its domains in these versions."""
+    """Sets the versions in which a model (of onnx_ir) imports its domains."""
     for domain, version in custom_opsets.items():
         if domain in ("", "ai.onnx"):
             raise Error(

@@ -1,4 +1,4 @@
-"""A symbolic function in the exporter of torch.export: what it adds to a graph, as ONNX nodes."""
+"""Calls a symbolic function in the torch.export exporter: its nodes become nodes of ONNX."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from opgraft import _pyop
 from opgraft._base._errors import Error
 from opgraft.torch import _private
 
-_LAST_IN_SCRIPT = 15  # c10's number of bfloat16: TorchScript's exporter knows no later ones
-#: torch's types that symbolic functions know, by ONNX's.
+_LAST_IN_SCRIPT = 15  # c10's number of bfloat16; TorchScript's exporter does not know later types
+#: The torch types that symbolic functions know, by ONNX type.
 DTYPES = {
     ir.DataType(one.number): getattr(torch, one.name)
     for one in _pyop.ELEMENT_TYPES
@@ -30,10 +30,10 @@ _MEMORY_FORMATS = [
 
 
 def translation(symbolic: Callable[..., Any], overload: Any) -> Callable[..., Any]:
-    """What a custom_translation_table has for an operator, made of a symbolic function.
+    """Makes an entry of a custom_translation_table from a symbolic function.
 
-    The function gets what TorchScript gives it: a real graph, and a value for each argument of the
-    operator's schema, so that whatever torch.onnx.symbolic_helper can do works.
+    The function gets the same as from TorchScript: a real graph, and a value for each argument of
+    the operator's schema. So all of torch.onnx.symbolic_helper works.
     """
 
     def translate(*args: Any, **kwargs: Any) -> Any:
@@ -54,7 +54,7 @@ def translation(symbolic: Callable[..., Any], overload: Any) -> Callable[..., An
 
 
 class _Argument:
-    """An argument of a call: the value in the script graph, and whether it is the default one."""
+    """An argument of a call: its value in the script graph, and whether that is the default."""
 
     def __init__(self, value: Any, is_default: bool) -> None:
         self.value = value
@@ -62,8 +62,8 @@ class _Argument:
 
 
 def _fitting(symbolic: Callable[..., Any], overload: Any, given: Sequence[_Argument]) -> list[Any]:
-    """The arguments that the function takes. Those that torch has added to the operator since it
-    was written may stay away where they have their default values."""
+    """Returns the arguments for the function. It may be older than some arguments of the operator,
+    which are left out if they have their default values."""
     most, least = _counts_of_parameters(symbolic)
     count = len(given)
     while count > most and given[count - 1].is_default:
@@ -72,14 +72,14 @@ def _fitting(symbolic: Callable[..., Any], overload: Any, given: Sequence[_Argum
         raise Error(
             f"the symbolic function '{getattr(symbolic, '__name__', symbolic)}', which is "
             f"registered for {overload}, takes {'at least ' if count < least else ''}"
-            f"{least if count < least else most} arguments beside g, and this call has {count}; "
-            f"those of the operator are {_private.schema_text(overload)}"
+            f"{least if count < least else most} arguments besides g, but this call has {count}; "
+            f"the schema of the operator is {_private.schema_text(overload)}"
         )
     return [argument.value for argument in given[:count]]
 
 
 def _counts_of_parameters(function: Callable[..., Any]) -> tuple[float, int]:
-    """How many arguments a symbolic function takes beside `g`: at most, and at least."""
+    """Returns how many arguments a symbolic function takes besides `g`: at most, and at least."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -89,7 +89,7 @@ def _counts_of_parameters(function: Callable[..., Any]) -> tuple[float, int]:
     required = [one for one in by_place if one.default is one.empty]
     if any(one.kind is one.VAR_POSITIONAL for one in parameters):
         return float("inf"), max(len(required) - 1, 0)
-    # What torch itself hands over by name.
+    # torch itself passes `_outputs` by name.
     by_place = [one for one in by_place if one.name != "_outputs"]
     return len(by_place) - 1, max(len(required) - 1, 0)
 
@@ -99,17 +99,17 @@ class _Call:
 
     def __init__(self, graph: _private.ScriptGraph) -> None:
         self._graph = graph
-        #: What the inputs of the graph stand for.
+        #: The values of the ONNX graph that the inputs of the script graph represent.
         self._inputs: list[ir.Value] = []
         self._seen: dict[ir.Value, Any] = {}
         self.gave_several = False
-        #: The functions of onnxscript that the nodes call, by their identifiers.
+        #: The onnxscript functions that the nodes call, by identifier.
         self.functions: dict[tuple[str, str, str], Any] = {}
 
     def arguments(
         self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[_Argument]:
-        """All arguments of the operator, in the order of its schema, as TorchScript has them."""
+        """Returns all arguments of the operator, in the order of its schema, as in TorchScript."""
         made = []
         for index, (name, kind, default) in enumerate(_private.parameters_of(overload)):
             is_given = index < len(args) or name in kwargs
@@ -127,15 +127,15 @@ class _Call:
             if output is not None and not self._graph.is_value(output):
                 raise Error(
                     f"the symbolic function '{getattr(symbolic, '__name__', symbolic)}', which is "
-                    f"registered for {overload}, gave {output!r}, not what g.op gives"
+                    f"registered for {overload}, returned {output!r}, not a result of g.op"
                 )
         expected = len(_private.returns_of(overload))
         is_list = _private.returns_of(overload) == ["List[Tensor]"]
         if len(outputs) != expected and not is_list:
             raise Error(
                 f"the symbolic function '{getattr(symbolic, '__name__', symbolic)}', which is "
-                f"registered for {overload}, gave {len(outputs)} values, and the operator gives "
-                f"{expected}; None may stand for one that is not used"
+                f"registered for {overload}, returned {len(outputs)} values, but the operator "
+                f"returns {expected}; return None for a value that is not used"
             )
         return outputs
 
@@ -150,7 +150,7 @@ class _Call:
 
     def _list(self, given: Sequence[Any]) -> Any:
         if any(isinstance(one, ir.Value) or one is None for one in given):
-            # Tensors, or sizes some of which are not known.
+            # Tensors, or sizes that are not all known.
             is_sizes = any(isinstance(one, int) for one in given) or all(map(_is_size, given))
             kind = "Ints" if is_sizes else "Tensors"
         elif any(isinstance(one, str) for one in given):
@@ -167,7 +167,7 @@ class _Call:
         return self._seen[given]
 
     def nodes(self, outputs: Sequence[Any]) -> tuple[list[ir.Node], list[ir.Value]]:
-        """The nodes that the call has added, and its outputs among them."""
+        """Returns the nodes that the call has added, and the values of its outputs."""
         given = [output for output in outputs if output is not None]
         model = onnx.load_model_from_string(self._graph.to_onnx(given))
         graph = ir.serde.deserialize_model(model).graph
@@ -176,7 +176,7 @@ class _Call:
         for node in nodes:
             node.name = None
             for value in node.outputs:
-                # The graph that they come into has names and types for them.
+                # The exporter sets the names and types in the graph that they are added to.
                 value.name = value.type = value.shape = None
         replaced = dict(zip(graph.inputs, self._inputs, strict=True))
         graph.outputs.clear()
@@ -186,23 +186,23 @@ class _Call:
         values: list[ir.Value] = []
         for result in results:
             value = replaced.get(result, result)
-            # The exporter gives outputs their names: none may be anything else as well.
+            # The exporter renames the outputs, so that each must be a value of its own.
             if result in replaced or value in values:
                 nodes.append(ir.Node("", "Identity", [value]))
                 value = nodes[-1].outputs[0]
             values.append(value)
         filled = iter(values)
-        # An output that is left out must not be used.
+        # Nothing computes an output that is left out: it must not be used.
         return nodes, [ir.Value() if one is None else next(filled) for one in outputs]
 
 
 def _as_script_has_it(given: Any, kind: str) -> Any:
-    """An argument with torch's numbers for types and memory formats, which ONNX has others for."""
+    """Returns an argument with torch's numbers for types and memory formats instead of ONNX's."""
     if "ScalarType" in kind and given is not None:
         if given == -1:
             return None
         if given not in DTYPES:
-            raise Error(f"symbolic functions know no type {ir.DataType(given).name}")
+            raise Error(f"symbolic functions do not support the type {ir.DataType(given).name}")
         return _private.number_in_script(DTYPES[given])
     if "MemoryFormat" in kind and given is not None:
         return _MEMORY_FORMATS.index(given)
@@ -227,7 +227,7 @@ def _is_size(given: Any) -> bool:
 
 
 def _tensor(given: Any) -> torch.Tensor:
-    """A number or a list of numbers, of the type that TorchScript gives them."""
+    """Converts a number or a list of numbers, to the type that it has in TorchScript."""
     if isinstance(given, torch.Tensor):
         return given
     several = isinstance(given, (list, tuple))

@@ -1,1 +1,1 @@
-"""The ladder for operators that torch's exporter lacks: one module for each rung."""
+"""The ladder for operators that torch's exporter does not support: one module for each rung."""

@@ -1,4 +1,4 @@
-"""The rung of the user's own operators: those that say which of torch's they can stand for."""
+"""The rung of the user's own operators, if they declare a torch operator that they replace."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def graft(node: torch.fx.Node) -> Graft | None:
 
 
 def _answering(target: Any) -> list[StandIn]:
-    """The operators declared in Python that can stand for one of torch's."""
+    """Returns the operators declared in Python that can replace a torch operator."""
     name = operator_name(target)
     return [one for one in _stand_in.known() if one.native is None and one.calls_of(name)]

@@ -1,4 +1,4 @@
-"""Writes ATen nodes: docs/aten.md describes what is written."""
+"""Writes ATen nodes; docs/aten.md describes the format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENCODING = 1
 Kind = Literal["tensor", "complex", "int", "float", "bool"]
 Dimension = int | str | None  #: a name is a symbol, None is open
 
-#: What a tensor of torch's is in ONNX (numbers of TensorProto.DataType); complex numbers are pairs.
+#: The ONNX types (numbers of TensorProto.DataType) of torch tensors; complex numbers are pairs.
 _ONNX_TYPES = {
     one.name: one.parts or one.number for one in _pyop.ELEMENT_TYPES if one.torch_number >= 0
 }
@@ -31,14 +31,14 @@ _NUMBER_TYPES = {"int": 7, "float": 11, "bool": 9}
 
 @dataclass(frozen=True)
 class Input:
-    """An argument that is an input of the node: `value` is the caller's, and not looked into."""
+    """An argument that is an input of the node. `value` belongs to the caller and is not read."""
 
     value: object
     kind: Kind = "tensor"
 
     @classmethod
     def like(cls, value: object, example: object) -> Input:
-        """The input for a value, by what it was while tracing (`fx.Node.meta["val"]`)."""
+        """Makes an input; `example` is its value while tracing (`fx.Node.meta["val"]`)."""
         if isinstance(example, torch.Tensor):
             return cls(value, "complex" if example.dtype.is_complex else "tensor")
         if isinstance(example, (bool, torch.SymBool)):
@@ -48,7 +48,7 @@ class Input:
         if isinstance(example, (float, torch.SymFloat)):
             return cls(value, "float")
         raise ModelError(
-            f"a value of type {type(example).__name__} can be no input of an ATen node"
+            f"a value of type {type(example).__name__} cannot be an input of an ATen node"
         )
 
 
@@ -56,9 +56,9 @@ class Input:
 class Output:
     """An output of the node."""
 
-    dtype: str  #: torch's name; of a number "int", "float" or "bool"
-    shape: tuple[Dimension, ...] | None = None  #: as torch sees it; None where nothing is known
-    is_number: bool = False  #: the operator gives no tensor, but a number
+    dtype: str  #: torch's name; "int", "float" or "bool" for a number
+    shape: tuple[Dimension, ...] | None = None  #: in torch; None if nothing is known
+    is_number: bool = False  #: the operator returns a number, not a tensor
 
     @property
     def onnx_type(self) -> int:
@@ -67,7 +67,7 @@ class Output:
 
     @property
     def onnx_shape(self) -> tuple[Dimension, ...] | None:
-        """The shape in ONNX: a complex tensor has a last dimension of 2 more."""
+        """The shape in ONNX: a complex tensor has an additional last dimension of 2."""
         if self.shape is None or not self.dtype.startswith("complex"):
             return self.shape
         return (*self.shape, 2)
@@ -81,12 +81,12 @@ class Output:
 
 @dataclass
 class AtenNode:
-    """What to make the node of: its inputs, its attributes, and what its outputs are.
+    """The parts of a node: its inputs, its attributes, and a description of its outputs.
 
-    A result that the operator does not give (None) is no output of the node.
+    A result of the operator that is None is not an output of the node.
     """
 
-    inputs: list[object] = field(default_factory=list)  #: the values, in the order of inputs
+    inputs: list[object] = field(default_factory=list)  #: the values, in the order of the inputs
     attributes: dict[str, str | int] = field(default_factory=dict)
     outputs: list[Output] = field(default_factory=list)
 
@@ -97,11 +97,11 @@ def aten_node(
     kwargs: Mapping[str, Any],
     results: Any,
 ) -> AtenNode:
-    """The node that runs `overload` with these arguments.
+    """Returns the node that runs `overload` with these arguments.
 
     An argument is an `Input`, a Python constant of a type that the schema takes, None, or a list of
-    those. `results` is what the operator gave while tracing (`fx.Node.meta["val"]`): tensors, real
-    or fake, lists of them, numbers, None, or `Output`s in their place. A ModelError says what
+    those. `results` are the results while tracing (`fx.Node.meta["val"]`): tensors, real or fake,
+    lists of them, numbers, None, or `Output`s in their place. Raises a ModelError if something
     cannot be written.
 
     >>> x = object()  # a value of the graph that is being written
@@ -113,7 +113,7 @@ def aten_node(
 
 
 def is_listed(overload: _private.OpOverload) -> bool | None:
-    """Whether sessions run an ATen node of `overload` without an allowance; None: not at all.
+    """Whether sessions run an ATen node of `overload` without `allow`; None if they never run it.
 
     >>> is_listed(torch.ops.aten.lgamma.default), is_listed(torch.ops.aten.from_file.default)
     (True, False)
@@ -127,7 +127,7 @@ class _Writer:
         self._name, self._overload_name = _private.name_of(overload)
         self._arguments, self._returns = _private.schema_of(overload)
         self._node = AtenNode()
-        self._places: dict[int, int] = {}  # of values among the inputs, by their identity
+        self._places: dict[int, int] = {}  # of the values among the inputs, by identity
 
     def write(self, args: Sequence[Any], kwargs: Mapping[str, Any], results: Any) -> AtenNode:
         self._node.attributes = {
@@ -145,7 +145,7 @@ class _Writer:
     def _write_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         left = dict(kwargs)
         if len(args) > len(self._arguments):
-            raise self._error(f"it takes {len(self._arguments)} arguments, {len(args)} came")
+            raise self._error(f"it takes {len(self._arguments)} arguments, not {len(args)}")
         written = []
         for i, argument in enumerate(self._arguments):
             if i < len(args):
@@ -201,15 +201,15 @@ class _Writer:
         if isinstance(value, torch.device):
             return f"device({json.dumps(str(value))})"
         raise self._error(
-            f"its argument '{name}' is of type {type(value).__name__}, which the encoding of ATen "
-            "nodes (docs/aten.md) has no form for"
+            f"its argument '{name}' has the type {type(value).__name__}, which cannot be written "
+            "in ATen nodes (docs/aten.md)"
         )
 
     def _write_results(self, results: Any) -> str:
         if len(self._returns) == 1:
             results = [results]
         if not isinstance(results, (list, tuple)) or len(results) != len(self._returns):
-            raise self._error(f"it gives {len(self._returns)} results, but not so here")
+            raise self._error(f"the trace does not have its {len(self._returns)} results")
         return ", ".join(self._write_result(result) for result in results)
 
     def _write_result(self, result: Any) -> str:
@@ -227,7 +227,7 @@ class _Writer:
         if isinstance(result, torch.Tensor):
             dtype = str(result.dtype).removeprefix("torch.")
             if dtype not in _ONNX_TYPES:
-                raise self._error(f"it gives a tensor of {dtype}, which ONNX Runtime has not")
+                raise self._error(f"it returns a tensor of {dtype}, which ONNX Runtime lacks")
             return Output(dtype, tuple(_open(size) for size in result.shape))
         for kinds, name in (
             ((bool, torch.SymBool), "bool"),
@@ -236,7 +236,7 @@ class _Writer:
         ):
             if isinstance(result, kinds):
                 return Output(name, (), is_number=True)
-        raise self._error(f"it gives a {type(result).__name__}, which is no tensor and no number")
+        raise self._error(f"it returns a {type(result).__name__}, not a tensor or a number")
 
 
 def _is_optional(kind: str) -> bool:
@@ -244,7 +244,7 @@ def _is_optional(kind: str) -> bool:
 
 
 def _open(size: Any) -> Dimension:
-    """A size as the node says it: torch's symbols by their names."""
+    """Returns a size for the node: a number, or the name of a torch symbol."""
     return size if isinstance(size, int) else str(size)
 
 
@@ -256,7 +256,7 @@ def _dimension(size: Dimension) -> str:
     return size if re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", size) else json.dumps(size)
 
 
-#: Defaults of schemas come as numbers of c10's enumerations.
+#: The defaults in schemas are numbers of c10's enumerations.
 _ENUMERATIONS = {
     "ScalarType": {one.torch_number: one.name for one in _pyop.ELEMENT_TYPES},
     "Layout": dict(enumerate("strided sparse_coo sparse_csr".split())),

@@ -16,7 +16,7 @@ _ADVICE = "a translation, an operator of yours or of a pack"
 
 
 def takes(target: Any) -> bool:
-    """Whether it is on the list of what ATen nodes can be."""
+    """Whether it is on the list of operators for ATen nodes."""
     if not isinstance(target, _private.OpOverload) or _private.namespace_of(target) != "aten":
         return False
     return _pyop.aten_is_listed(operator_name(target)) is not None
@@ -24,7 +24,7 @@ def takes(target: Any) -> bool:
 
 def graft(node: torch.fx.Node) -> Graft | None:
     name = operator_name(node.target)
-    # Some run where a host allows them by name alone: they take their arguments on trust.
+    # Some do not check their arguments: they run only if a host allows them by name.
     allow = () if _pyop.aten_is_listed(name) else (name,)
 
     def build(*args: Any, **kwargs: Any) -> Any:

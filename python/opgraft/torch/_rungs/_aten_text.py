@@ -1,4 +1,4 @@
-"""The arguments of an operator as `_aten.py` writes them, made torch's: a call's arguments."""
+"""Reads the arguments of an operator, as written by `_aten.py`, for a call in torch."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Arguments:
         ]
 
     def bind(self, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments for a call, with these inputs."""
+        """Returns the arguments for a call with these inputs of the node."""
         bound = [(name, _bind(value, tensors)) for name, value in self._written]
         return [value for name, value in bound if not name], dict(one for one in bound if one[0])
 
 
 def _resolve(value: Any, who: str) -> Any:
-    """Words that need no input, as what they mean."""
+    """Replaces the words that need no input by their torch values."""
     if isinstance(value, list):
         return [_resolve(one, who) for one in value]
     if not isinstance(value, AtenWord) or value.kind not in ("torch", "device"):
@@ -36,8 +36,8 @@ def _resolve(value: Any, who: str) -> Any:
     found = getattr(torch, value.text, None)
     if not isinstance(found, (torch.dtype, torch.layout, torch.memory_format)):
         raise ModelError(
-            f"{who}: its attribute 'arguments' has torch.{value.text}, which is no dtype, layout "
-            "or memory format of this torch"
+            f"{who}: its attribute 'arguments' has torch.{value.text}, which is not a dtype, "
+            "layout or memory format of this torch"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""The rungs that a torch operator without a translation may stand on, best first."""
+"""The rungs for torch operators without a translation, best first."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _HOMES: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Graft:
-    """How one node of torch's graph becomes nodes of ONNX.
+    """Translates one node of a torch graph to nodes of ONNX.
 
-    `build` is called as torch calls its own translations: with the arguments of the node, in which
-    values of the ONNX graph stand for tensors and sizes. It gives one value, or a list of them.
+    `build` is called in the same way as torch's own translations: with the arguments of the node,
+    in which values of the ONNX graph replace tensors and sizes. It returns one value, or a list.
     """
 
     kind: Kind
     build: Callable[..., Any]
     became: str
-    #: What would make the operator portable; empty where it is.
+    #: What would make the operator portable; empty if it already is.
     advice: str = ""
     #: What a session must allow, and the packs that must be loaded.
     allow: tuple[str, ...] = ()
@@ -41,12 +41,12 @@ class Graft:
 
 
 def can_graft(target: Any, kinds: Collection[str]) -> bool:
-    """Whether a rung takes this operator whole, whatever its arguments."""
+    """Whether a rung takes this operator without decomposing it, at least for some arguments."""
     return any(_home(kind).takes(target) for kind in KINDS if kind in kinds)
 
 
 def find(node: torch.fx.Node, kinds: Collection[str]) -> Graft | None:
-    """The best rung of these kinds that takes the node."""
+    """Returns the graft of the best rung of these kinds that takes the node."""
     for kind in KINDS:
         if kind in kinds and _home(kind).takes(node.target):
             graft: Graft | None = _home(kind).graft(node)

@@ -1,4 +1,4 @@
-"""Makes ONNX nodes of nodes of torch's graph, from inside a translation."""
+"""Makes ONNX nodes for nodes of a torch graph, inside a translation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from opgraft.torch._rungs._aten import Input
 def inputs_of(
     node: torch.fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a node: constants as torch has them, and an `Input` for each value of the
-    ONNX graph, of which `args` and `kwargs` hold the values."""
+    """Returns the arguments of a node: its constants, and an `Input` for each value of the ONNX
+    graph in `args` and `kwargs`."""
     return (
         [_join(own, given) for own, given in zip(node.args, args, strict=True)],
         {name: _join(own, kwargs.get(name)) for name, own in node.kwargs.items()},
@@ -30,7 +30,7 @@ def _join(own: Any, given: Any) -> Any:
         if isinstance(given, (list, tuple)) and isinstance(example, (list, tuple)):
             return [Input.like(one, what) for one, what in zip(given, example, strict=True)]
         if not isinstance(given, ir.Value):
-            raise ModelError(f"node '{own.name}' is no tensor, but {type(given).__name__}")
+            raise ModelError(f"node '{own.name}' is not a tensor, but {type(given).__name__}")
         return Input.like(given, example)
     if isinstance(own, (list, tuple)):
         return [_join(one, value) for one, value in zip(own, given, strict=True)]
@@ -46,7 +46,7 @@ def append(
     *,
     version: int | None = None,
 ) -> list[Any]:
-    """Adds a node to the graph that is being translated; gives the values of its outputs."""
+    """Adds a node to the graph that is being translated; returns the values of its outputs."""
     values = [_private.new_value() for _ in range(outputs)]
     node = ir.Node(
         domain,
@@ -61,8 +61,8 @@ def append(
 
 
 def arrange(values: Sequence[Any], example: Any) -> Any:
-    """The values of a node's outputs as torch has them: one, or one for each result. A result that
-    is not there has a value that nothing computes."""
+    """Arranges the outputs of a node like the results in torch: one value, or one for each result.
+    A result that is None gets a value that no node computes."""
     if not isinstance(example, (list, tuple)):
         return values[0]
     left = iter(values)

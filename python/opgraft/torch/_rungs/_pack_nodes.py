@@ -1,8 +1,8 @@
-"""The rung of packs: operators in C++ that say which of torch's they can stand for.
+"""The rung of packs: operators in C++ that declare a torch operator that they can replace.
 
-Those of packs that are loaded, and of those that come with Opgraft, which sessions find. Of a
-domain of ONNX Runtime's own, where sessions run ours only if they prefer it: what the runtime runs
-itself.
+It uses the packs that are loaded, and the packs that come with Opgraft, which sessions find. In a
+domain of ONNX Runtime, sessions run the operators of packs only if they prefer them. So an operator
+of a pack that is not loaded is used there only if ONNX Runtime itself has a kernel for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def graft(node: torch.fx.Node) -> Graft | None:
 
 
 def _candidates(target: Any) -> Iterator[tuple[StandIn, bool]]:
-    """Those that can stand for one of torch's, and whether their packs are loaded."""
+    """Yields the operators that can replace a torch operator, and whether the pack is loaded."""
     name = operator_name(target)
     loaded = [one for one in _stand_in.known() if one.native is not None]
     for one in loaded:
@@ -55,7 +55,7 @@ def _candidates(target: Any) -> Iterator[tuple[StandIn, bool]]:
 
 
 def _fits(native: _pyop.Schema, node: torch.fx.Node) -> bool:
-    """Whether the pack's operator is for the types of the node's tensors."""
+    """Whether the operator of the pack takes the types of the tensors of the node."""
     examples = [one.meta.get("val") for one in node.all_input_nodes]
     tensors = [one for one in examples if isinstance(one, torch.Tensor)]
     for parameter, tensor in zip(native.inputs, tensors, strict=False):
@@ -66,7 +66,7 @@ def _fits(native: _pyop.Schema, node: torch.fx.Node) -> bool:
 
 
 def _runtime_has(one: StandIn, node: torch.fx.Node) -> bool:
-    """Whether the ONNX Runtime that is installed has a kernel of its own for a node."""
+    """Whether the installed ONNX Runtime has its own kernel for a node."""
     target: Any = node.target
     arguments, _ = _private.schema_of(target)
     given = dict(zip((each.name for each in arguments), node.args, strict=False)) | node.kwargs
@@ -81,7 +81,7 @@ def _runtime_has(one: StandIn, node: torch.fx.Node) -> bool:
 
 
 def _type_of(value: Any) -> int:
-    """ONNX's number, 0 for an input that is left out."""
+    """Returns the number of the ONNX type; 0 for an input that is left out."""
     example = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
     if isinstance(example, torch.Tensor):
         return _private.onnx_type(example.dtype)
@@ -90,7 +90,7 @@ def _type_of(value: Any) -> int:
 
 @functools.cache
 def _has_kernel(full_name: str, version: int, types: tuple[int, ...]) -> bool:
-    """Asks the runtime for a session of one such node: no list tells it for all versions."""
+    """Tries to make a session with one such node: no list covers all versions of the runtime."""
     domain, _, name = full_name.partition("::")
     inputs = [f"x{place}" if type_ else "" for place, type_ in enumerate(types)]
     graph = onnx.helper.make_graph(
@@ -111,6 +111,6 @@ def _has_kernel(full_name: str, version: int, types: tuple[int, ...]) -> bool:
         onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-    except Exception:  # each kind of its errors says no
+    except Exception:  # any error means that there is none
         return False
     return True

@@ -37,15 +37,15 @@ def graft(node: torch.fx.Node) -> Graft | None:
 
 
 def _graft_changing(node: torch.fx.Node) -> Graft | None:
-    """An operator that writes to some of its arguments: it gets copies of these, and gives them
-    behind its own results."""
+    """Grafts an operator that writes to some of its arguments: it gets copies of these, and the
+    node returns them after the results of the operator."""
     called: Any = node.meta.get(_private.CALLED)
     if called is None or _private.is_torchs_own(called):
         return None
     changed = _private.written_arguments(called)
     own = {name for name in node.kwargs if not name.startswith("_")}
     places: dict[str, Any] = {name: node.kwargs.get(f"_{name}_base_index") for name in changed}
-    # One that is a view of what is written to has further entries, and is none of ours.
+    # If an argument is a view of another tensor, there are more entries: not supported here.
     if None in places.values() or len(node.kwargs) != len(own) + len(changed) + 1:
         return None
     changed.sort(key=lambda name: int(places[name]))

@@ -1,4 +1,4 @@
-"""How a call of one of torch's operators becomes one of ours that says it can stand for it."""
+"""Opgraft operators that declare that they can replace a torch operator, and their arguments."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from opgraft.torch._legacy._symbolic import ALIASES
 
 
 class UnlikeError(Exception):
-    """Why ours cannot stand for a call."""
+    """Says why an operator cannot replace a call."""
 
 
 @dataclass(frozen=True)
 class StandIn:
-    """An operator of ours, and what it says of torch."""
+    """An Opgraft operator, and the torch operators that it declares it can replace."""
 
     schema: TorchSchema
     calls: tuple[TorchCall, ...]
-    #: None: it is declared in Python.
+    #: None if it is declared in Python.
     native: _pyop.Schema | None = None
 
     def calls_of(self, name: str) -> list[TorchCall]:
-        """Those that say they can stand for `name`, "aten::triu.default": by its own name first,
-        else by another that torch has for it."""
+        """Returns the declarations for `name`, such as "aten::triu.default"; if there are none,
+        those for another name that torch has for the same operator."""
         plain = name.partition(".")[0]
         for names in ({name, plain}, {*ALIASES.get(name, ()), *ALIASES.get(plain, ())}):
             if found := [one for one in self.calls if one.name in names]:
@@ -41,7 +41,7 @@ class StandIn:
 
 
 def known() -> list[StandIn]:
-    """The operators that are declared, and those of packs that are loaded."""
+    """Returns the operators declared in Python, and those of the packs that are loaded."""
     natives = {one.full_name: one for one in sorted(_packs.operators(), key=_packs.version_of)}
     found = []
     for one in _registered.known():
@@ -56,7 +56,7 @@ def known() -> list[StandIn]:
 
 @functools.cache
 def shipped() -> list[StandIn]:
-    """The operators of packs that come with Opgraft, loaded or not."""
+    """Returns the operators of the packs that come with Opgraft, loaded or not."""
     newest = {one.full_name: one for one in sorted(_packs.shipped(), key=_packs.version_of)}
     return [
         StandIn(_schema.of(one), _packs.torch_calls(one), one)
@@ -66,8 +66,7 @@ def shipped() -> list[StandIn]:
 
 
 def keeps_shape(native: _pyop.Schema, rank: int) -> bool:
-    """Whether the shape rule gives the only output the shape of the first input, whatever that
-    is."""
+    """Whether the only output always has the shape of the first input, by the shape rule."""
     shape = tuple(f"d{place}" for place in range(rank))
     inputs = [(native.types[native.inputs[0].type].allowed[0], shape, None)]
     try:
@@ -82,10 +81,11 @@ def keeps_shape(native: _pyop.Schema, rank: int) -> bool:
 def arrange(
     schema: TorchSchema, call: TorchCall, arguments: Sequence[Any], given: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The inputs of ours in their order, None for one that is left out, and its attributes by
-    torch's names for them. `arguments` are those of torch's operator, `given` their values.
+    """Returns the inputs of the Opgraft operator, in order, with None for one that is left out,
+    and its attributes by their names in torch. `arguments` are those of the torch operator, and
+    `given` their values.
 
-    Raises an UnlikeError where ours has nothing for one of them.
+    Raises an UnlikeError if the Opgraft operator has no input or attribute for one of them.
     """
     own_inputs = {one.declared for one in schema.inputs}
     own_attributes = {one.declared: one.name for one in schema.attributes}
@@ -93,7 +93,7 @@ def arrange(
     fixed = {one.name: one.value for one in call.arguments if not one.argument}
     attributes = {own_attributes[name]: fixed.pop(name) for name in own_attributes if name in fixed}
     if missing := {*sources, *fixed} - {one.name for one in arguments}:
-        raise UnlikeError(f"torch's has no argument '{min(missing)}'")
+        raise UnlikeError(f"the torch operator has no argument '{min(missing)}'")
     placed: dict[str, Any] = {}
     tensors: list[Any] = []
     for argument in arguments:

@@ -1,4 +1,4 @@
-"""From operators of ours in torch's graphs to their nodes in ONNX."""
+"""Translates Opgraft operators in torch graphs to ONNX nodes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from opgraft.torch._legacy._symbolic import ALIASES
 from opgraft.torch._rungs import _nodes, _stand_in
 from opgraft.torch._rungs._stand_in import StandIn
 
-#: In the metadata of a node: the Python module that declares its operator, for other processes.
+#: The key, in the metadata of a node, for the Python module that declares its operator: other
+#: processes import it.
 MODULE_ENTRY = "opgraft.module"
 
 
 def translation_table(*, answering: bool = True) -> dict[Any, Callable[..., Any]]:
-    """For `torch.onnx.export(..., custom_translation_table=...)`: how operators of ours become
-    nodes, those declared by `@opgraft.op` and those of packs that are loaded.
+    """Returns a table for `torch.onnx.export(..., custom_translation_table=...)`, which translates
+    the operators declared by `@opgraft.op` and those of loaded packs.
 
-    Where an operator says by `torch=` or `.Torch(...)` which of torch's it can stand for, it does
-    so, even where torch has a translation of its own; not if `answering` is false.
+    An operator also replaces the torch operators that it declares by `torch=` or `.Torch(...)`,
+    even if torch has its own translation for them; not if `answering` is false.
 
     >>> table = opgraft.torch.translation_table()
     >>> program = torch.onnx.export(
@@ -46,15 +47,15 @@ def translation_table(*, answering: bool = True) -> dict[Any, Callable[..., Any]
 
 
 def own_translations() -> dict[Any, Callable[..., Any]]:
-    """By `torch.ops.<namespace>.<name>.default` of each operator of ours."""
+    """Returns translations by `torch.ops.<namespace>.<name>.default` of each Opgraft operator."""
     return {one.overload: _translation(one.schema) for one in _registered.known()}
 
 
 def answering_translations() -> dict[Any, Callable[..., Any]]:
-    """By the operators of torch's that operators of ours say they can stand for, and other names
-    that torch has for those.
+    """Returns translations by the torch operators that Opgraft operators declare they can replace,
+    including other names that torch has for those.
 
-    A translation raises an Error where the arguments are none that the operator has.
+    A translation raises an Error if the operator does not support the arguments.
     """
     table: dict[Any, Callable[..., Any]] = {}
     ours = _stand_in.known()
@@ -79,7 +80,7 @@ def _translation(schema: TorchSchema) -> Callable[..., Any]:
 def _append(
     schema: TorchSchema, inputs: Sequence[Any], given: Mapping[str, Any], outputs: int
 ) -> Any:
-    """Adds the node, and gives its outputs as torch arranges them."""
+    """Adds the node, and returns its outputs as torch arranges them."""
     values: list[Any] = []
     for parameter, value in zip(schema.inputs, inputs, strict=True):
         values += value if parameter.occurrence == VARIADIC else [value]
@@ -88,8 +89,8 @@ def _append(
     for one in schema.attributes:
         if isinstance(given.get(one.name), ir.Value):
             raise Error(
-                f"{schema.full_name}: attribute '{one.declared}' is computed in the model, but "
-                "expected to be a constant, as attributes of ONNX are. Fix: make it an input"
+                f"{schema.full_name}: attribute '{one.declared}' is computed in the model, but an "
+                "attribute in ONNX must be a constant. Fix: make it an input"
             )
     attributes = {
         one.declared: ir.Attr(one.declared, ir.AttributeType(one.kind), value)
@@ -110,14 +111,14 @@ def _append(
 
 
 def _plain(value: Any) -> Any:
-    """As ONNX holds it, in which a bool is an integer."""
+    """Converts a value for an ONNX attribute, in which a bool is an integer."""
     if isinstance(value, bool):
         return int(value)
     return list(map(_plain, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _overloads(name: str) -> list[Any]:
-    """What `namespace::name` or `namespace::name.overload` names, and writes to no argument."""
+    """Returns the overloads of a name, with or without `.overload`, that change no argument."""
     if "." not in name:
         return _private.functional_overloads(name)
     found = _private.find_target(name)
@@ -125,8 +126,8 @@ def _overloads(name: str) -> list[Any]:
 
 
 def answer(one: StandIn, overload: Any) -> Callable[..., Any]:
-    """A call of one of torch's own operators as a node of ours: tensors in their order, attributes
-    by their names, and what the declaration says of others."""
+    """Returns a translation of calls of a torch operator to nodes of an Opgraft operator. Tensors
+    are matched in order, attributes by name, and others as declared."""
     schema = one.schema
     calls = one.calls_of(_private.overload_name(overload))
     arguments, returns = _private.schema_of(overload)
@@ -147,7 +148,7 @@ def answer(one: StandIn, overload: Any) -> Callable[..., Any]:
         else:
             raise _mismatch(schema, overload, problems[0])
         if len(returns) > len(schema.outputs) or schema.count is not None:
-            raise _mismatch(schema, overload, f"{len(returns)} outputs are wanted")
+            raise _mismatch(schema, overload, f"{len(returns)} outputs are needed")
         values = _append(schema, list(map(_tensor, inputs)), attributes, len(schema.outputs))
         wanted = (values if isinstance(values, tuple) else (values,))[: len(returns)]
         return wanted[0] if len(wanted) == 1 else wanted
@@ -157,7 +158,7 @@ def answer(one: StandIn, overload: Any) -> Callable[..., Any]:
 
 
 def _own_translation(call: TorchCall, overload: Any, given: Iterable[Any]) -> Any:
-    """torch's, for a type that is left to it; None where it is not."""
+    """Returns torch's own translation if the declaration leaves the type to torch, else None."""
     tensor = next((one for one in given if isinstance(one, ir.Value)), None)
     if tensor is None or tensor.dtype is None or int(tensor.dtype) not in call.left_to_torch:
         return None
@@ -167,7 +168,7 @@ def _own_translation(call: TorchCall, overload: Any, given: Iterable[Any]) -> An
 
 
 def _tensor(value: Any) -> Any:
-    """An input that is a number for torch."""
+    """Makes a constant of an input that is a number in torch."""
     if not isinstance(value, (int, float)):
         return value
     kind = np.int64 if isinstance(value, int) else np.float32
@@ -176,15 +177,15 @@ def _tensor(value: Any) -> Any:
 
 def _mismatch(schema: TorchSchema, overload: Any, what: str) -> Error:
     return Error(
-        f"{schema.full_name} says that it can stand for {overload}, but not here: {what}, which it "
-        "has nothing for. Fix: opgraft.torch.translation_table(answering=False), or declare "
-        "what is missing"
+        f"{schema.full_name} is declared to replace {overload}, but cannot replace this call: "
+        f"{what}, which it does not support. Fix: opgraft.torch.translation_table(answering=False), or "
+        "declare what is missing"
     )
 
 
 @contextmanager
 def writing(table: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
-    """An Error where what a translation of the user's gives does not fit into the model."""
+    """Raises an Error if the result of a user's translation does not fit into the model."""
     try:
         yield
     except ir.passes.PassError as error:
@@ -199,13 +200,13 @@ def writing(table: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
             raise
         opset = re.search(r"version (\d+) in the model", str(cause))
         fix = (
-            f"write it with onnxscript.opset{opset[1]}, which exports are written in before they "
-            "are converted to opset_version"
+            f"write it with onnxscript.opset{opset[1]}: models are written in that opset, and then "
+            "converted to opset_version"
             if opset
-            else "give the operator's results, and as many; or write a plain Python function that "
-            "calls operators of onnxscript"
+            else "return as many results as the operator; or write a plain Python function that "
+            "calls onnxscript operators"
         )
         raise Error(
-            f"custom_translation_table: the function for {', '.join(guilty)} cannot become a part "
+            f"custom_translation_table: the function for {', '.join(guilty)} cannot become part "
             f"of the model: {first_line(cause)}. Fix: {fix}"
         ) from error

@@ -1,8 +1,8 @@
 """Torch operators as functions of standard ONNX operators, which need nothing installed.
 
-A module of this package holds one operator, or a few of a kind. A function in it takes a `Call` and
-the arguments of the torch operator, in which values of the ONNX graph stand for tensors, adds nodes
-to the graph and gives the value of the result, or a list of them:
+Each module of this package has one operator, or a few that are similar. A function takes a `Call`
+and the arguments of the torch operator, in which values of the ONNX graph replace tensors. It adds
+nodes to the graph and returns the value of the result, or a list of values:
 
     @function("aten::hypot")
     def hypot(call: Call, x: Value, y: Value) -> Value:
@@ -29,15 +29,15 @@ __all__ = ["Call", "Refusal", "Value", "function", "graft", "kept", "replaces_to
 
 _Function = Callable[..., Any]
 _functions: dict[str, tuple[_Function, Callable[[Call], bool]]] = {}
-#: None: always.
+#: None means always.
 _kept: dict[str, Callable[[Call], bool] | None] = {}
 _better: dict[str, Callable[[Call, int], bool]] = {}
 _of_complex: set[str] = set()
 
 
 class Refusal(UnavailableError):
-    """Raised by a function for a call that no other rung has right either, so that none is tried:
-    without verification a wrong result would not be seen."""
+    """Raised by a function for a call that the other rungs get wrong too, so that they are not
+    tried: without verification nobody would notice the wrong result."""
 
 
 def function(
@@ -47,13 +47,16 @@ def function(
     is_kept: bool | Callable[[Call], bool] = False,
     takes_complex: bool = False,
 ) -> Callable[[_Function], _Function]:
-    """Declares the function for torch operators of these names, "aten::median.dim" where it is an
-    overload, "_operator::mod" where it is Python's own. `when` says of a call whether the function
-    is for it; types that ONNX lacks, complex numbers above all, are not, unless it `takes_complex`:
-    such a tensor has a last axis of 2, for the two parts. `replaces_torchs`: also
-    where torch has a translation, since that is wrong for arguments that an example need not have;
-    a function says so of a call and the opset that is exported to. `is_kept`: torch decomposes the
-    operator into what does not always work; a function says so of a call."""
+    """Declares a function for the torch operators of these names, such as "aten::median.dim" for an
+    overload, or "_operator::mod" for an operator of Python.
+
+    `when` decides whether the function takes a call. A call with complex tensors is taken only with
+    `takes_complex`; such a tensor has a last axis of 2, for the two parts.
+
+    `replaces_torchs`: the function is used even if torch has a translation, because that is wrong
+    for some arguments, which the example may not have. It may be a function of the call and the
+    opset of the export. `is_kept`: torch's decomposition of the operator does not always work, so
+    the operator is not decomposed. It may be a function of the call."""
     is_better = replaces_torchs if callable(replaces_torchs) else lambda call, opset: True
     is_kept_in = is_kept if callable(is_kept) else None
 
@@ -73,14 +76,14 @@ def takes(target: Any) -> bool:
 
 
 def _name(target: Any) -> str:
-    """Of an operator of Python's "_operator::floordiv"."""
+    """Returns the name of an operator; "_operator::floordiv" for an operator of Python."""
     is_pythons = getattr(target, "__module__", "") == "_operator"
     return f"_operator::{target.__name__}" if is_pythons else operator_name(target)
 
 
 def kept(nodes: Iterable[torch.fx.Node] = ()) -> dict[str, Any]:
-    """The operators that must not be decomposed, by their names; but for those that no function
-    takes as they are called in these nodes."""
+    """Returns the operators that must not be decomposed, by name, without those that no function
+    takes as these nodes call them."""
     _known()
     calls: dict[str, list[Call]] = {}
     for node in nodes:

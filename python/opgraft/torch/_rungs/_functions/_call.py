@@ -1,4 +1,4 @@
-"""What a function of standard ONNX operators knows of the call that it stands for."""
+"""The call that a function of standard ONNX operators replaces."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class Call:
 
     @property
     def op(self) -> Any:
-        """Makes nodes: `op.Add(x, y)` adds one and gives the value of its output. They are those of
-        the opset that torch's own translations are written in; the finished model is converted."""
+        """Makes nodes: `op.Add(x, y)` adds one and returns the value of its output. The opset is
+        that of torch's own translations; the finished model is converted."""
         return _opset()
 
     @property
     def result(self) -> Any:
-        """What the operator gave while tracing: a tensor with a type and a shape, in which sizes
-        may be symbols."""
+        """The result of the operator while tracing: a tensor with a type and a shape, in which
+        sizes may be symbols."""
         return self.node.meta["val"]
 
     def example(self, place: int) -> Any:
-        """The argument at this place, as it was while tracing."""
+        """Returns the value of this argument while tracing."""
         value = self.node.args[place]
         return value.meta["val"] if isinstance(value, torch.fx.Node) else value
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """By their names in the operator's schema, as they were while tracing, with defaults."""
+        """The arguments while tracing, by their names in the schema, including defaults."""
         target: Any = self.node.target
         found = {name: default for name, _, default in _private.parameters_of(target)}
         found |= dict(zip(found, self.node.args, strict=False)) | self.node.kwargs
@@ -73,7 +73,7 @@ class Call:
         return self.cast(value, torch.float64)
 
     def working(self, value: Value) -> Value:
-        """In the type to compute in: that of the result, at least float32."""
+        """Casts to the type to compute in: that of the result, but at least float32."""
         return self.cast(value, self._working)
 
     def working_constant(self, value: float) -> Value:
@@ -85,14 +85,14 @@ class Call:
         return torch.float64 if is_double else torch.float32
 
     def as_result(self, value: Value) -> Value:
-        """In the type of the result."""
+        """Casts to the type of the result."""
         return self.cast(value, self.result.dtype)
 
     def constant(self, value: Any, dtype: Any = np.float64) -> Value:
         return self.op.Constant(value=ir.tensor(np.asarray(value, dtype)))
 
     def horner(self, x: Value, coefficients: Sequence[float]) -> Value:
-        """The polynomial with these coefficients, of the lowest power first."""
+        """Computes the polynomial with these coefficients, lowest power first."""
         value = self.constant(coefficients[-1])
         for one in reversed(coefficients[:-1]):
             value = self.op.Add(self.op.Mul(value, x), self.constant(one))
@@ -101,5 +101,5 @@ class Call:
     def append(
         self, op_type: str, inputs: Sequence[Value], outputs: int, **attributes: Any
     ) -> list[Value]:
-        """Adds a node of ONNX's own with several outputs, or with graphs inside."""
+        """Adds a standard ONNX node that has several outputs or subgraphs."""
         return _nodes.append("", op_type, inputs, attributes, outputs)

@@ -1,4 +1,4 @@
-"""adaptive_avg_pool of sizes that are open: the mean of each of so many windows."""
+"""adaptive_avg_pool with open sizes: the mean of each window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opgraft.torch._rungs._functions import Call, Value, function
 
 
 def _is_open(call: Call) -> bool:
-    """torch decomposes it by the sizes of the example: right for these alone."""
+    """torch decomposes it for the sizes of the example, which is wrong for other sizes."""
     wanted = call.argument("output_size")
     sizes = (*call.example(0).shape, *(wanted if isinstance(wanted, (list, tuple)) else [wanted]))
     return not all(isinstance(size, int) for size in sizes)
@@ -28,7 +28,7 @@ def _is_open(call: Call) -> bool:
     is_kept=_is_open,
 )
 def adaptive_avg_pool(call: Call, x: Value, output_size: Sequence[Any]) -> Value:
-    """Sums along one axis after the other, then divided by how many each is of."""
+    """Computes the means along one axis after the other."""
     rank = call.example(0).dim()
     wide = call.working(x)
     for place, wanted in enumerate(output_size):
@@ -45,9 +45,9 @@ def _pooled(call: Call, x: Value, rank: int, axis: int, wanted: Any) -> Value:
     last = call.constant([-1], np.int64)
     count = _whole(call, wanted)
     size = op.Squeeze(op.Shape(x, start=axis, end=axis + 1))
-    # Window i is from floor(i size / count) to ceil((i + 1) size / count).
+    # Window i goes from floor(i size / count) to ceil((i + 1) size / count).
     places = op.Range(zero, count, one)
-    divisor = op.Max(count, one)  # there may be no window at all
+    divisor = op.Max(count, one)  # there may be no windows
     begin = op.Div(op.Mul(places, size), divisor)
     beyond = op.Sub(op.Add(op.Mul(op.Add(places, one), size), count), one)
     end = op.Div(beyond, divisor)
@@ -57,7 +57,7 @@ def _pooled(call: Call, x: Value, rank: int, axis: int, wanted: Any) -> Value:
     within = op.Add(op.Unsqueeze(begin, last), steps)
     is_within = op.Less(within, op.Unsqueeze(end, last))
     windows = op.Gather(x, op.Where(is_within, within, zero), axis=axis)
-    behind = list(range(2, rank - axis + 1))  # the axes behind a window's own
+    behind = list(range(2, rank - axis + 1))  # the axes after that of the window
     if behind:
         is_within = op.Unsqueeze(is_within, call.constant(behind, np.int64))
         lengths = op.Unsqueeze(lengths, call.constant([one - 1 for one in behind], np.int64))

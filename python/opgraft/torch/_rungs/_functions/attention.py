@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention, with rows that a mask hides altogether as torch has them: zeros."""
+"""scaled_dot_product_attention. As in torch, a row that is fully masked gives zeros."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from opgraft.torch._rungs._functions import Call, Value, function
 
-#: From this opset on ONNX has the operator itself, and torch's translation uses it.
+#: From this opset on ONNX has the operator, and torch's translation uses it.
 _HAS_ATTENTION = 23
 
 
@@ -19,8 +19,8 @@ def _drops_nothing(call: Call) -> bool:
 
 
 def _is_wrong_in_torch(call: Call, opset: int) -> bool:
-    """torch's translation to older opsets gives the mean of all values, or NaN, where a row of the
-    mask hides everything."""
+    """torch's translation to older opsets returns the mean of all values, or NaN, for a row that is
+    fully masked."""
     return opset < _HAS_ATTENTION and call.argument("attn_mask") is not None
 
 
@@ -41,7 +41,7 @@ def scaled_dot_product_attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Value:
-    """softmax(query key' scale + mask) value, at least in float32, as torch's own kernel does."""
+    """Computes softmax(query key' scale + mask) value in at least float32, like torch's kernel."""
     op = call.op
     query, key, value = map(call.working, (query, key, value))
     if enable_gqa:
@@ -50,7 +50,7 @@ def scaled_dot_product_attention(
     axes = list(range(call.argument("key").dim()))
     scores = op.MatMul(query, op.Transpose(key, perm=[*axes[:-2], axes[-1], axes[-2]]))
     hidden = call.working_constant(-math.inf)
-    if is_causal:  # each sees the first key, at least
+    if is_causal:  # each query sees at least the first key
         scores = op.Where(_up_to_each(call, scores), scores, hidden)
     if attn_mask is None:
         return call.as_result(op.MatMul(op.Softmax(scores, axis=-1), value))
@@ -58,7 +58,7 @@ def scaled_dot_product_attention(
         scores = op.Where(attn_mask, scores, hidden)
     else:
         scores = op.Add(scores, call.working(attn_mask))
-    # A row that sees nothing has no softmax. It is counted, since a maximum may leave out NaN.
+    # A fully masked row has no softmax. Count its keys: a maximum might ignore NaN.
     last, zero = call.constant([-1], np.int64), call.working_constant(0.0)
     seen = call.cast(op.Not(op.Equal(scores, hidden)), torch.int32)
     is_hidden = op.Equal(op.ReduceSum(seen, last, keepdims=1), call.constant(0, np.int32))
@@ -78,7 +78,7 @@ def _scale(call: Call, query: Value, given: Any) -> Value:
 
 
 def _up_to_each(call: Call, scores: Value) -> Value:
-    """Which keys a query sees that sees none behind its own place."""
+    """Makes the causal mask: a query sees the keys up to its own position."""
     op = call.op
     zero, one, first = (call.constant(number, np.int64) for number in (0, 1, [0]))
     sizes = op.Shape(scores, start=-2)
@@ -88,7 +88,7 @@ def _up_to_each(call: Call, scores: Value) -> Value:
 
 
 def _for_all_heads(call: Call, x: Value, query: Value) -> Value:
-    """Each head of keys or values as often as there are queries for it, one after the other."""
+    """Repeats each head of keys or values for all query heads that share it."""
     op = call.op
     before, heads, rest = op.Shape(x, end=-3), op.Shape(x, start=-3, end=-2), op.Shape(x, start=-2)
     wanted = op.Shape(query, start=-3, end=-2)

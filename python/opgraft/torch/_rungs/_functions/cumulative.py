@@ -1,4 +1,4 @@
-"""Operators that go along an axis one element after the other: cumprod and logcumsumexp."""
+"""Cumulative operators, which go along an axis element by element: cumprod and logcumsumexp."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ import torch
 
 from opgraft.torch._rungs._functions import Call, Value, function
 
-#: Makes the nodes of one step, of what has come so far and the next elements; the last gives the
-#: result.
+#: Makes the nodes of one step, from the result so far and the next elements; the last node
+#: computes the new result.
 _Step = Callable[[ir.Value, ir.Value], list[ir.Node]]
 
 
 @function("aten::cumprod")
 def cumprod(call: Call, x: Value, dim: int, dtype: Any = None) -> Value:
-    """One after the other and in doubles, as torch does it: zeros, signs and infinities come out
-    the same."""
+    """Multiplies one after the other in doubles, like torch, so that zeros, signs and infinities
+    are the same."""
 
     return _along(call, x, dim, 1, _multiply)
 
 
 @function("aten::logcumsumexp", "aten::_logcumsumexp", replaces_torchs=True)
 def logcumsumexp(call: Call, x: Value, dim: int) -> Value:
-    """Each by the larger of the two that are added, so that no exponential is lost or infinite."""
+    """Factors out the larger exponential of each sum, so that none underflows or overflows."""
 
     def add(so_far: ir.Value, item: ir.Value) -> list[ir.Node]:
         larger = ir.node("Max", [so_far, item])
         smaller = ir.node("Min", [so_far, item])
         distance = ir.node("Sub", [smaller.outputs[0], larger.outputs[0]])
-        # Infinities that are equal have no difference.
+        # The difference of equal infinities is NaN.
         is_same = ir.node("Equal", [so_far, item])
         zero = ir.node("Constant", [], {"value": ir.tensor(np.array(0.0))})
         one = ir.node("Constant", [], {"value": ir.tensor(np.array(1.0))})
@@ -52,7 +52,7 @@ def logcumsumexp(call: Call, x: Value, dim: int) -> Value:
 
 
 def whole_product(call: Call, x: Value, rank: int, axis: int) -> Value:
-    """The product of integers along an axis, which may be empty."""
+    """Computes the product of integers along an axis, which may be empty."""
     last, _ = _scanned(call, x, rank, axis, 1, _multiply, is_open=True)
     return last
 
@@ -74,16 +74,16 @@ def _along(call: Call, x: Value, dim: int, first: float, step: _Step) -> Value:
 def _scanned(
     call: Call, x: Value, rank: int, axis: int, first: float, step: _Step, *, is_open: bool
 ) -> tuple[Value, Value]:
-    """What has come in the end, and at each place. `is_open`: the axis may be empty."""
+    """Returns the last result, and the result at each step. `is_open`: the axis may be empty."""
     op = call.op
     wide = torch.float64 if call.result.dtype.is_floating_point else torch.int64
-    # A type that was asked for rounds the elements, not only the results.
+    # The `dtype` argument rounds the elements, not only the results.
     x = call.cast(call.as_result(x), wide)
     others = [place for place in range(rank) if place != axis]
     sizes = op.Gather(op.Shape(x), call.constant(others, np.int64))
     start = ir.tensor(np.array([first], np.float64 if wide == torch.float64 else np.int64))
     starts = op.ConstantOfShape(sizes, value=start)
-    if is_open:  # ONNX Runtime's Scan does not take what is empty
+    if is_open:  # ONNX Runtime's Scan does not take an empty input
         x = op.Concat(op.Unsqueeze(starts, call.constant([axis], np.int64)), x, axis=axis)
     last, results = call.append(
         "Scan",
@@ -102,7 +102,7 @@ def _scanned(
 
 
 def _body(dtype: torch.dtype, rank: int, step: _Step) -> ir.Graph:
-    """The body of the loop: from what has come so far and the next elements to what comes then."""
+    """Makes the body of the loop: from the result so far and the next elements to the result."""
     element = ir.DataType.DOUBLE if dtype == torch.float64 else ir.DataType.INT64
 
     def value(name: str) -> ir.Value:

@@ -1,4 +1,4 @@
-"""The standard deviation and the variance, whose squares neither overflow nor vanish on the way."""
+"""Standard deviation and variance, without overflow or underflow of the squares."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from opgraft.torch._rungs._functions.means import count, may_be_empty, reduced_a
 
 @function("aten::std", "aten::std.dim", "aten::std.correction", replaces_torchs=True, is_kept=True)
 def std(call: Call, x: Value, *_: Any, **__: Any) -> Value:
-    """In doubles, as torch does it. Torch's exporter writes the root of the variance, which of
-    numbers about 1e19 is infinite, and of those about 1e-23 nothing."""
+    """Computes in doubles, like torch. torch's exporter writes the root of the variance, which is
+    infinite for numbers about 1e19, and 0 for numbers about 1e-23."""
     return call.as_result(call.op.Sqrt(_variance(call, x)))
 
 
@@ -26,12 +26,12 @@ def std(call: Call, x: Value, *_: Any, **__: Any) -> Value:
     is_kept=may_be_empty,
 )
 def var(call: Call, x: Value, *_: Any, **__: Any) -> Value:
-    """Where there may be no elements, or one. Torch's exporter gives -0 there."""
+    """For inputs that may have no or one element, for which torch's exporter returns -0."""
     return call.as_result(_variance(call, x))
 
 
 def _variance(call: Call, x: Value) -> Value:
-    """0 / 0, which is no number, where the correction leaves nothing to divide by."""
+    """Returns the variance in doubles; NaN (0 / 0) if the correction leaves no divisor."""
     op = call.op
     given = call.arguments
     example = given["self"]

@@ -1,4 +1,4 @@
-"""erfc, with the digits of its small values, and sigmoid likewise."""
+"""erfc and sigmoid, with full precision for small results."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 
 from opgraft.torch._rungs._functions import Call, Value, function
 
-#: log(erfc(x) exp(x * x) / t) for t = 2 / (2 + x), as a polynomial in 2 t - 1: fitted at 200 nodes
-#: of Chebyshev's to torch's own erfcx, to 1e-15.
+#: log(erfc(x) exp(x * x) / t) for t = 2 / (2 + x), as a polynomial in 2 t - 1: fitted at 200
+#: Chebyshev nodes to torch's erfcx, with an error of 1e-15.
 _COEFFICIENTS = (
     -0.671794084056692,
     0.6726432239776685,
@@ -39,7 +39,7 @@ _COEFFICIENTS = (
 
 @function("aten::erfc", "aten::special_erfc", replaces_torchs=True)
 def erfc(call: Call, x: Value) -> Value:
-    """In doubles. Torch's exporter has 1 - erf(x), which is 0 from 4 on in float32."""
+    """Computes in doubles. torch's exporter writes 1 - erf(x), which is 0 from 4 on in float32."""
     op = call.op
     x = call.double(x)
     one, two = call.constant(1.0), call.constant(2.0)
@@ -52,7 +52,7 @@ def erfc(call: Call, x: Value) -> Value:
 
 
 def _is_read(call: Call, _: int) -> bool:
-    """Whether anybody may see the digits of a small value; a gate that is multiplied does not."""
+    """Whether the precision of small results matters; it does not for a gate in a product."""
     is_gate = bool(call.node.users) and all(
         str(one.target).startswith("aten.mul.") for one in call.node.users
     )
@@ -61,7 +61,7 @@ def _is_read(call: Call, _: int) -> bool:
 
 @function("aten::sigmoid", "aten::special_expit", replaces_torchs=_is_read)
 def sigmoid(call: Call, x: Value) -> Value:
-    """1 / (1 + exp(-x)). ONNX Runtime's own kernel gives 0 below about -18 in float32."""
+    """Computes 1 / (1 + exp(-x)). ONNX Runtime's kernel returns 0 below about -18 in float32."""
     op = call.op
     x = call.working(x)
     one = call.working_constant(1.0)

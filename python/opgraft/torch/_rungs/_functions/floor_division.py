@@ -1,4 +1,4 @@
-"""Division that rounds down, or of integers towards zero."""
+"""Division that rounds down; for integers also division that rounds towards zero."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def floor_divide(call: Call, x: Value, y: Any) -> Value:
 
 
 def _floor(call: Call, x: Value, y: Any) -> Value:
-    """As torch computes it for floating-point numbers. Its exporter has floor(x / y), where x / y
-    may be rounded up to an integer (1 / 0.1), and is -0 instead of -1 where it is too small for a
-    number."""
+    """Divides floating-point numbers in the same way as torch. torch's exporter writes
+    floor(x / y), but x / y may be rounded up to an integer (1 / 0.1), and may underflow to -0, where
+    the result is -1."""
     op = call.op
     x = call.working(x)
     y = call.working_constant(float(y)) if isinstance(y, (int, float)) else call.working(y)
@@ -55,7 +55,7 @@ def _floor(call: Call, x: Value, y: Any) -> Value:
     is_next = op.Greater(op.Sub(whole, floor), call.working_constant(0.5))
     floor = op.Where(is_next, op.Add(floor, one), floor)
     floor = op.Where(op.Equal(y, zero), quotient, floor)
-    # A zero has the sign of the quotient; times a sign, since ONNX Runtime's Where makes 0 of -0.
+    # A zero has the sign of the quotient. Multiply: ONNX Runtime's Where turns -0 into 0.
     is_zero = op.Equal(floor, zero)
     is_negative_zero = op.And(is_zero, is_negative(call, quotient))
     sign = op.Where(is_negative_zero, call.working_constant(-1.0), one)

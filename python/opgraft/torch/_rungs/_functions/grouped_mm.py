@@ -1,4 +1,4 @@
-"""Products of groups of rows with a matrix for each group, as mixtures of experts have them."""
+"""Products of groups of rows with one matrix for each group, as in mixtures of experts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 
 from opgraft.torch._rungs._functions import Call, Value, function
 
-#: As many groups are written out one by one. A model with more wants a loop.
+#: Groups are written one by one. A model with more of them would need a loop.
 _MOST_GROUPS = 256
 
 
 def _is_rows_in_groups(call: Call) -> bool:
-    """Rows that lie group by group, and a matrix for each; not groups of columns, or batches."""
+    """Whether rows are in consecutive groups, with a matrix for each; no columns or batches."""
     rows, matrices = call.example(0), call.example(1)
     count = matrices.shape[0]
     is_plain = call.argument("offs") is not None
@@ -24,12 +24,12 @@ def _is_rows_in_groups(call: Call) -> bool:
     return is_plain and is_counted and rows.dim() == 2 and matrices.dim() == 3
 
 
-# transformers' own operator is what it uses where torch's is not for the type; its body is a loop
-# over numbers that depend on data, which cannot be traced.
+# transformers uses its own operator for types that torch's does not take. The body of that is a
+# loop whose bounds depend on data, which cannot be traced.
 @function("aten::_grouped_mm", "transformers::grouped_mm_fallback", when=_is_rows_in_groups)
 def grouped_mm(call: Call, rows: Value, matrices: Value, offs: Value, *others: Any) -> Value:
-    """The rows up to offs[0] times the first matrix, those up to offs[1] times the second, and so
-    on; rows behind the last offset are zeros."""
+    """Multiplies the rows up to offs[0] by the first matrix, those up to offs[1] by the second, and
+    so on. The results for rows after the last offset are zeros."""
     op = call.op
     rows, matrices = call.working(rows), call.working(matrices)
     ends = call.cast(offs, torch.int64)

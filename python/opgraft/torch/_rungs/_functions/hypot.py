@@ -1,4 +1,4 @@
-"""hypot: the length of a vector, without overflow on the way."""
+"""hypot: the length of a vector, without overflow of the squares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from opgraft.torch._rungs._functions import Call, Value, function
 
 @function("aten::hypot")
 def hypot(call: Call, x: Value, y: Value) -> Value:
-    """Scaled by the longer side, so that no square overflows or vanishes."""
+    """Scales by the longer side, so that no square overflows or underflows."""
     op = call.op
     x, y = op.Abs(call.double(x)), op.Abs(call.double(y))
     zero, one = call.constant(0.0), call.constant(1.0)
@@ -17,6 +17,6 @@ def hypot(call: Call, x: Value, y: Value) -> Value:
     length = op.Mul(longer, op.Sqrt(op.Add(one, op.Mul(ratio, ratio))))
     is_nan = op.Or(op.IsNaN(x), op.IsNaN(y))
     length = op.Where(is_nan, op.Add(x, y), length)
-    # An infinite side is infinitely long, whatever the other is.
+    # If a side is infinite, the length is infinite, even if the other side is NaN.
     is_infinite = op.Or(op.IsInf(x), op.IsInf(y))
     return call.as_result(op.Where(is_infinite, call.constant(float("inf")), length))

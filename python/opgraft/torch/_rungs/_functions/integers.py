@@ -1,8 +1,8 @@
-"""Integers: divisions, remainders, powers, sums and products, to the last digit.
+"""Exact divisions, remainders, powers, sums and products of integers.
 
-torch's exporter computes some of them in float32, and ONNX Runtime's own kernels others in doubles:
-right for the numbers of most examples, and wrong from 2 ** 24 or 2 ** 53 on. A division of the
-smallest integer by -1 ends the process in ONNX Runtime.
+torch's exporter computes some of them in float32, and ONNX Runtime's kernels compute others in
+doubles. That is right for the numbers of most examples, and wrong from 2 ** 24 or 2 ** 53 on. A
+division of the smallest integer by -1 ends the process in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from opgraft.torch._rungs._functions import Call, Value, cumulative, function
 from opgraft.torch._rungs._functions.means import reduced_axes
 
-#: What ONNX Runtime lacks operators for is computed in another type.
+#: ONNX Runtime lacks operators for some types, which are computed in another type.
 _COMPUTED_IN = {
     torch.int8: torch.int32,
     torch.uint8: torch.int32,
@@ -32,7 +32,7 @@ def gives_integers(call: Call) -> bool:
 
 
 class Whole:
-    """Computes with integers in one type."""
+    """Integer arithmetic in one type."""
 
     def __init__(self, call: Call, dtype: torch.dtype) -> None:
         self._call = call
@@ -44,32 +44,32 @@ class Whole:
         return cls(call, _COMPUTED_IN[call.result.dtype])
 
     def floor(self, x: Any, y: Any) -> Value:
-        """x / y, rounded down."""
+        """Returns x / y, rounded down."""
         quotient, rest, y = self._divide(x, y)
         is_other_sign = self._op.Xor(self._is_negative(rest), self._is_negative(y))
         is_above = self._op.And(self._op.Not(self._op.Equal(rest, self._number(0))), is_other_sign)
         return self._op.Sub(quotient, self._call.cast(is_above, self._dtype))
 
     def truncated(self, x: Any, y: Any) -> Value:
-        """x / y, rounded towards zero."""
+        """Returns x / y, rounded towards zero."""
         return self._divide(x, y)[0]
 
     def remainder(self, x: Any, y: Any) -> Value:
-        """With the sign of y."""
+        """Returns the remainder with the sign of y."""
         return self._op.Mod(*self._safe(x, y))
 
     def rest(self, x: Any, y: Any) -> Value:
-        """With the sign of x."""
+        """Returns the remainder with the sign of x."""
         return self._divide(x, y)[1]
 
     def _divide(self, x: Any, y: Any) -> tuple[Value, Value, Value]:
-        """The quotient rounded towards zero, what is left, and the divisor that this is of."""
+        """Returns the quotient rounded towards zero, the remainder, and the divisor that was used."""
         x, y = self._safe(x, y)
         quotient = self._op.Div(x, y)
         return quotient, self._op.Sub(x, self._op.Mul(quotient, y)), y
 
     def _safe(self, x: Any, y: Any) -> tuple[Value, Value]:
-        """A division by -1 as one by 1: of the smallest integer the other ends the process."""
+        """Replaces a division by -1, which ends the process for the smallest integer, by -x / 1."""
         x = self._value(x)
         if isinstance(y, int):
             return (self._op.Neg(x), self._number(1)) if y == -1 else (x, self._number(y))
@@ -97,7 +97,7 @@ class Whole:
     replaces_torchs=lambda call, _: gives_integers(call),
 )
 def fmod(call: Call, x: Value, y: Any) -> Value:
-    """ONNX Runtime's own kernel computes it in doubles."""
+    """Computes in integers; ONNX Runtime's kernel computes in doubles."""
     return call.as_result(Whole.for_result(call).rest(x, y))
 
 
@@ -108,7 +108,7 @@ def _is_whole_power(call: Call) -> bool:
 
 
 def _is_large_power(call: Call) -> bool:
-    """Squares and cubes ONNX Runtime multiplies itself."""
+    """Whether ONNX Runtime gets it wrong; it computes squares and cubes by multiplication."""
     return _is_whole_power(call) and bool(call.argument("exponent") > 3)
 
 
@@ -118,7 +118,7 @@ def _is_large_power(call: Call) -> bool:
     replaces_torchs=lambda call, _: _is_large_power(call),
 )
 def power(call: Call, x: Value, exponent: int) -> Value:
-    """By squares. ONNX Runtime's own kernel computes it in doubles."""
+    """Computes by squaring; ONNX Runtime's kernel computes in doubles."""
     op = call.op
     dtype = _COMPUTED_IN[call.result.dtype]
     square = call.cast(x, dtype)
@@ -143,8 +143,8 @@ def _adds_integers(call: Call) -> bool:
     replaces_torchs=lambda call, _: _adds_integers(call),
 )
 def whole_sum(call: Call, x: Value, *_: Any, **__: Any) -> Value:
-    """The upper and the lower 32 bits each. ONNX Runtime adds integers in doubles, and is right as
-    long as no sum is beyond 2 ** 53: that is so for up to 2 ** 21 numbers at once."""
+    """Adds the upper and the lower 32 bits separately. ONNX Runtime adds integers in doubles, which
+    is exact up to 2 ** 53: enough for 2 ** 21 numbers."""
     op = call.op
     x = call.cast(x, torch.int64)
     axes = reduced_axes(call)
@@ -170,7 +170,7 @@ def _multiplies_integers(call: Call) -> bool:
     replaces_torchs=lambda call, _: _multiplies_integers(call),
 )
 def whole_product(call: Call, x: Value, *_: Any, **__: Any) -> Value:
-    """One after the other: ONNX Runtime multiplies integers in doubles."""
+    """Multiplies one after the other; ONNX Runtime's kernel multiplies integers in doubles."""
     op = call.op
     rank, dim = call.example(0).dim(), call.arguments.get("dim")
     if rank == 0:

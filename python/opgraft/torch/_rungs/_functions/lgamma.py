@@ -7,7 +7,7 @@ import math
 from opgraft.torch._rungs._functions import Call, Value, function
 
 # log gamma(1 + u) / (u (u - 1)) for u from -0.5 to 1.5, as a quotient of polynomials in u + 0.5.
-# All coefficients are positive, so that nothing is lost in adding up; the error is below 1e-17.
+# All coefficients are positive, so that the sums lose no precision; the error is below 1e-17.
 _UPPER = (
     0.7631532572329335,
     5.4287287763229175,
@@ -51,15 +51,15 @@ _LARGE = 8.0  # from here on the series is exact enough
 
 @function("aten::lgamma", "aten::special_gammaln")
 def lgamma(call: Call, x: Value) -> Value:
-    """In doubles. Near 1 and 2, where it is zero, by a formula with these zeros as factors; up to 8
-    by the recurrence, from 8 on by Stirling's series, below -0.5 by reflection."""
+    """Computes in doubles: near 1 and 2, where lgamma is zero, by a formula with these zeros as
+    factors; up to 8 by recurrence; from 8 on by Stirling's series; below -0.5 by reflection."""
     op = call.op
     x = call.double(x)
     size = op.Abs(x)
     half, one, two = call.constant(0.5), call.constant(1.0), call.constant(2.0)
     is_small = op.Less(size, half)
 
-    # Down to between 1.5 and 2.5, with the product of the steps.
+    # Reduce to between 1.5 and 2.5, and collect the product of the steps.
     reduced, product = size, one
     for _ in range(6):
         less = op.Sub(reduced, one)
@@ -78,7 +78,7 @@ def lgamma(call: Call, x: Value) -> Value:
     far = _stirling(call, size)
     above = op.Where(op.Less(size, call.constant(_LARGE)), near, far)
 
-    # gamma(x) gamma(-x) = -pi / (x sin(pi x)), with the sine of what is beyond a whole number.
+    # gamma(x) gamma(-x) = -pi / (x sin(pi x)); only the fraction of x matters for the sine.
     beyond = op.Sub(size, op.Round(size))
     sine = op.Abs(op.Sin(op.Mul(call.constant(math.pi), beyond)))
     below = op.Sub(op.Sub(call.constant(math.log(math.pi)), op.Log(op.Mul(size, sine))), above)

@@ -1,4 +1,4 @@
-"""linspace of a number of steps that is open."""
+"""linspace with an open number of steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _is_open(call: Call) -> bool:
 
 @function("aten::linspace", when=_is_open, replaces_torchs=lambda call, _: _is_open(call))
 def linspace(call: Call, start: float, end: float, steps: Any, **_: Any) -> Value:
-    """From both ends, as torch does it. Its exporter divides by 0 where there is one step."""
+    """Computes from both ends, like torch. torch's exporter divides by 0 if there is one step."""
     op = call.op
     zero, one, two = (call.constant(number, np.int64) for number in (0, 1, 2))
     count = op.Squeeze(call.cast(steps, torch.int64))
