@@ -209,7 +209,7 @@ def test_boosting_from_what_may_give_other_rows() -> None:
     """Nothing of it runs while it is looked at."""
     first = make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=300))
     fitted = GradientBoostingClassifier(n_estimators=2, init=first).fit(X, y)
-    with pytest.raises(opgraft.UnavailableError, match="init_ is a Pipeline.*expected 'zero', or"):
+    with pytest.raises(opgraft.UnavailableError, match="init_ is a Pipeline.*expected 'zero', one"):
         _skops.dump(fitted)
     two = GradientBoostingClassifier(n_estimators=2).fit(X, y > 0)
     loaded = _skops.load(_skops.dump(two), nobody)
