@@ -425,5 +425,5 @@ print(opgraft.InferenceSession(model).run(None, {"X": X})[0][0, 0])
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "0.5", done.stderr
-    with pytest.raises(opgraft.PyOpError, match="that of the program that made the model"):
+    with pytest.raises(opgraft.PyOpError, match="defined in the program that made the model"):
         opgraft.InferenceSession(tmp_path / "model.onnx", allow=["sklearn", "__main__.half"])
