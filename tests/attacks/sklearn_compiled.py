@@ -185,7 +185,7 @@ def a_graph_of_more_neighbours_than_columns() -> bytes:
     return stored(changed(graph, _tree=other._tree))
 
 
-@attack("it is a Tree, which is no estimator")
+@attack("it is a Tree, which is not an estimator")
 def a_tree_as_the_root() -> bytes:
     return stored(DecisionTreeRegressor().fit(X, y).tree_, widen)
 
@@ -197,7 +197,7 @@ def a_tree_as_an_estimator() -> bytes:
     return stored(changed(target, regressor_=tree), lambda one: widen(one.regressor_))
 
 
-@attack("a MT19937 stands at -2147483648")
+@attack("a MT19937 is at position -2147483648")
 def a_generator_outside_of_its_numbers() -> bytes:
     def change(schema: Any) -> None:
         state = node_of(schema, "random_state")["content"]["content"]["state"]["content"]

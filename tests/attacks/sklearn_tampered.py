@@ -52,7 +52,7 @@ def honest() -> bytes:
 # --- methods by the names that stand in the model
 
 
-@attack("stack_method_ is 'tofile'.*no method for new data|holds a ndarray, which is no estimator")
+@attack("stack_method_ is 'tofile'.*not a method for new|holds a ndarray, which is not an estim")
 def stack_writes_a_file() -> bytes:
     """`str` makes a path of the input, and the array is written there."""
     stack = fitted(StackingClassifier([("a", LOGISTIC)], LogisticRegression(), cv=2))
@@ -61,13 +61,13 @@ def stack_writes_a_file() -> bytes:
     return stored(make_pipeline(FunctionTransformer(str), stack))
 
 
-@attack("stack_method_ is 'fit'.*no method for new data")
+@attack("stack_method_ is 'fit'.*not a method for new data")
 def stack_fits() -> bytes:
     stack = fitted(StackingClassifier([("a", LOGISTIC)], LogisticRegression(), cv=2))
     return stored(changed(stack, stack_method_=["fit"]))
 
 
-@attack("estimators_ holds a ndarray, which is no estimator")
+@attack("estimators_ holds a ndarray, which is not an estimator")
 def stack_of_an_array() -> bytes:
     stack = fitted(StackingClassifier([("a", LOGISTIC)], LogisticRegression(), cv=2))
     return stored(changed(stack, estimators_=[np.zeros(3)]))
@@ -104,7 +104,7 @@ def importance_of_a_class() -> bytes:
     return stored(changed(fitted(SelectFromModel(LOGISTIC)), importance_getter="__class__.mro"))
 
 
-@attack("holds a 'predict' in place of its own")
+@attack("has an attribute 'predict' that replaces one of its class")
 def a_method_of_the_models_own() -> bytes:
     return stored(changed(LOGISTIC, predict=np.exp))
 
@@ -202,7 +202,7 @@ def a_module_is_imported() -> bytes:
     return rewritten(stored(FunctionTransformer(np.mean)), change)
 
 
-@attack("_kmeans_single_lloyd, which is not for others", "transform")
+@attack("_kmeans_single_lloyd, a private function of scikit-learn", "transform")
 def a_private_function_is_run() -> bytes:
     from sklearn.cluster._kmeans import _kmeans_single_lloyd
 
@@ -232,7 +232,7 @@ def a_file_that_lies_about_its_size() -> bytes:
     return bytes(data.replace(wanted, lie))
 
 
-@attack("does not hold as much as it says")
+@attack("does not match its header")
 def an_array_that_lies_about_its_size() -> bytes:
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(

@@ -1,4 +1,4 @@
-"""All names of skl2onnx that are not public and that Opgraft uses, each guarded."""
+"""All private names of skl2onnx that Opgraft uses. Each access raises a clear error if it moved."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ import skl2onnx
 from opgraft._base._errors import UnavailableError
 from opgraft._pyop import RUNTIME_DOMAINS
 
-# Conversions change tables of skl2onnx's for a while: one at a time.
+# A conversion temporarily changes skl2onnx's global tables, so only one may run at a time.
 _lock = threading.RLock()
 
 
 def find(module: str, name: str) -> Any:
-    """`name` of a module of skl2onnx's, or an error that names what moved."""
+    """Returns `name` from a module of skl2onnx. Raises an error that says what is missing."""
     try:
         return getattr(importlib.import_module(f"skl2onnx.{module}"), name)
     except (ImportError, AttributeError):
         raise UnavailableError(
             f"skl2onnx {skl2onnx.__version__} has no skl2onnx.{module}.{name}, which "
-            "opgraft.sklearn needs; use skl2onnx 1.20, with which it is tested, or a newer Opgraft"
+            "opgraft.sklearn needs. Fix: use skl2onnx 1.20, the tested version, or a newer Opgraft"
         ) from None
 
 
 @contextmanager
 def any_version_of_other_domains() -> Iterator[dict[str, int]]:
-    """Converters may add nodes of domains that onnx does not know, in any version.
+    """Lets converters add nodes of domains that onnx does not know, in any version.
 
-    skl2onnx takes their version for 1. Gives the versions that nodes were added with, by domain.
-    Lists of bools, which protobuf refuses as attributes today, become lists of ints.
+    skl2onnx expects version 1 for those domains. Yields the highest version of the added nodes, by
+    domain. Also turns lists of bools, which protobuf no longer accepts as attributes, into lists of
+    ints.
     """
     container = find("common._container", "ModelComponentContainer")
     versions: dict[str, int] = {}
@@ -81,11 +82,11 @@ _TREES = "decision_tree random_forest gradient_boosting isolation_forest".split(
 
 @contextmanager
 def missing_values_in_trees() -> Iterator[None]:
-    """Trees send what is missing to the child that scikit-learn's send it to.
+    """Makes converted trees send missing values to the same child as scikit-learn does.
 
-    skl2onnx writes that for HistGradientBoosting alone; all its other trees send NaN to the right.
-    A threshold that is infinite, by which a tree tells what is missing from all else, makes its
-    search for the nearest float32 endless.
+    skl2onnx supports this for HistGradientBoosting only; all its other trees send NaN to the right.
+    A tree that separates missing values from all others has an infinite threshold. skl2onnx's
+    search for the nearest float32 would never end for it.
     """
     with _lock:
         undo: list[tuple[Any, str, Any]] = []
@@ -126,22 +127,23 @@ def _with_tracks(add_tree: Callable[..., None]) -> Callable[..., None]:
 
 
 def _set_tracks(attributes: Any, tree: Any) -> None:
-    """Of the tree that was added last."""
+    """Sets where missing values go in the tree that was added last."""
     is_left = (tree.missing_go_to_left != 0) & (tree.children_left >= 0)
     attributes["nodes_missing_value_tracks_true"][-tree.node_count :] = is_left.astype(int).tolist()
 
 
 class Unseen(UnavailableError):
-    """What a step gives cannot be found out with data that is made up."""
+    """Raised when the results of a step cannot be found out by running it on sample data."""
 
     def __init__(self, step: Any, error: Exception) -> None:
         super().__init__(
-            f"what {type(step).__name__} gives is not known, and it refuses data that is made up "
-            f"({type(error).__name__}: {error}). Fix: give some rows, to_onnx(model, X)"
+            f"the types of the results of {type(step).__name__} are unknown, and it raised an "
+            f"error for sample data ({type(error).__name__}: {error}). Fix: pass some rows, "
+            "to_onnx(model, X)"
         )
 
 
-# Tables of skl2onnx's
+# skl2onnx's tables
 
 _OPTIONS = {
     "zipmap": [True, False, "columns"],
@@ -159,7 +161,7 @@ def _parsers() -> dict[type, Any]:
     return find("_parse", "sklearn_parsers_map")  # type: ignore[no-any-return]
 
 
-_ours: set[type] = set()  # types that are registered for the time of a conversion
+_ours: set[type] = set()  # types that are registered only during a conversion
 
 
 def is_known(of_type: type) -> bool:
@@ -181,7 +183,7 @@ def options_of(of_type: type) -> Any:
 
 @contextmanager
 def registered(types: set[type], convert: Any, shapes: Any) -> Iterator[None]:
-    """Makes types that skl2onnx does not know known to it for a while."""
+    """Temporarily registers the types that skl2onnx does not know."""
     aliases, parsers = _aliases(), _parsers()
     converters = find("common._registration", "_converter_pool")
     calculators = find("common._registration", "_shape_calculator_pool")
@@ -214,7 +216,8 @@ class _Kind(type):
 
 @contextmanager
 def unmerged(is_python: Callable[[Any], bool]) -> Iterator[None]:
-    """Columns that a column transformer hands to a Python node stay apart: types may differ."""
+    """Keeps the columns that a column transformer passes to a Python node separate, because their
+    types may differ."""
     module: Any = importlib.import_module("skl2onnx._parse")
     before = find("_parse", "do_not_merge_columns")
     kind = _Kind("kind", (), {"is_one": staticmethod(is_python)})
@@ -234,14 +237,14 @@ def parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:
 
 
 def parse_natively(scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:
-    """As skl2onnx does without a custom parser for this type."""
+    """Parses as skl2onnx does without a custom parser for this type."""
     parsers = _parsers()
     parser = parsers.get(type(model)) or find("_parse", "_parse_sklearn_simple_model")
     return parser(scope, model, inputs, custom_parsers=custom_parsers)
 
 
 def hand_down_options(scope: Any, model: Any, step: Any) -> None:
-    """A pipeline's options are those of its last step, a classifier."""
+    """Applies a pipeline's options to its last step if that is a classifier."""
     from sklearn.base import is_classifier
 
     options = scope.options or {}
@@ -250,7 +253,7 @@ def hand_down_options(scope: Any, model: Any, step: Any) -> None:
 
 
 def prefer(container: Any, step: Any, option: str, value: Any) -> None:
-    """Chooses an option of a step's converter, where it has it and nobody else has chosen."""
+    """Sets an option of a step's converter, if it has that option and nobody has set it."""
     if option in options_of(type(step)) and option not in container.get_options(step, {}):
         options = dict(container.options or {})
         options[id(step)] = {**(options.get(id(step)) or {}), option: value}
@@ -277,7 +280,7 @@ def declare_sequence(scope: Any, of_type: Any) -> Any:
 
 
 def zip_probabilities(scope: Any, model: Any, inputs: Any, outputs: Any) -> Any:
-    """Label and probabilities as the option 'zipmap' wants them."""
+    """Returns label and probabilities in the form that the option 'zipmap' asks for."""
     is_simple = len(outputs) == 2 and len(outputs[0].type.shape) == 1
     if "zipmap" not in options_of(type(model)) or not is_simple or not hasattr(model, "classes_"):
         return outputs
@@ -292,7 +295,7 @@ def add_nodes_of(container: Any, op_type: str, inputs: list[str], outputs: list[
 
 
 def numpy_type(of_type: Any) -> Any:
-    """NumPy's type for one of skl2onnx's; object for strings."""
+    """Returns NumPy's type for a type of skl2onnx; object for strings."""
     import numpy as np
     import onnx
 

@@ -1,6 +1,6 @@
-"""What Python nodes of converted scikit-learn models run: a fitted estimator that the node holds.
+"""The operator behind Python nodes of converted scikit-learn models: runs a stored estimator.
 
-The host allows it by the name "sklearn". Types that are not reviewed are asked for one by one.
+The host allows it by the name "sklearn". Types that are not reviewed must be allowed one by one.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from opgraft.sklearn._convert import _columns
 from opgraft.sklearn._stored import _skops
 from opgraft.sklearn._stored._walk import walk
 
-DOMAIN = "ai.opgraft.sklearn"  #: of the nodes
-FORMAT = 1  #: of what they hold
-#: What a model may call.
+DOMAIN = "ai.opgraft.sklearn"  #: the domain of the nodes
+FORMAT = 1  #: the version of their format
+#: The methods that a model may call.
 METHODS = tuple(
     "predict predict_proba predict_log_proba decision_function transform score_samples kneighbors "
     "mahalanobis".split()
 )
-#: Texts that stand for missing values, as ONNX Runtime and NumPy write these.
+#: Strings that represent missing values, as ONNX Runtime and NumPy write them.
 MISSING = frozenset({"nan", "None", "<NA>"})
 _LAYOUTS = ("rows", "list", "frame")
 
 
 def _nothing_is_allowed(names: list[str]) -> None:
-    raise PolicyError(f"the stored estimator holds what is not allowed: {', '.join(names)}")
+    raise PolicyError(f"the stored estimator uses names that are not allowed: {', '.join(names)}")
 
 
 class Estimator:
-    """Calls methods of an estimator that is stored by skops; docs/sklearn.md has the attributes."""
+    """Calls methods of an estimator stored by skops. docs/sklearn.md describes the attributes."""
 
-    #: Opgraft's bridge gives this argument: a function that raises unless the host allows names.
+    #: Opgraft's bridge passes this argument: a function that raises unless the host allows the
+    #: given names.
     policy_argument = "allows"
 
     def __init__(
@@ -56,31 +57,30 @@ class Estimator:
         format: int = FORMAT,
         allows: Callable[[list[str]], None] = _nothing_is_allowed,
     ) -> None:
-        del title, because  # for readers of the model
+        del title, because  # only for people who read the model
         if format != FORMAT:
             raise UnavailableError(
-                f"the estimator is stored in format {format}; this opgraft reads format {FORMAT}. "
-                "Install a newer one"
+                f"the estimator is stored in format {format}; this Opgraft reads format {FORMAT}. "
+                "Fix: install a newer Opgraft"
             )
         if not {*missing.split()} <= MISSING:
             known = ", ".join(sorted(MISSING))
-            raise ModelError(f"'missing' is '{missing}'; expected some of {known}")
+            raise ModelError(f"'missing' is '{missing}'; expected only values from: {known}")
         if layout not in _LAYOUTS or not len(dtypes) == len(methods) == len(ranks) > 0:
             raise ModelError("'methods', 'dtypes', 'ranks' and 'layout' do not agree")
         data = np.ascontiguousarray(estimator)
         if data.dtype != np.uint8:
-            raise ModelError(f"the attribute 'estimator' must be of uint8, not {data.dtype}")
+            raise ModelError(f"the attribute 'estimator' must be uint8, not {data.dtype}")
         parts = [one.partition(".") for one in methods]
         for method, _, place in parts:
             if method not in METHODS or not (place.isdecimal() or not place):
                 raise ModelError(
-                    f"'{method}' is no method that a model may call; these are: "
-                    f"{', '.join(METHODS)}"
+                    f"a model may not call the method '{method}'; it may call: {', '.join(METHODS)}"
                 )
         loaded = _skops.load(data.tobytes(), allows, scikit_learn)
         if layout != "frame":
             _forget_names(loaded)
-        # The method, which of its results (None for the one it has), its type and rank.
+        # The method, the index of the result (None if it returns only one), its type and rank.
         self._calls = [
             (getattr(loaded, method), int(place) if place else None, _dtype(name), rank)
             for (method, _, place), name, rank in zip(parts, dtypes, ranks, strict=True)
@@ -105,7 +105,7 @@ class Estimator:
             name = method.__name__
             if name not in results:
                 if results and self._copies:
-                    X = self._arrange(inputs)  # the method before may have written to it
+                    X = self._arrange(inputs)  # the previous method may have written to it
                 results[name] = method(X)
             result = results[name] if place is None else results[name][place]
             outputs.append(_as_output(result, dtype, rank, len(X)))
@@ -138,7 +138,7 @@ class Estimator:
 
 
 def _forget_names(estimator: Any) -> None:
-    """It gets arrays: it, and the steps in it, would warn of names at each run."""
+    """Removes feature names. The estimator gets arrays, and would otherwise warn at each run."""
     for place in walk(estimator):
         if hasattr(place.value, "fit"):
             vars(place.value).pop("feature_names_in_", None)
@@ -153,7 +153,7 @@ def _pandas() -> Any:
         import pandas
     except ImportError:
         raise UnavailableError(
-            "the estimator takes a DataFrame, which needs pandas: pip install pandas"
+            "the estimator takes a DataFrame, which needs pandas. Fix: pip install pandas"
         ) from None
     return pandas
 
@@ -171,7 +171,7 @@ def _dtype(name: str) -> Any:
         return None
     if name not in ("float32", "float64", "int64", "bool"):
         raise ModelError(
-            f"'{name}' is no type of a result; these are: float32 float64 int64 bool str"
+            f"'{name}' is not a type of results; expected float32, float64, int64, bool or str"
         )
     return np.dtype(name)
 
@@ -181,7 +181,7 @@ def _as_output(result: Any, dtype: Any, rank: int, rows: int) -> Any:
         result = result.toarray()
     array = result if isinstance(result, np.ndarray) else np.asarray(result)
     if array.ndim == 1 and rank == 2:
-        # A value for each row, or, as SparsePCA gives them, the values of the only one.
+        # One value for each row. SparsePCA returns the values of a single row this way, too.
         array = array.reshape((1, -1) if rows == 1 else (-1, 1))
     if dtype is None:
         return array.astype(str)

@@ -1,1 +1,1 @@
-"""Converting estimators: what is native, what is a Python node, and whether it is right."""
+"""Converts estimators: decides which steps are native or Python nodes, and verifies the result."""

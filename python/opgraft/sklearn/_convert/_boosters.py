@@ -1,4 +1,4 @@
-"""LightGBM's and XGBoost's estimators: native by onnxmltools' converters, where it is installed."""
+"""Converts LightGBM's and XGBoost's estimators with onnxmltools, if that is installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import skl2onnx
 
 from opgraft.sklearn import _private
 
-#: By the package: the module of the converter, its name, and the classes that it takes.
+#: For each package: the module of the converter, its name, and the classes that it converts.
 _CONVERTERS = {
     "lightgbm": ("LightGbm", "convert_lightgbm", ("LGBMClassifier", "LGBMRegressor")),
     "xgboost": (
@@ -29,15 +29,15 @@ def _entry(of_type: type) -> tuple[str, str, str] | None:
 
 
 def remedy(of_type: type) -> str:
-    """What would make a type native, to be said beside the reason why it is not."""
+    """Returns how to make a type native, to be added to the reason why it is not."""
     if _entry(of_type) is None:
         return ""
     return f"; onnxmltools has one. Fix: {INSTALL}"
 
 
 def register(types: set[type]) -> None:
-    """Makes those of these types known to skl2onnx that onnxmltools converts, as its users do by
-    `update_registered_converter`. A type that has a converter already keeps it."""
+    """Registers the types that onnxmltools converts with skl2onnx, as its users do with
+    `update_registered_converter`. A type that already has a converter keeps it."""
     for of_type in types:
         entry = _entry(of_type)
         if entry is None or _private.is_known(of_type):

@@ -1,4 +1,4 @@
-"""ClassifierChain and RegressorChain, which skl2onnx lacks: links are steps, native or not."""
+"""Converts ClassifierChain and RegressorChain, which skl2onnx lacks; each link is a step."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ELEMENTS = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a matrix, or a vector (where `place` is None), as a matrix of one column."""
+    """One column of a matrix, or a vector (if `place` is None), as a matrix with one column."""
 
     place: int | None
     of_type: Any
 
 
 def takes(model: Any) -> bool:
-    """Whether each link gets what the one before it predicts, as is usual."""
+    """Whether this is a chain in which each link gets the predictions of the links before it."""
     is_usual = getattr(model, "chain_method_", "predict") == "predict"
     return type(model) in (ClassifierChain, RegressorChain) and is_usual
 
@@ -44,10 +44,10 @@ def takes(model: Any) -> bool:
 def parse(conversion: Any, scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:
     asked = conversion.methods
     if asked is not None and not set(asked) <= {"predict", "predict_proba"}:
-        raise NotImplementedError(f"{', '.join(asked)} of a chain")
+        raise NotImplementedError(f"{', '.join(asked)} of a chain is not supported")
     real = DoubleTensorType if _methods.floats(inputs) == "float64" else FloatTensorType
     features = list(inputs)
-    columns: list[list[Any]] = []  # of each link: its label or value, its probability
+    columns: list[list[Any]] = []  # for each link: its label or value, then its probability
     for link in model.estimators_:
         if is_classifier(link):
             scope.add_options(id(link), {"zipmap": False})
@@ -67,13 +67,13 @@ def parse(conversion: Any, scope: Any, model: Any, inputs: Any, custom_parsers: 
     if _methods.has(model, "predict_proba") and all(len(one) == 2 for one in in_order):
         outputs.append(add_concat(scope, [one[1] for one in in_order], real))
     if asked is not None and "predict_proba" in asked and len(outputs) == 1:
-        raise NotImplementedError("predict_proba of this chain")
+        raise NotImplementedError("predict_proba of this chain is not supported")
     return outputs
 
 
 def as_one(scope: Any, given: Any, *, joins_texts: bool = False) -> list[Any]:
-    """Inputs of numbers, the columns of a frame for example, as one: most of skl2onnx's converters
-    take no more. Real numbers and others meet in float64, as in NumPy. Texts stay apart unless
+    """Joins numeric inputs, such as the columns of a frame, because most of skl2onnx's converters
+    take only one input. Mixed types become float64, as in NumPy. Texts stay separate unless
     `joins_texts`."""
     inputs: list[Any] = list(given)
     kinds = {type(one.type) for one in inputs}

@@ -1,4 +1,4 @@
-"""Types of a DataFrame's columns as a Python node stores them, so that its step gets them again."""
+"""Stores the types of a DataFrame's columns in a Python node, so that its step gets them back."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from opgraft._base._errors import ModelError, UnavailableError
 from opgraft._run import _frames
 
-#: An object column of True, False and what is missing.
+#: An object column of True, False and missing values.
 _TRUTHS = "truths"
-#: Names that pandas is given: a model is untrusted, so that these are all.
+#: The only type names that are passed to pandas, since a model is not trusted.
 _NAMES = re.compile(
     r"object|str|string|U?Int(8|16|32|64)|Float(32|64)|boolean"
     r"|(datetime64|timedelta64)\[(s|ms|us|ns)(, [\w/+:-]+)?\]"
@@ -23,12 +23,12 @@ _NAMES = re.compile(
 
 
 def describe(frame: Any) -> list[str]:
-    """For each column its type, or "" where the model's own type of numbers is that."""
+    """Returns the type of each column, or "" if the model's own type of numbers is enough."""
     return [_describe(frame.iloc[:, place]) for place in range(frame.shape[1])]
 
 
 def needs_frame(frame: Any) -> bool:
-    """Whether an array of its values would not say what the frame says."""
+    """Whether an array would lose information that the frame has."""
     return _TRUTHS in describe(frame)
 
 
@@ -52,7 +52,7 @@ def _describe(series: Any) -> str:
 
 
 def check(kinds: list[str]) -> None:
-    """A ModelError where a kind is none that `describe` writes."""
+    """Raises a ModelError for a kind that `describe` does not write."""
     for kind in kinds:
         if kind in ("", _TRUTHS) or _NAMES.fullmatch(kind):
             continue
@@ -62,11 +62,11 @@ def check(kinds: list[str]) -> None:
         except (ValueError, TypeError, KeyError):
             is_right = False
         if not is_right:
-            raise ModelError(f"'{kind[:100]}' is no type of a column")
+            raise ModelError(f"'{kind[:100]}' is not a type of a column")
 
 
 def restore(values: Any, kind: str) -> Any:
-    """A column of this kind from an array as `_frames.column_array` makes it of one."""
+    """Returns a column of this kind from the array that `_frames.column_array` made of one."""
     import pandas
 
     if not kind:
@@ -77,12 +77,12 @@ def restore(values: Any, kind: str) -> Any:
         found = json.loads(kind)
         return pandas.Categorical(values, found["categories"], ordered=found["ordered"])
     if kind == "str" and int(pandas.__version__.partition(".")[0]) < 3:
-        kind = "object"  # where "str" would make texts of missing values
+        kind = "object"  # older versions would turn missing values into strings
     try:
         dtype = pandas.api.types.pandas_dtype(kind)
     except (TypeError, ImportError, NameError) as error:
         raise UnavailableError(
-            f"a column of the type '{kind}' cannot be made here: {error}"
+            f"cannot create a column of the type '{kind}': {error}"
             + (" Fix: pip install pyarrow" if "pyarrow" in kind else "")
         ) from error
     types = pandas.api.types

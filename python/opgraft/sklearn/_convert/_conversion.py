@@ -1,4 +1,4 @@
-"""One conversion by skl2onnx, in which some steps become Python nodes and the others stay its."""
+"""One conversion by skl2onnx, in which some steps become Python nodes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from opgraft.sklearn._convert._recording import Call, steps_of
 
 INNER = ("transform",)
 
-#: What some X would not show.
-_LONELY = "skl2onnx's conversion fails where a row has no neighbour"
+#: Conversions that are wrong in ways that not every X shows.
+_LONELY = "skl2onnx's conversion fails if a row has no neighbour"
 KNOWN_WRONG: dict[type, str] = {
     RadiusNeighborsClassifier: _LONELY,
     RadiusNeighborsRegressor: _LONELY,
@@ -47,7 +47,7 @@ KNOWN_WRONG: dict[type, str] = {
 
 
 class StepError(Exception):
-    """A step whose conversion raised; `__cause__` is what it raised."""
+    """Raised if the conversion of a step fails; `__cause__` is the original error."""
 
     def __init__(self, step: Any, error: Exception) -> None:
         super().__init__(f"{type(step).__name__}: {type(error).__name__}: {error}")
@@ -55,8 +55,8 @@ class StepError(Exception):
 
 
 class Conversion:
-    """Converts `model` with the steps whose ids are in `in_python` (id: reason) as Python nodes,
-    those besides that skl2onnx does not know, and the methods that the last step is asked for."""
+    """Converts `model`. The steps whose ids are in `in_python` (id: reason), and those that
+    skl2onnx does not know, become Python nodes. `methods` are those of the last step to convert."""
 
     def __init__(
         self,
@@ -68,15 +68,15 @@ class Conversion:
     ) -> None:
         self.model = model
         self.in_python = in_python
-        self.apart = apart  #: ids of ensembles whose estimators are steps of ours
+        self.apart = apart  #: ids of ensembles whose estimators are converted as separate steps
         self.calls = calls
-        self.methods = tuple(methods) if methods is not None else None  #: of the step in hand
+        self.methods = tuple(methods) if methods is not None else None  #: of the current step
         self.outputs: dict[int, list[Output]] = {}  #: by operator
-        self.samples: dict[int, Any] = {}  #: what a step in Python gets, or might
-        self.variants: dict[int, tuple[Any, Any]] = {}  #: what is converted for a step, and it
+        self.samples: dict[int, Any] = {}  #: recorded or sample input of a step in Python
+        self.variants: dict[int, tuple[Any, Any]] = {}  #: a converted variant, and its step
         self._steps = {id(step): step for step in steps_of(model)}
         self._has_python = False
-        self._exact: set[str] = set()  # nodes of trees that do not round what they compare
+        self._exact: set[str] = set()  # nodes of trees that do not round before they compare
 
     def run(self, initial_types: Sequence[Any], options: Any = None, **arguments: Any) -> Any:
         types = {type(step) for step in self._steps.values()}
@@ -119,7 +119,7 @@ class Conversion:
         return self.why_python(step) is not None
 
     def why_python(self, step: Any) -> str | None:
-        """The reason why a step becomes a Python node; None for one that stays native."""
+        """Returns the reason why a step becomes a Python node; None if it stays native."""
         if id(step) in self.in_python:
             return self.in_python[id(step)]
         if id(step) not in self._steps:
@@ -175,7 +175,7 @@ class Conversion:
             raise NotImplementedError(f"skl2onnx does not convert {', '.join(self.methods)}")
         outputs = _private.parse_natively(scope, model, inputs, custom_parsers)
         if self.methods == INNER and isinstance(model, ClusterMixin) and len(outputs) == 2:
-            return [outputs[1]]  # the distances are what the next step gets
+            return [outputs[1]]  # the next step gets the distances
         return outputs
 
     def _parse_pipeline(self, scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> Any:
@@ -193,7 +193,7 @@ class Conversion:
             if not isinstance(one.type, TensorType):
                 raise Error(
                     f"{type(model).__name__} has the input '{one.raw_name}' of {one.type}, but a "
-                    "Python node takes tensors alone"
+                    "Python node takes only tensors"
                 )
         methods = self.methods or tuple(_methods.default_methods(model))
         outputs = self._describe(model, methods, inputs, is_inner=self.methods == INNER and
@@ -237,7 +237,7 @@ class Conversion:
                     return
                 if self._has_python and all(isinstance(one.type, FloatTensorType)
                                             for one in operator.inputs):  # fmt: skip
-                    # Scaler divides whole numbers for each value; Sub and Div are twice as fast.
+                    # Sub and Div are twice as fast as Scaler.
                     _private.prefer(container, step, "div", "div")
                 before = len(container.nodes)
                 _private.convert_natively(scope, operator, container)
@@ -256,8 +256,8 @@ class Conversion:
         return StepError(self.variants.get(id(step), (None, step))[1], error)
 
     def _outputs(self, operator: Any) -> list[Output]:
-        """Where the converter of a stack or the like has declared the operator, it has its outputs
-        already: a label and probabilities, or a result."""
+        """Returns the outputs of an operator. If another converter, such as that of a stack,
+        declared the operator, it already has outputs: a label and probabilities, or one result."""
         if id(operator) not in self.outputs:
             step = operator.raw_operator
             methods = _methods.default_methods(step)[: len(operator.outputs)]
@@ -279,7 +279,7 @@ class Conversion:
         try:
             described = _methods.describe(step, methods, made_up, real, is_inner=is_inner)
         except Exception as error:
-            # Some take nothing but the type of real numbers that they were fitted on.
+            # Some steps take only the type of real numbers that they were fitted on.
             try:
                 made_up = made_up.astype(np.float64 if real == "float32" else np.float32)
                 described = _methods.describe(step, methods, made_up, real, is_inner=is_inner)
@@ -301,7 +301,7 @@ def _last_step(model: Any) -> Any:
 
 
 def _native_methods(model: Any) -> set[str]:
-    """What skl2onnx's outputs for it can be."""
+    """Returns the methods that skl2onnx can convert for it."""
     methods = set(_methods.default_methods(model))
     if isinstance(model, ClassifierMixin) and _methods.has(model, "decision_function"):
         methods.add("decision_function")
@@ -311,7 +311,7 @@ def _native_methods(model: Any) -> set[str]:
 
 
 def sample(step: Any, inputs: list[Any]) -> Any:
-    """Two rows that are made up, for a step of which nobody knows what it gets."""
+    """Returns two rows of sample data for a step whose real input is unknown."""
     known = getattr(step, "n_features_in_", None)
     columns = []
     for one in inputs:

@@ -1,4 +1,4 @@
-"""`convert_sklearn`, whose converters may add nodes of any domain, and `add_pyop` for them."""
+"""`convert_sklearn`, whose converters may add nodes of any domain, and `add_pyop` for PyOp nodes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def convert_sklearn(
 ) -> Any:
     """Converts as `skl2onnx.convert_sklearn` does, with the same arguments.
 
-    Custom converters may add nodes of domains of their own, PyOp nodes among them, with any
-    `op_version`: the model imports the domain in the highest version that was named.
+    Custom converters may add nodes of other domains, such as PyOp nodes, with any `op_version`. The
+    model imports the domain in the highest version that they used.
     """
     with _private.any_version_of_other_domains() as versions:
         converted = skl2onnx.convert_sklearn(
@@ -72,11 +72,11 @@ def add_pyop(
     compute: str = "compute",
     **attributes: Any,
 ) -> None:
-    """Adds a PyOp node to a conversion: for use in a converter of yours.
+    """Adds a PyOp node to a conversion, for use in your own converter.
 
     It has the inputs and outputs of the skl2onnx operator, with their types, and runs
-    `module.class_name`, whose `__init__` gets the further attributes. Attributes are as those of
-    ONNX: numbers, texts, lists of them; an array becomes a tensor.
+    `module.class_name`, whose `__init__` gets the other attributes. Attributes may be numbers,
+    strings, lists of these, and arrays, which become tensors.
 
     >>> def convert_nmf(scope, operator, container):
     ...     add_pyop(scope, operator, container, "mymodule", "MyNmf", W=W)
@@ -84,7 +84,7 @@ def add_pyop(
     taken = {"input_types", "output_types", "module", "class_name"} & attributes.keys()
     if taken:
         raise Error(
-            f"add_pyop({module}.{class_name}): '{min(taken)}' is said by the node itself; give the "
+            f"add_pyop({module}.{class_name}): the node itself sets '{min(taken)}'. Fix: give the "
             "attribute another name"
         )
     container.add_node(
@@ -104,12 +104,12 @@ def add_pyop(
 
 
 def element_type(variable: Any) -> int:
-    """The number of a variable's element type in ONNX."""
+    """Returns ONNX's number for the element type of a variable."""
     type_proto = variable.type.to_onnx_type()
     if not type_proto.HasField("tensor_type"):
         raise Error(
             f"'{variable.full_name}' is {type(variable.type).__name__}; a Python node takes and "
-            "gives tensors alone"
+            "returns only tensors"
         )
     return int(type_proto.tensor_type.elem_type)
 

@@ -1,4 +1,4 @@
-"""Models of float64 in which some nodes give float32: casts where the two would meet."""
+"""Adds casts to models of float64 in which some nodes return float32."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 
-#: Their results are of float32, whatever their inputs are.
+#: Operators, and those of their outputs that are always float32.
 _NARROW = {
     "LinearRegressor": [0],
     "SVMRegressor": [0],
@@ -20,13 +20,13 @@ _NARROW = {
 }
 
 
-#: Their inputs from a place on must all be of one type.
+#: Operators whose inputs, from this index on, must all have the same type.
 _ALIKE = {"Where": 1} | dict.fromkeys(
     "Add Sub Mul Div Pow Max Min Sum Concat MatMul Gemm Less Greater LessOrEqual GreaterOrEqual "
     "Equal".split(),
     0,
 )
-#: What the results of others are.
+#: The types of the results of other operators.
 _ALWAYS_FLOAT = "Scaler Normalizer OneHotEncoder FeatureVectorizer".split()
 _AS_GIVEN = "Imputer Binarizer ArrayFeatureExtractor".split()
 _TRUTHS = "Less Greater LessOrEqual GreaterOrEqual Equal And Or Not Xor IsNaN IsInf".split()
@@ -40,14 +40,14 @@ _MOST_PASSES = 8
 
 
 def compares_in_float64(step: Any) -> bool:
-    """Whether trees of this step compare float64 as it is. All others' round it to float32."""
+    """Whether the trees of this step compare float64 values. All others round them to float32."""
     is_lightgbm = type(step).__module__.partition(".")[0] == "lightgbm"
     return is_lightgbm or isinstance(step, BaseHistGradientBoosting)
 
 
 def round_for_trees(model: Any, exact: Set[str]) -> None:
-    """Rounds what trees compare, but for the nodes named in `exact`: scikit-learn's do so, skl2onnx
-    leaves it out, and numbers that differ in later digits than float32 has go another way."""
+    """Rounds the inputs of trees to float32, as scikit-learn does, except for the nodes in `exact`.
+    skl2onnx does not round, so numbers that are equal in float32 could take another branch."""
     kinds = _element_types(model)
     for place, node in reversed(list(enumerate(model.graph.node))):
         is_tree = node.domain == "ai.onnx.ml" and node.op_type.startswith("TreeEnsemble")
@@ -61,8 +61,8 @@ def round_for_trees(model: Any, exact: Set[str]) -> None:
 
 
 def widened(model: Any) -> Any:
-    """The model, with float32 cast to float64 where types do not agree without that and do with it:
-    skl2onnx takes results for float64 here and there that the runtime gives as float32."""
+    """Returns the model with casts from float32 to float64 if they make all types agree. skl2onnx
+    assumes that some results are float64 which the runtime returns as float32."""
     if _agrees(model):
         return model
     changed = onnx.ModelProto()
@@ -86,7 +86,7 @@ def _widen_results(model: Any) -> None:
 
 
 def _widen_outputs(model: Any) -> None:
-    """Casts what nodes give as float32, where the graph declares float64 as its output."""
+    """Casts float32 results that the graph declares as float64 outputs."""
     kinds = _element_types(model)
     wanted = {
         one.name
@@ -102,7 +102,7 @@ def _widen_outputs(model: Any) -> None:
 
 
 def _widen_operands(model: Any) -> bool:
-    """Casts what is float32 where a node gets float64 beside it; whether there was such a node."""
+    """Casts float32 inputs of nodes that also get float64. Returns whether there was such a node."""
     kinds = _element_types(model)
     was_there = False
     for place, node in reversed(list(enumerate(model.graph.node))):
@@ -126,8 +126,8 @@ def _cast(given: str, result: str, to: int = TensorProto.DOUBLE) -> Any:
 
 
 def _element_types(model: Any) -> dict[str, int]:
-    """The element types of the values in a graph, as far as rules for the operators that skl2onnx
-    writes tell them. Not by onnx's inference, which ends the process for some of its models."""
+    """Returns the element types of the values in a graph, as far as they follow from rules for the
+    operators that skl2onnx writes. onnx's inference crashes for some of its models."""
     kinds = {one.name: int(one.data_type) for one in model.graph.initializer}
     for one in model.graph.input:
         kinds[one.name] = int(one.type.tensor_type.elem_type)
@@ -173,7 +173,7 @@ def _results(node: Any, kinds: dict[str, int]) -> list[int | None]:
 
 
 def _labels(attributes: dict[str, Any]) -> int | None:
-    """What a LabelEncoder gives, by the attribute that holds its values."""
+    """Returns the type of a LabelEncoder's result, from the attribute that holds its values."""
     if "values_tensor" in attributes:
         return int(attributes["values_tensor"].t.data_type)
     named = {
@@ -185,7 +185,7 @@ def _labels(attributes: dict[str, Any]) -> int | None:
 
 
 def _agrees(model: Any) -> bool:
-    """Whether float32 and float64 meet nowhere, as far as is known."""
+    """Whether no node mixes float32 and float64, as far as the types are known."""
     kinds = _element_types(model)
     both = {TensorProto.FLOAT, TensorProto.DOUBLE}
     for node in model.graph.node:

@@ -1,4 +1,4 @@
-"""Nodes of standard operators, added to a conversion one after the other."""
+"""Adds nodes of standard operators to a conversion, one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 
 class Nodes:
-    """Each call adds one node, and gives the name of its only result."""
+    """Each call adds one node or constant, and returns the name of its only result."""
 
     def __init__(self, scope: Any, container: Any, element: int = TensorProto.DOUBLE) -> None:
         self.scope, self.container = scope, container
@@ -21,7 +21,7 @@ class Nodes:
         return name
 
     def numbers(self, values: Any) -> str:
-        """Real numbers, in the shape that they have."""
+        """Adds real numbers, in their shape."""
         array = np.asarray(values, np.float64)
         return self.constant(self.element, array.ravel().tolist(), list(array.shape))
 
@@ -56,5 +56,5 @@ class Nodes:
         return self.cast(value, self.element, output)
 
 
-#: The newest version of an operator up to 13, where that is not 13 itself.
+#: The newest version of an operator up to 13, if that is not 13 itself.
 _VERSIONS = {"Where": 9, "And": 7, "Or": 7, "Not": 1}

@@ -1,7 +1,7 @@
-"""Stacks and votes taken apart: their estimators are steps like those of a pipeline.
+"""Converts stacking and voting ensembles in parts: their estimators are separate steps.
 
-skl2onnx's own converters come first. These are for where they fail: with several inputs, in
-float64, or with estimators whose conversion has to be looked at one by one.
+skl2onnx's own converters are tried first. These are used if they fail: with several inputs, in
+float64, or with estimators that have to be verified one by one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def takes(model: Any) -> bool:
 
 
 def is_composite(model: Any) -> bool:
-    """Whether its steps are converted one by one, so that each may be Python's."""
+    """Whether its steps are converted one by one, so that each may become a Python node."""
     kinds = (Pipeline, ColumnTransformer, FeatureUnion)
     is_ensemble = _chains.takes(model) or takes(model)
     return isinstance(model, kinds) or is_ensemble or _glue.inner_of(model) is not None
@@ -50,7 +50,7 @@ def parse(conversion: Any, scope: Any, model: Any, inputs: Any, custom_parsers: 
     asked = conversion.methods
     given = set(_methods.default_methods(model)) & {"predict", "predict_proba"}
     if asked is not None and not set(asked) <= given:
-        raise NotImplementedError(f"{', '.join(asked)} of {type(model).__name__}, taken apart")
+        raise NotImplementedError(f"{', '.join(asked)} of {type(model).__name__} is not supported")
     parts = _Parts(conversion, scope, inputs, custom_parsers)
     is_stack = isinstance(model, (StackingClassifier, StackingRegressor))
     outputs = _parse_stack(parts, model) if is_stack else _parse_vote(parts, model)
@@ -60,7 +60,7 @@ def parse(conversion: Any, scope: Any, model: Any, inputs: Any, custom_parsers: 
 
 
 class _Parts:
-    """What the estimators of an ensemble give."""
+    """Converts the estimators of an ensemble, and combines their results."""
 
     def __init__(self, conversion: Any, scope: Any, inputs: Any, custom_parsers: Any) -> None:
         self.conversion, self.scope, self.inputs = conversion, scope, list(inputs)
@@ -83,7 +83,7 @@ class _Parts:
         return list(found)
 
     def matrix(self, estimator: Any, method: str) -> Any:
-        """The results of a method, a column or several, as real numbers."""
+        """Returns the results of a method, one or more columns, as real numbers."""
         if method == "predict":
             return self.column(self.outputs(estimator, self.inputs)[0], None)
         if method == "predict_proba":
@@ -91,7 +91,7 @@ class _Parts:
         scores = self.outputs(estimator, self.inputs, ("predict", "decision_function"))[1]
         if len(_classes(estimator)) > 2:
             return self.add(Real(self.real), [scores])
-        # skl2onnx gives a column for each of two classes, the estimator one in all.
+        # skl2onnx returns a column for each of two classes, the estimator only one column.
         return self.column(scores, -1 if len(scores.type.shape) == 2 else None)
 
     def column(self, variable: Any, place: int | None) -> Any:
@@ -100,8 +100,8 @@ class _Parts:
     def results(
         self, given: Any, scores: list[Any], classes: tuple[Any, ...], is_scores: bool
     ) -> list[Any]:
-        """A label, then what there is of probabilities: a model's outputs are in the order in which
-        they are declared."""
+        """Returns the label, then the probabilities if there are any. A model's outputs are in the
+        order of their declarations."""
         label = self.add(Labels(classes, is_scores), [given])
         last = Real(self.real, len(classes), "probabilities")
         return [label, *(self.add(last, [one]) for one in scores)]
@@ -128,7 +128,7 @@ class Real:
 
 @dataclass(frozen=True)
 class Weighted:
-    """A matrix that is made of several, each of a weight."""
+    """A matrix that combines several matrices, each with a weight."""
 
     real: Any
     weights: tuple[float, ...] | None
@@ -140,16 +140,16 @@ class Weighted:
 
 
 class Mean(Weighted):
-    """The mean of matrices, by weights."""
+    """The weighted mean of matrices."""
 
 
 class Ballots(Weighted):
-    """How much weight each of `width` labels has, where each input is a column of labels."""
+    """The weight of the votes for each of `width` labels; each input is a column of labels."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of the largest in each row (`is_scores`), or of their numbers."""
+    """The label with the largest score in each row (`is_scores`), or the label of each index."""
 
     classes: tuple[Any, ...]
     is_scores: bool
@@ -163,12 +163,12 @@ class Labels:
 def _classes(model: Any) -> tuple[Any, ...]:
     classes = model.classes_
     if isinstance(classes, list) or np.ndim(classes) != 1:
-        raise NotImplementedError("an ensemble of several targets")
+        raise NotImplementedError("an ensemble with several targets is not supported")
     if classes.dtype.kind in "iub":
         return tuple(int(one) for one in classes)
     if all(isinstance(one, str) for one in classes):
         return tuple(str(one) for one in classes)
-    raise NotImplementedError(f"labels of the type {classes.dtype}")
+    raise NotImplementedError(f"labels of the type {classes.dtype} are not supported")
 
 
 def _parse_stack(parts: _Parts, model: Any) -> list[Any]:
@@ -179,7 +179,7 @@ def _parse_stack(parts: _Parts, model: Any) -> list[Any]:
         columns.append(parts.column(found, 1) if is_binary and method == "predict_proba" else found)
     if model.passthrough:
         if any(isinstance(one.type, StringTensorType) for one in parts.inputs):
-            raise NotImplementedError("a stack that hands texts through")
+            raise NotImplementedError("a stack that passes texts through is not supported")
         columns += [parts.add(Real(parts.real), [one]) for one in parts.inputs]
     joined = _chains.add_concat(parts.scope, columns, parts.real)
     results = parts.outputs(model.final_estimator_, [joined])
@@ -223,7 +223,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         nodes.real(inputs[0], output)
         return
     if isinstance(what, Ballots):
-        # A row of equal numbers beside the numbers of all labels: where they agree is a ballot.
+        # Compares the index of each predicted label with the indices of all labels.
         numbers = nodes.numbers([range(what.width)])
         inputs = [nodes.real(nodes.node("Equal", one, numbers)) for one in inputs]
     weights = what.weights or (1.0,) * len(inputs)

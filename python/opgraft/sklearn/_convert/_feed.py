@@ -1,4 +1,4 @@
-"""Rows as the inputs of a model: their types, and the tensors for a session."""
+"""Turns rows into inputs of a model: finds their types, and makes the tensors for a session."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from opgraft.sklearn._convert._methods import takes_list
 
 
 def initial_types_of(model: Any, X: Any, initial_types: Any) -> list[tuple[str, Any]]:
-    """As skl2onnx guesses them, and for texts and labels too, one of which is a row."""
+    """Returns the types that skl2onnx guesses, and also types for lists of texts or labels, where
+    each row is one value."""
     if initial_types is not None:
         return list(initial_types)
     if X is None:
-        raise Error("give some rows, to_onnx(model, X), or the types of the inputs, initial_types=")
+        raise Error("pass some rows, to_onnx(model, X), or the types of the inputs, initial_types=")
     if not hasattr(X, "columns") and takes_list(model) and np.ndim(X) == 1:
         if np.asarray(X).dtype.kind in "OUST":
             is_text = hasattr(_first(model), "get_stop_words")
@@ -36,11 +37,11 @@ def initial_types_of(model: Any, X: Any, initial_types: Any) -> list[tuple[str, 
 
 
 def _types_of_frame(model: Any, X: Any) -> list[tuple[str, Any]]:
-    """A column's type is that of all its values: the first one may be missing."""
+    """Returns the type of each column, from all its values: the first one may be missing."""
     names = [str(name) for name in X.columns]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise Error(f"the DataFrame has more than one column '{min(twice)}'; inputs need names")
+        raise Error(f"the DataFrame has more than one column '{min(twice)}'; names must be unique")
     guess = _private.find("common.data_types", "_guess_numpy_type")
     types = []
     for place, name in enumerate(names):
@@ -52,11 +53,12 @@ def _types_of_frame(model: Any, X: Any) -> list[tuple[str, Any]]:
         elif kind == OTHER:
             if _uses(model, X.columns[place], place):
                 raise Error(
-                    f"column '{name}' has values of several types, or of one that ONNX has not "
-                    f"({_kinds_in(X.iloc[:, place])}). Fix: make them numbers or texts, such as by "
-                    f"frame[{name!r}].astype(str), before the pipeline is fitted"
+                    f"column '{name}' has values of several types, or of a type that ONNX does not "
+                    f"have ({_kinds_in(X.iloc[:, place])}). Fix: convert them to numbers or "
+                    f"strings, such as with frame[{name!r}].astype(str), before you fit the "
+                    "pipeline"
                 )
-            of_type = StringTensorType([None, 1])  # nobody looks at it
+            of_type = StringTensorType([None, 1])  # never used
         else:
             of_type = guess(np.dtype(kind), [None, 1])
         types.append((name, of_type))
@@ -68,7 +70,7 @@ def _kinds_in(series: Any) -> str:
 
 
 def _uses(model: Any, name: Any, place: int) -> bool:
-    """Whether a column is more than dropped by a column transformer that comes first."""
+    """Whether the model uses a column. A column transformer that comes first may drop it."""
     first = _first(model)
     if not isinstance(first, ColumnTransformer):
         return True
@@ -80,8 +82,8 @@ def _uses(model: Any, name: Any, place: int) -> bool:
 
 
 def metadata_for(model: Any, X: Any, types: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """What a session must know besides, to take a DataFrame: which columns a matrix has, in which
-    order, and which inputs are times."""
+    """Returns what else a session must know to take a DataFrame: which columns a matrix has, in
+    which order, and which inputs are times."""
     found: dict[str, Any] = {}
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     name, of_type = types[0]
@@ -109,7 +111,7 @@ def _first(model: Any) -> Any:
 
 
 def feed(X: Any, types: Sequence[tuple[str, Any]]) -> dict[str, Any] | None:
-    """The tensors; None where an input is no tensor."""
+    """Returns the tensors for a session; None if an input is not a tensor."""
     if not all(isinstance(of_type, TensorType) for _, of_type in types):
         return None
     if is_frame(X):
@@ -125,12 +127,12 @@ def feed(X: Any, types: Sequence[tuple[str, Any]]) -> dict[str, Any] | None:
         fed[name] = _cast(X[:, start : start + width], of_type)
         start += width
     if start != X.shape[1]:
-        raise Error(f"X has {X.shape[1]} columns, but the inputs {start}")
+        raise Error(f"X has {X.shape[1]} columns, but the inputs have {start}")
     return fed
 
 
 def fits(X: Any, types: Sequence[tuple[str, Any]]) -> bool:
-    """Whether rows that are made up can be inputs of these types."""
+    """Whether generated rows can be inputs of these types."""
     try:
         fed = feed(X, types)
     except Exception:

@@ -1,5 +1,5 @@
-"""Conversions that skl2onnx lacks, for estimators that do little but call others: those stay apart,
-each native or not."""
+"""Converts estimators that mostly call others and that skl2onnx cannot convert. The inner ones stay
+separate steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Parser = Callable[[Any, Any, Any, Any, Any], Any]
 
 
 def parser_for(model: Any) -> Parser | None:
-    """What converts it, or None."""
+    """Returns the function that parses this estimator, or None."""
     if type(model) in _VARIANTS and _VARIANTS[type(model)](model):
         return _parse_variant
     if _chains.takes(model):
@@ -55,7 +55,7 @@ def _parse_variant(
 
 
 def without_words(union: FeatureUnion) -> FeatureUnion:
-    """The union with transformers in place of the words that stand for some."""
+    """Returns the union with transformers instead of the words "passthrough" and "drop"."""
     words = {"passthrough": FunctionTransformer(), "drop": None}
     parts = [
         (name, words[one] if isinstance(one, str) else one) for name, one in union.transformer_list
@@ -68,14 +68,14 @@ def without_words(union: FeatureUnion) -> FeatureUnion:
 
 
 def _ignoring(encoder: Any) -> dict[str, Any]:
-    """Without infrequent categories, unknown ones are zeros: skl2onnx writes that for "ignore"
-    alone."""
+    """Without infrequent categories, unknown ones become zeros. skl2onnx supports that only for
+    "ignore"."""
     is_error = encoder.handle_unknown in ("error", "ignore")
     return {} if is_error or _one_hot.has_infrequent(encoder) else {"handle_unknown": "ignore"}
 
 
-#: Parameters that skl2onnx refuses or does not know, and others by which a model, all of whose
-#: tensors are dense, gives the same.
+#: Replacements for parameters that skl2onnx refuses or does not know. The results of a model are
+#: the same, because all its tensors are dense.
 _VARIANTS: dict[type, Callable[[Any], dict[str, Any]]] = {
     OneHotEncoder: _ignoring,
     KBinsDiscretizer: lambda one: {"encode": "onehot-dense"} if one.encode == "onehot" else {},
@@ -85,7 +85,7 @@ _VARIANTS: dict[type, Callable[[Any], dict[str, Any]]] = {
 
 
 def inner_of(model: Any) -> Any:
-    """The estimator that gives all of this one's results, or None."""
+    """Returns the estimator that computes all results of this one, or None."""
     if isinstance(model, BaseSearchCV):
         return getattr(model, "best_estimator_", None)
     if type(model) is FrozenEstimator:

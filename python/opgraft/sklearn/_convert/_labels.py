@@ -1,7 +1,7 @@
-"""Labels by the scores, as scikit-learn decides, where skl2onnx takes the largest probability.
+"""Chooses labels by scores, as scikit-learn does, where skl2onnx takes the largest probability.
 
-Probabilities of several classes may be equal where their scores are not: those of SGDClassifier
-are cut off at 1 (`modified_huber`), all others are rounded to 1.
+The probabilities of several classes may be equal although their scores differ: SGDClassifier cuts
+them off at 1 (`modified_huber`), and others are rounded to 1.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from opgraft.sklearn._convert._emit import Nodes
 
 
 def decide_by_scores(scope: Any, operator: Any, container: Any, before: int) -> None:
-    """Changes the nodes of a step, those from `before` on, where the step is one of these."""
+    """Changes the nodes of such a step, which are those from the index `before` on."""
     weights = _weights(operator.raw_operator)
     if weights is None or len(operator.inputs) != 1:
         return
     choices = [node for node in container.nodes[before:] if node.op_type == "ArgMax"]
     if len(choices) != 1:
-        raise RuntimeError(f"expected one ArgMax of skl2onnx's, which chooses, not {len(choices)}")
+        raise RuntimeError(f"expected one ArgMax node from skl2onnx, got {len(choices)}")
     is_double = isinstance(operator.inputs[0].type, DoubleTensorType)
     nodes = Nodes(scope, container, TensorProto.DOUBLE if is_double else TensorProto.FLOAT)
     coefficients, intercepts = weights
@@ -35,7 +35,7 @@ def decide_by_scores(scope: Any, operator: Any, container: Any, before: int) -> 
 
 
 def _weights(step: Any) -> tuple[Any, Any] | None:
-    """The coefficients and the intercept of each class, where the score of each is a sum."""
+    """Returns the coefficients and intercepts of all classes, if their scores are linear."""
     if isinstance(step, SGDClassifier) and len(step.classes_) > 2:
         return step.coef_, step.intercept_
     if not isinstance(step, OneVsRestClassifier) or step.multilabel_ or len(step.estimators_) < 2:

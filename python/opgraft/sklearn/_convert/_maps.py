@@ -1,4 +1,4 @@
-"""Probabilities as maps, which are of float32 alone in ONNX, in models of float64."""
+"""Casts probabilities to float32 for maps, the only type that ONNX has there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 
 def narrow(model: Any) -> None:
-    """Casts what ZipMap nodes get: skl2onnx hands them float64, which the runtime refuses."""
+    """Casts the inputs of ZipMap nodes: skl2onnx passes float64, which the runtime refuses."""
     for place, node in reversed(list(enumerate(model.graph.node))):
         if node.op_type != "ZipMap":
             continue

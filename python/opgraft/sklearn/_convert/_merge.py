@@ -1,4 +1,4 @@
-"""Models for several methods of one estimator, made one: each method an output of its name."""
+"""Merges models for several methods of one estimator: each method becomes an output of its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opgraft.sklearn._convert._glue import inner_of
 
 
 def last_of(model: Any) -> Any:
-    """The step that gives the results."""
+    """Returns the step that computes the results."""
     while True:
         inner = getattr(model, "best_estimator_", None) or inner_of(model)
         if hasattr(model, "steps"):
@@ -26,7 +26,7 @@ def last_of(model: Any) -> Any:
 
 
 def options_for(model: Any, methods: Sequence[str], given: Any) -> dict[Any, Any]:
-    """The options of skl2onnx by which its converter gives these methods."""
+    """Returns the options that make skl2onnx's converter compute these methods."""
     last = last_of(model)
     known = _private.options_of(type(last))
     own: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def options_for(model: Any, methods: Sequence[str], given: Any) -> dict[Any, Any
 
 
 def place_of(model: Any, method: str, count: int) -> int:
-    """Which of skl2onnx's outputs is that of a method."""
+    """Returns which of skl2onnx's outputs belongs to a method."""
     last = last_of(model)
     if count == 1 or method == "predict":
         return 0
@@ -56,7 +56,7 @@ def place_of(model: Any, method: str, count: int) -> int:
 
 
 def merge(estimator: Any, made: Sequence[tuple[Any, Sequence[str]]], asked: Sequence[str]) -> Any:
-    """One model with one output for each method asked for, named as it is."""
+    """Returns one model with one output for each requested method, named like the method."""
     models = [
         _named(estimator, model, methods, f"part{index}_")
         for index, (model, methods) in enumerate(made)
@@ -71,8 +71,8 @@ def merge(estimator: Any, made: Sequence[tuple[Any, Sequence[str]]], asked: Sequ
             if one.domain not in versions:
                 first.opset_import.append(one)
                 versions[one.domain] = first.opset_import[-1]
-            # skl2onnx names the oldest opset that has all nodes, each in its newest version up to
-            # the target: the newer of two has the nodes of both.
+            # skl2onnx declares the oldest opset in which all nodes, in their newest version up to
+            # the target, are valid. So the newer of two opsets is right for the nodes of both.
             versions[one.domain].version = max(versions[one.domain].version, one.version)
     outputs = {one.name: one for one in first.graph.output}
     del first.graph.output[:]
@@ -82,10 +82,10 @@ def merge(estimator: Any, made: Sequence[tuple[Any, Sequence[str]]], asked: Sequ
 
 
 def _named(estimator: Any, model: Any, methods: Sequence[str], prefix: str) -> Any:
-    """The outputs named as the methods, by Identity nodes; others are dropped."""
+    """Names the outputs like the methods, with Identity nodes, and drops all others."""
     taken = {one.name for one in model.graph.input} & set(methods)
     if taken:
-        raise Error(f"the input '{taken.pop()}' is called as a method that is asked for")
+        raise Error(f"the input '{taken.pop()}' has the name of a requested method")
     copied = compose.add_prefix(model, prefix, rename_inputs=False)
     outputs = list(copied.graph.output)
     del copied.graph.output[:]

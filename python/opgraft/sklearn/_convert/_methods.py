@@ -1,4 +1,4 @@
-"""Which methods of an estimator a model has as outputs, and what type and shape each has."""
+"""Decides which methods of an estimator become outputs, and the type and shape of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sklearn.preprocessing import LabelBinarizer, LabelEncoder, MultiLabelBinari
 from opgraft._base._errors import Error
 from opgraft.sklearn.operators import METHODS
 
-#: Those that can be asked for: the results of the others are several.
+#: Methods that users can ask for. `kneighbors` returns several results, so it is not one of them.
 ASKED = [one for one in METHODS if one != "kneighbors"]
 
 _TYPES = {
@@ -34,7 +34,7 @@ _TYPES = {
     "bool": BooleanTensorType,
     "str": StringTensorType,
 }
-#: What an output is called, as skl2onnx calls it.
+#: skl2onnx's names for outputs.
 _NAMES = {
     "predict": "label",
     "predict_proba": "probabilities",
@@ -64,7 +64,7 @@ def has(estimator: Any, method: str) -> bool:
 
 
 def default_methods(estimator: Any) -> list[str]:
-    """What skl2onnx gives, or would give, for an estimator of this kind."""
+    """Returns the methods that skl2onnx converts, or would convert, for this kind of estimator."""
 
     def first(*names: str) -> list[str]:
         return [name for name in names if has(estimator, name)][:1]
@@ -87,13 +87,13 @@ def default_methods(estimator: Any) -> list[str]:
     if not found:
         raise Error(
             f"{type(estimator).__name__} has no method for new data (predict, transform, "
-            "score_samples...), so that there is nothing to convert"
+            "score_samples...), so there is nothing to convert"
         )
     return found
 
 
 def takes_list(estimator: Any) -> bool:
-    """Whether it takes one value for each row, not rows of values."""
+    """Whether it takes a list with one value for each row, not a matrix."""
     first = estimator
     while hasattr(first, "steps"):
         first = first.steps[0][1]
@@ -104,13 +104,13 @@ def takes_list(estimator: Any) -> bool:
 def refuse_lists(estimator: Any) -> None:
     if isinstance(estimator, MultiLabelBinarizer):
         raise Error(
-            "MultiLabelBinarizer takes a list of sets, which is no tensor of ONNX's, so that it "
-            "cannot be converted"
+            "MultiLabelBinarizer cannot be converted: it takes a list of sets, which is not an "
+            "ONNX tensor"
         )
 
 
 def floats(inputs: Sequence[Any]) -> str:
-    """The type of real numbers in a model with inputs of these types."""
+    """Returns the type of real numbers in a model with these inputs."""
     is_double = any(isinstance(one.type, DoubleTensorType) for one in inputs)
     return "float64" if is_double else "float32"
 
@@ -118,8 +118,8 @@ def floats(inputs: Sequence[Any]) -> str:
 def describe(
     estimator: Any, methods: Sequence[str], X: Any, real: str, *, is_inner: bool
 ) -> list[Output]:
-    """The outputs for these methods, learnt from what they give for X. `real` is the type of real
-    numbers. What is handed to another step (`is_inner`) is of real numbers, or texts."""
+    """Runs the methods on X to find the types and shapes of their outputs. `real` is the type of
+    real numbers. Outputs for another step (`is_inner`) are always real numbers or texts."""
     refuse_lists(estimator)
     outputs = []
     for method in methods:
@@ -134,17 +134,17 @@ def describe(
         for each, value in results:
             dtype = _dtype(value, real, is_inner)
             if name == "predict" and is_classifier(estimator) and _is_whole(value):
-                dtype = "int64"  # labels are whole numbers in skl2onnx's models
+                dtype = "int64"  # skl2onnx's models have integer labels
             shape = tuple(None if axis == 0 else int(size) for axis, size in enumerate(value.shape))
             if name == "transform" and len(shape) == 1 and len(X) == 1:
-                shape = (None, int(value.size))  # SparsePCA's, for the only row
+                shape = (None, int(value.size))  # SparsePCA returns a vector for a single row
             if name == "kneighbors" and value.dtype == object:
-                raise Error(f"{type(estimator).__name__}.{name} gives rows of different lengths")
+                raise Error(f"{type(estimator).__name__}.{name} returns rows of different lengths")
             title = _NAMES.get(each if place else name, name)
             if name == "predict" and isinstance(estimator, RegressorMixin):
                 title = "variable"
                 if len(shape) == 1:
-                    shape = (None, 1)  # as skl2onnx's regressors have it
+                    shape = (None, 1)  # like skl2onnx's regressors
             outputs.append(Output(each, dtype, shape, title))
     return outputs
 
@@ -158,12 +158,12 @@ def _dtype(value: Any, real: str, is_inner: bool) -> str:
     if not scipy.sparse.issparse(value):
         value = np.asarray(value)
     kind = value.dtype.kind
-    if kind == "O":  # texts, some of them missing, or numbers
+    if kind == "O":  # either texts, some of which may be missing, or numbers
         kind = "U" if any(isinstance(one, str) for one in np.ravel(value)) else "f"
     if kind in "UST":
         return "str"
     if kind not in "fiub":
-        raise Error(f"it gives values of the type {value.dtype}, which ONNX has not")
+        raise Error(f"it returns values of the type {value.dtype}, which ONNX does not have")
     if kind == "f" or is_inner:
         return real
     return "bool" if kind == "b" else "int64"

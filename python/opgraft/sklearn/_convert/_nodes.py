@@ -1,4 +1,4 @@
-"""The Python node of a step: what it holds, and how it is added to a conversion."""
+"""Adds the Python node of a step to a conversion."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from opgraft.sklearn._stored._walk import walk
 
 
 def is_scikit_learns(estimator: Any) -> bool:
-    """Whether it is of scikit-learn's own, whose manners with its input are known."""
+    """Whether it belongs to scikit-learn, so that we know how it treats its input."""
     return (type(estimator).__module__ + ".").startswith("sklearn.")
 
 
 def layout_of(estimator: Any, X: Any) -> tuple[str, list[str]]:
-    """How it wants its input, and the names of columns where that is a DataFrame."""
+    """Returns the layout of its input, and the names of columns if that is a DataFrame."""
     if is_frame(X) and (_wants_names(estimator) or _columns.needs_frame(X)):
         return "frame", [str(name) for name in X.columns]
     is_list = X is not None and not hasattr(X, "columns") and np.ndim(X) == 1
@@ -52,7 +52,7 @@ def add(
     X: Any,
     because: str,
 ) -> None:
-    """Adds the node. Where its outputs come as one sequence, that is made of them."""
+    """Adds the node, and a node that joins its outputs if they are declared as one sequence."""
     estimator = operator.raw_operator
     layout, columns = layout_of(estimator, X)
     wants_names = layout == "frame"
@@ -65,7 +65,9 @@ def add(
         _private.add_nodes_of(container, "SequenceConstruct", parts, names[-1:])
         names = [*names[:-1], *parts]
     elif len(outputs) < len(names):
-        raise Error(f"{type(estimator).__name__}: {len(names)} outputs are asked for")
+        raise Error(
+            f"{type(estimator).__name__} has {len(outputs)} outputs, but {len(names)} are requested"
+        )
     container.add_node(
         "PyOp",
         [one.full_name for one in operator.inputs],
@@ -95,7 +97,7 @@ def add(
 
 
 def _may_write(estimator: Any) -> bool:
-    """Whether it, or a step in it, may write to its input, which is the runtime's memory."""
+    """Whether it, or a step in it, may write to its input, which is memory of the runtime."""
     for place in walk(estimator):
         value = place.value
         if isinstance(value, FunctionTransformer):
@@ -107,7 +109,7 @@ def _may_write(estimator: Any) -> bool:
 
 
 def _missing_in(X: Any) -> str:
-    """What is missing among its texts, as texts."""
+    """Returns which missing values its texts have, as strings."""
     if is_frame(X):
         columns = [X.iloc[:, place] for place in range(X.shape[1])]
         parts = [column[column.isna()].to_numpy(dtype=object) for column in columns]
@@ -124,7 +126,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _cast_to(X: Any, real: str) -> str:
-    """The type of real numbers that the step is used to, where that is not the model's."""
+    """Returns the type of real numbers that the step expects, if the model has another."""
     kind = "" if hasattr(X, "columns") else str(np.asarray(X).dtype)
     return kind if kind in ("float32", "float64") and kind != real else ""
 

@@ -1,4 +1,4 @@
-"""OneHotEncoder of real numbers as standard operators: skl2onnx cuts them to whole ones."""
+"""Converts OneHotEncoder of real numbers to standard operators; skl2onnx truncates the numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opgraft.sklearn._convert._emit import Nodes
 
 
 def has_infrequent(step: Any) -> bool:
-    """Whether some categories share a column, as infrequent ones."""
+    """Whether some categories share a column because they are infrequent."""
     if not getattr(step, "_infrequent_enabled", False):
         return False
     return any(one is not None for one in step.infrequent_categories_)
@@ -27,7 +27,7 @@ def width(step: Any) -> int:
 
 
 def convert(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
-    """Compares in float64, which all numbers of float32 are exact in: as NumPy does."""
+    """Compares in float64, as NumPy does. It holds every float32 exactly."""
     given = nodes.cast(given, TensorProto.DOUBLE)
     parts = []
     for place, categories in enumerate(step.categories_):
@@ -46,7 +46,7 @@ def convert(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
 
 
 def _find(nodes: Nodes, column: str, categories: Any) -> str:
-    """Which category each number is: a truth for each."""
+    """Adds a bool for each number and category: whether the number is that category."""
     element, nodes.element = nodes.element, TensorProto.DOUBLE
     found = nodes.node("Equal", column, nodes.numbers([categories]))
     nodes.element = element
@@ -58,7 +58,7 @@ def _find(nodes: Nodes, column: str, categories: Any) -> str:
 
 
 def _refuse_unknown(nodes: Nodes, found: str, count: int) -> str:
-    """The same by the runtime's operator, which fails where no category is found."""
+    """Returns the same through the runtime's operator, which fails for an unknown category."""
     real = nodes.real(found)
     is_known = nodes.cast(
         nodes.node("MatMul", real, nodes.numbers(np.ones((count, 1)))), TensorProto.BOOL

@@ -1,7 +1,7 @@
-"""Rows unlike those that a model is made with, which it is tried with besides.
+"""Generates rows with rare values, to verify a model with more than the given rows.
 
-A conversion may be right for the rows that it is given and wrong for what none of them has: missing
-values, zeros, categories that nobody has seen.
+A conversion may be right for the given rows and wrong for values that none of them has: missing
+values, zeros, unknown categories.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import scipy.sparse
 from opgraft._run._frames import TEXT, column_array, is_frame
 from opgraft.sklearn._convert._recording import fresh
 
-#: A category, or a word, that no data has.
+#: A category or word that no data has.
 UNKNOWN = "opgraft-unknown"
-#: So many columns at most are changed one at a time, and so many rows are looked at.
+#: The most columns that are changed one at a time, and the most rows that are looked at.
 _COLUMNS, _ROWS = 8, 1000
 
 
 def rare_rows(estimator: Any, methods: Sequence[str], X: Any) -> Any:
-    """Those of the rows that the estimator takes; None where there are none."""
+    """Returns rows with rare values that the estimator accepts; None if there are none."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         rows, kinds = _make(X)
         if not kinds or _takes(estimator, methods, rows):
             return rows
         taken = []
-        # Most that refuse some refuse all that are missing, or all that are unknown.
+        # Most estimators that refuse some rows refuse all missing, or all unknown values.
         for group in ("missing", "unknown", ""):
             places = [place for place, kind in enumerate(kinds) if _group(kind) == group]
             if places and not _takes(estimator, methods, _pick(rows, places)):
@@ -59,7 +59,7 @@ def _pick(rows: Any, places: list[int]) -> Any:
 
 
 def _make(X: Any) -> tuple[Any, list[str]]:
-    """The rows, and what is rare in each."""
+    """Returns the rows, and what is rare in each."""
     if scipy.sparse.issparse(X) or not len(X):
         return None, []
     if is_frame(X):
@@ -94,7 +94,7 @@ def _make_frame(X: Any) -> tuple[Any, list[str]]:
 
 
 def _first(series: Any) -> Any:
-    """A value of a column: by one that is missing, its type would not be known."""
+    """Returns a value of a column. A missing one would not show its type."""
     known = series[~series.isna()]
     return (known if len(known) else series).iloc[0]
 
@@ -106,7 +106,8 @@ def _as_column(values: list[Any], dtype: Any) -> Any:
 
 
 def _rows(first: Any, columns: list[dict[str, Any]]) -> Iterator[tuple[str, list[Any]]]:
-    """Rows in which all columns are rare in one way, and rows in which one column is."""
+    """Yields rows in which all columns have the same kind of rare value, then rows in which only
+    one column has a rare value."""
     kinds = [kind for kind in _KINDS if any(kind in values for values in columns)]
     for kind in kinds:
         yield kind, [values.get(kind, one) for one, values in zip(first, columns, strict=True)]
@@ -119,13 +120,13 @@ def _rows(first: Any, columns: list[dict[str, Any]]) -> Iterator[tuple[str, list
                 yield kind, row
 
 
-#: In the order of their rows.
+#: Kinds of rare values, in the order of their rows.
 _KINDS = "missing zero least mean median between unknown empty".split()
 _ONE_BY_ONE = "missing unknown between".split()
 
 
 def _values(column: Any) -> dict[str, Any]:
-    """Values that the column may have, by what they are."""
+    """Returns rare values for a column, by kind."""
     if _is_text(column):
         return {"unknown": UNKNOWN, "empty": ""}
     if column.dtype.kind in "iu":
@@ -145,7 +146,7 @@ def _values(column: Any) -> dict[str, Any]:
 
 def _values_of_column(series: Any) -> dict[str, Any]:
     if not isinstance(series.dtype, np.dtype) or series.dtype.kind not in "fiuO":
-        # Types of pandas' own: texts alone, of which any may come. Categories are those that are.
+        # For pandas' own types, only texts can have new values. Categories are fixed.
         is_text = str(series.dtype) in ("str", "string")
         return {"unknown": UNKNOWN, "empty": ""} if is_text else {}
     if series.dtype.kind == "O":

@@ -1,4 +1,4 @@
-"""What each step of an estimator gets while the whole runs: the data to try the step with alone."""
+"""Records the input of each step while the whole estimator runs, to test each step alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Call:
 
 
 def steps_of(estimator: Any) -> list[Any]:
-    """All estimators in it that do something with new data, inner ones first, itself last."""
+    """Returns all estimators in it that have methods for new data, inner ones first, itself last."""
     return [
         place.value
         for place in walk(estimator)
@@ -36,7 +36,8 @@ def steps_of(estimator: Any) -> list[Any]:
 
 
 def record(estimator: Any, X: Any, methods: list[str]) -> dict[int, Call]:
-    """Runs the methods on X. The calls by the step's id, in the order of their ends."""
+    """Runs the methods on X. Returns the first call of each step, by its id, in the order in which
+    they finished."""
     calls: dict[int, Call] = {}
     steps = steps_of(estimator)
     with _watched(steps, calls), joblib.parallel_config(backend="sequential"):
@@ -77,5 +78,5 @@ def _watch(
 
 
 def fresh(X: Any) -> Any:
-    """A dense copy: functions of users may write to what they get."""
+    """Returns a dense copy, because users' functions may write to their input."""
     return X.toarray() if scipy.sparse.issparse(X) else copy.copy(X)

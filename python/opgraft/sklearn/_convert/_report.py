@@ -1,4 +1,4 @@
-"""Which steps of a converted model are Python nodes, read from the model itself."""
+"""Reads from a converted model which of its steps are Python nodes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ class PythonStep:
     estimator: str  #: its type, "module.Class"
     methods: tuple[str, ...]
     because: str
-    allow: tuple[str, ...]  #: what a session must allow by name, in a process that did not make it
+    allow: tuple[str, ...]  #: names that a session must allow, in a process that did not make it
     scikit_learn: str  #: the version it was fitted with
-    size: int  #: of what is stored, in bytes
+    size: int  #: the size of the stored estimator in bytes
 
 
 def python_steps(model: onnx.ModelProto | str | os.PathLike[str]) -> list[PythonStep]:
-    """The steps of a model that are Python nodes, and why; empty where plain ONNX Runtime runs it.
+    """Lists the steps of a model that are Python nodes, and why. Plain ONNX Runtime runs a model
+    that has none.
 
     >>> model = opgraft.sklearn.to_onnx(NMF(2).fit(X), X)
     >>> [(step.estimator, step.methods) for step in opgraft.sklearn.python_steps(model)]
@@ -40,7 +41,7 @@ def python_steps(model: onnx.ModelProto | str | os.PathLike[str]) -> list[Python
             model = onnx.load(model, load_external_data=False)
         except OSError:
             raise
-        except Exception as error:  # of protobuf's own class
+        except Exception as error:  # protobuf has its own error class
             raise ModelError(f"'{os.fspath(model)}' is not an ONNX model: {error}") from error
     if not isinstance(model, onnx.ModelProto):
         raise TypeError(
@@ -68,11 +69,12 @@ def python_steps(model: onnx.ModelProto | str | os.PathLike[str]) -> list[Python
 
 
 def _value(node: onnx.NodeProto, given: dict[str, AttributeProto], name: str, kind: int) -> Any:
-    """An attribute, as text, texts or bytes; a ModelError where the node has none of this kind."""
+    """Returns an attribute as string, strings or bytes. Raises a ModelError if the node has none of
+    this kind."""
     attribute = given.get(name)
     try:
         if attribute is None or attribute.type != kind:
-            raise ValueError("there is none" if attribute is None else "it is of another kind")
+            raise ValueError("it is missing" if attribute is None else "it has another kind")
         if kind == AttributeProto.TENSOR:
             return numpy_helper.to_array(attribute.t).tobytes()
         if kind == AttributeProto.STRINGS:

@@ -1,8 +1,8 @@
-"""Steps as standard operators in float64, where ONNX Runtime has its own operator in float32 alone.
+"""Converts steps to standard operators in float64, where ONNX Runtime's operator has only float32.
 
-Used for models of float64, and for what skl2onnx refuses or converts wrongly besides (missing
+Used for models of float64, and for other cases that skl2onnx refuses or converts wrongly (missing
 texts, categories that are real numbers, missing values in powers, rows of zeros). The results are
-those of the step but for the rounding of float64.
+those of the step up to rounding in float64.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Convert = Callable[[Nodes, Any, str, list[str]], None]
 
 
 def takes(step: Any, inputs: Any) -> bool:
-    """Whether the step, with one input of this type, is converted here."""
+    """Whether this module converts the step with these inputs."""
     if type(step) not in _STEPS or len(inputs) != 1:
         return False
     of_type = inputs[0].type
@@ -93,7 +93,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _kept(step: Any) -> list[int]:
-    """The columns that have a value for what is missing; others are dropped."""
+    """Returns the columns that have a value to fill in. The others are dropped."""
     is_all = step.keep_empty_features or step.strategy == "constant"
     return [place for place, one in enumerate(step.statistics_) if is_all or not _is_missing(one)]
 
@@ -117,7 +117,7 @@ def _impute(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
     if len(kept) < len(step.statistics_):
         taken = nodes.node("Gather", given, nodes.whole(kept), axis=1)
     if fills and isinstance(fills[0], str):
-        # A missing text comes as the text that names it. Equal takes texts from version 19 on.
+        # A missing text arrives as a string such as "nan". Equal takes strings since version 19.
         text = nodes.texts([[str(step.missing_values)]])
         missing = nodes.node("Equal", taken, text, version=19)
         nodes.node("Where", missing, nodes.texts([fills]), taken, output=outputs[0])
@@ -140,7 +140,7 @@ def _impute(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
 
 
 def _bins(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
-    """How many of the inner edges are not above a number is the number of its bin."""
+    """Counts the inner edges that are not above a number: that is the index of its bin."""
     parts = []
     for place, edges in enumerate(step.bin_edges_):
         column = nodes.node("Gather", given, nodes.whole([place]), axis=1)
@@ -155,7 +155,7 @@ def _bins(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
     nodes.node("Concat", *parts, axis=1, output=outputs[0])
 
 
-# Rows of one length
+# Normalising rows
 
 
 def _normalise(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
@@ -168,7 +168,7 @@ def _normalise(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
         length = nodes.node("MatMul", taken, nodes.numbers(np.ones((step.n_features_in_, 1))))
         if step.norm == "l2":
             length = nodes.node("Sqrt", length)
-    # As scikit-learn has it: a row of next to nothing stays as it is.
+    # Like scikit-learn: a row of almost zero length is not scaled.
     of_type = np.float32 if nodes.element == TensorProto.FLOAT else np.float64
     least = nodes.numbers([[10 * np.finfo(of_type).eps]])
     is_nothing = nodes.node("Less", length, least)
@@ -188,7 +188,7 @@ def _power(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
         result = _raised(nodes, given, powers)
     else:
         zero = nodes.numbers([[0.0]])
-        # Each half with what is harmless in the other's place.
+        # Each half replaces the values of the other half with harmless ones.
         above = nodes.node("Add", nodes.node("Max", given, zero), one)
         below = nodes.node("Sub", one, nodes.node("Min", given, zero))
         falling = nodes.node("Neg", _raised(nodes, below, 2 - powers))
@@ -205,7 +205,7 @@ def _power(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> None:
 
 
 def _raised(nodes: Nodes, base: str, powers: Any) -> str:
-    """(base ** power - 1) / power, or the logarithm where the power is 0, for each column."""
+    """Returns (base ** power - 1) / power, or the logarithm if the power is 0, for each column."""
     is_zero = np.abs(powers) < np.spacing(1.0)
     usable = np.where(is_zero, 1.0, powers)
     raised = nodes.node("Pow", base, nodes.numbers([usable]))
@@ -256,7 +256,8 @@ def _has_kernel(step: Any) -> bool:
 
 
 def _kernel(nodes: Nodes, step: Any, given: str) -> str:
-    """The kernel of each row with each support vector, weighed, and the intercept."""
+    """Returns the weighted sum of the kernels of each row with each support vector, plus the
+    intercept."""
     vectors = np.asarray(step.support_vectors_, np.float64)
     products = nodes.node("MatMul", given, nodes.numbers(vectors.T))
     gamma = nodes.numbers([[step._gamma]])
@@ -289,7 +290,7 @@ def _find_outliers(nodes: Nodes, step: Any, given: str, outputs: list[str]) -> N
     nodes.node("Where", is_inside, nodes.whole([[1]]), nodes.whole([[-1]]), output=outputs[0])
 
 
-#: Whether a step of the type is taken in float64, and what converts it.
+#: For each type: whether a step is converted in float64, and the function that converts it.
 _STEPS: dict[type, tuple[Callable[[Any], bool], Convert]] = {
     SimpleImputer: (_is_of_numbers, _impute),
     OneHotEncoder: (_one_hot.takes, _one_hot.convert),
@@ -303,7 +304,7 @@ _STEPS: dict[type, tuple[Callable[[Any], bool], Convert]] = {
     NuSVR: (_has_kernel, _regress),
     OneClassSVM: (_has_kernel, _find_outliers),
 }
-#: Those that skl2onnx converts wrongly for float32: its OneHotEncoder cuts numbers to whole ones,
-#: its PowerTransformer makes numbers of what is missing, its Normalizer takes no amount of the
-#: largest, and scales rows of next to nothing.
+#: Steps that skl2onnx also converts wrongly in float32: its OneHotEncoder truncates numbers, its
+#: PowerTransformer turns missing values into numbers, and its Normalizer does not take the absolute
+#: value for the norm "max" and scales rows of almost zero length.
 _IN_FLOAT32_TOO = (OneHotEncoder, PowerTransformer, Normalizer)

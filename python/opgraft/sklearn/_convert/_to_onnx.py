@@ -1,4 +1,4 @@
-"""`to_onnx`: converts, looks whether it is right, and lets Python run the steps that are not."""
+"""`to_onnx`: converts, verifies the result, and lets Python run the steps that are wrong."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def to_onnx(
 
     What skl2onnx converts stays native. A step that it does not know, or that it converts wrongly,
     becomes a node that runs the step in Python; `opgraft.sklearn.python_steps` lists these.
-    `verify` compares the model with the estimator on X, and tells which step is wrong; without X,
-    or where it is False, only what cannot be converted or loaded is found.
+    `verify` compares the model with the estimator on X, and finds the steps that are wrong. Without
+    X, or if it is False, only steps that cannot be converted or loaded are found.
 
-    `methods` names the methods whose results the model shall give, each an output of that name:
-    "predict", "predict_proba", "decision_function", "transform", "score_samples"... Without it the
-    outputs are those of skl2onnx.
+    `methods` names the methods that the model computes, each as an output of that name: "predict",
+    "predict_proba", "decision_function", "transform", "score_samples"... Without it, the outputs
+    are those of skl2onnx.
 
     >>> model = opgraft.sklearn.to_onnx(NMF(2).fit(X), X)
     >>> opgraft.InferenceSession(model).run(None, {"X": X})[0].shape
@@ -90,13 +90,13 @@ def _export_methods(
         there = [one for one in _methods.ASKED if _methods.has(model, one)]
         if method not in there:
             raise Error(
-                f"{type(model).__name__} has no method '{method}' that a model can have as an "
-                f"output; it has: {', '.join(there) or 'none'}"
+                f"{type(model).__name__} has no method '{method}' that can be an output of a "
+                f"model; it has: {', '.join(there) or 'none'}"
             )
     if not asked or len(set(asked)) != len(asked):
         raise Error(f"methods: expected names of methods, each once, not {methods!r}")
     if arguments["final_types"] is not None:
-        raise Error("give methods or final_types, not both: methods name the outputs")
+        raise Error("pass methods or final_types, not both: methods name the outputs")
     groups = [[one for one in asked if one in ("predict", "predict_proba")]]
     groups += [[one] for one in asked if one not in groups[0]]
     made = []
@@ -109,17 +109,17 @@ def _export_methods(
         outputs = _verify.open_session(merged).run(None, fed)
         wrong = _verify.difference(model, asked, X, outputs, _real(types))
         if wrong:
-            raise Error(f"{type(model).__name__}: the model of all methods is wrong: {wrong}")
+            raise Error(f"{type(model).__name__}: the merged model of all methods is wrong: {wrong}")
     return merged
 
 
-#: Steps that are tried one by one at most: each takes a conversion and a run.
+#: The most steps that are tried one by one: each try takes a conversion and a run.
 _MOST_TRIED = 16
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A converted model, or None; why it is not right, or ""; the step to blame, where known."""
+    """A converted model or None, why it is wrong or "", and the step to blame if known."""
 
     model: Any
     why: str
@@ -127,11 +127,11 @@ class _Attempt:
 
 
 class _Stuck(Error):
-    """All that is wrong is in Python already."""
+    """Raised if a step is wrong although Python already runs it."""
 
 
 class _Export:
-    """One export: the steps that are in Python grow until the model is right."""
+    """One export. It moves more and more steps to Python until the model is right."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Export:
         self.apart: set[int] = set()
         self.calls: dict[int, Call] = {}
         self.tries_rare_rows = verify
-        self.rare: dict[int, tuple[Any, Any]] = {}  #: by an estimator's id, with it: its rare rows
+        self.rare: dict[int, tuple[Any, Any]] = {}  #: by id: an estimator and its rare rows
         self.wanted = list(methods or _methods.default_methods(model))
         if X is not None:
             self.calls = record(model, X, self.wanted)
@@ -164,12 +164,12 @@ class _Export:
             if not self.tries_rare_rows:
                 raise
             reason = str(error)
-        # Right for the rows that are given it may be still.
+        # It may still be right for the given rows.
         self.tries_rare_rows = False
         self.in_python, self.apart = {}, set()
         made = self._run()
         warnings.warn(
-            f"the model is right for the rows that were given, and not for all others: {reason}",
+            f"the model is right for the given rows, but not for all others: {reason}",
             UserWarning,
             stacklevel=4,
         )
@@ -187,7 +187,7 @@ class _Export:
                 self._put(step, why)
 
     def _attempt(self) -> _Attempt:
-        """Converts the whole with the steps that are in Python now, and looks at it."""
+        """Converts the whole model with the current steps in Python, and verifies it."""
         try:
             converted = self._convert(self.model, self.types, self.methods, self.arguments)
         except _conversion.StepError as error:
@@ -200,7 +200,8 @@ class _Export:
         return _Attempt(converted, why, None)
 
     def _put(self, step: Any, why: str) -> None:
-        """Takes apart the ensembles around a step, and itself; then the step becomes Python's."""
+        """Converts the ensembles around a step, or the step if it is one, in parts. If that was
+        already done, moves the step to Python."""
         around = [one for one in self._ensembles(step) if id(one) not in self.apart]
         if around:
             self.apart |= {id(one) for one in around}
@@ -235,12 +236,12 @@ class _Export:
         except _conversion.StepError as error:
             cause = error.__cause__
             if isinstance(cause, Error):
-                raise cause from cause.__cause__  # a step that has to run in Python, and cannot
+                raise cause from cause.__cause__  # a step that must run in Python, but cannot
             raise
         except RuntimeError as error:
             if "ai.onnx.ml" not in str(error) or arguments.get("target_opset") is not None:
                 raise
-        # The newest version of ai.onnx.ml is more than skl2onnx itself writes into a model.
+        # The newest version of ai.onnx.ml is newer than what skl2onnx itself supports.
         opset = {"": skl2onnx.__max_supported_opset__, "ai.onnx.ml": 3}
         conversion = _conversion.Conversion(model, self.in_python, self.calls, methods, self.apart)
         return conversion.run(types, **{**arguments, "target_opset": opset})
@@ -255,7 +256,7 @@ class _Export:
         *,
         is_strict: bool = False,
     ) -> str:
-        """Why the model is not right; empty where it is."""
+        """Says why the model is wrong; empty if it is right."""
         try:
             session = _verify.open_session(converted)
         except Exception as error:
@@ -270,7 +271,7 @@ class _Export:
         if rows is None or not _feed.fits(rows, types):
             return ""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as of ties, in rows that nobody has
+            warnings.simplefilter("ignore")  # such as warnings about ties in generated rows
             found = self._differs(session, model, rows, types, held)
         return f"where values are missing, zero or unknown: {found}" if found else ""
 
@@ -289,7 +290,7 @@ class _Export:
         *,
         is_strict: bool = False,
     ) -> str:
-        """How a session differs from the model on X."""
+        """Describes how the results of a session differ from those of the model on X."""
         fed = _feed.feed(X, types)
         if fed is None:
             return ""
@@ -302,14 +303,15 @@ class _Export:
         return _verify.difference(model, held, X, outputs, _real(types), is_strict=is_strict)
 
     def _held_to(self, wanted: list[str]) -> list[str]:
-        """Scores that come beside a prediction are skl2onnx's own unless they are asked for."""
+        """Returns the methods to compare. Scores that skl2onnx adds to a prediction have its own
+        definition, so they are compared only if they are requested."""
         if self.methods is not None:
             return wanted
         return [one for one in wanted if one == wanted[0] or one == "predict_proba"]
 
     def _localise(self, why: str) -> list[tuple[Any, str]]:
-        """The innermost step that is wrong by itself; else the fewest steps that make the whole
-        right where Python runs them; else the whole."""
+        """Returns the innermost step that is wrong alone; otherwise the fewest steps that make the
+        whole model right if Python runs them; otherwise the whole model."""
         wrong = []
         for call in self.calls.values():
             if id(call.step) in self.in_python or call.step is self.model:
@@ -318,14 +320,14 @@ class _Export:
             if found and not _ensembles.is_composite(call.step):
                 return [(call.step, found)]
             if found:
-                wrong.append((call.step, found))  # and none of its steps is
+                wrong.append((call.step, found))  # but none of its inner steps is wrong
         if any(id(one) not in self.apart for one in self._ensembles(self.model)):
-            return [(self.model, why)]  # which takes it apart first
+            return [(self.model, why)]  # it is converted in parts first
         return self._narrow(why) or self._search(why) or wrong[:1] or [(self.model, why)]
 
     def _narrow(self, why: str) -> list[tuple[Any, str]]:
-        """The first transformer that gives fewer digits than it should: right by itself, and enough
-        to lead a tree behind it astray."""
+        """Returns the first transformer that loses precision: it is right alone, but the difference
+        may send a tree that follows it down another branch."""
         for step in self._tried():
             call = self.calls[id(step)]
             if call.method == "transform":
@@ -335,22 +337,22 @@ class _Export:
         return []
 
     def _tried(self) -> list[Any]:
-        """The native steps that are converted one by one, in the order of their calls; what is
-        inside of one of them is its own affair."""
+        """Returns the native steps that are converted one by one, in the order of their calls,
+        without the steps inside them."""
         whole = [one for one in steps_of(self.model) if not _ensembles.is_composite(one)]
         inside = {id(one) for step in whole for one in steps_of(step) if one is not step}
         left = {id(one) for one in whole} - {*inside, *self.in_python, id(self.model)}
         return [call.step for key, call in self.calls.items() if key in left]
 
     def _search(self, why: str) -> list[tuple[Any, str]]:
-        """Each is right alone, and the whole is not: where one's rounding decides what another
-        does, for example. Tries them one by one, then more and more of them."""
+        """Finds steps to move to Python if each is right alone but the whole is not, for example
+        because rounding in one changes a decision in another. Tries single steps, then more."""
         steps = self._tried()
         if len(steps) > _MOST_TRIED:
             return []
         chosen = [[one] for one in reversed(steps)]
         chosen += [steps[:count] for count in range(2, len(steps) + 1)]
-        because = f"all are right alone, and with this in Python the whole is: {why}"
+        because = f"all are right alone, but the whole is right only with this in Python: {why}"
         before = dict(self.in_python)
         try:
             for some in chosen:
@@ -362,7 +364,7 @@ class _Export:
         return []
 
     def _alone(self, call: Call, *, is_strict: bool = False) -> str:
-        """Why a step is wrong by itself, on what it gets in the whole; empty where it is right."""
+        """Says why a step is wrong alone, on its input in the whole model; empty if it is right."""
         X = self._as_here(call.X)
         is_inner = call.method == "transform"
         methods = _conversion.INNER if is_inner else None
@@ -375,18 +377,18 @@ class _Export:
         except _conversion.StepError as error:
             return _reason(error) if error.step is call.step else ""
         except Exception:
-            return ""  # nothing is known of it
+            return ""  # unknown
         return self._problem(call.step, converted, X, types, wanted, is_strict=is_strict)
 
     def _as_here(self, X: Any) -> Any:
-        """In the real numbers that the model computes with."""
+        """Returns X in the type of real numbers that the model computes with."""
         if hasattr(X, "columns") or np.asarray(X).dtype.kind != "f":
             return X
         return np.asarray(X, np.dtype(_real(self.types)))
 
 
 def _real(types: Sequence[tuple[str, Any]]) -> str:
-    """The type of real numbers that a model of these inputs computes with."""
+    """Returns the type of real numbers that a model with these inputs computes with."""
     is_double = any(isinstance(one, DoubleTensorType) for _, one in types)
     return "float64" if is_double else "float32"
 

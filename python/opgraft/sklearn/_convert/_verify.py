@@ -1,4 +1,4 @@
-"""Whether a converted model gives what the estimator gives."""
+"""Compares the results of a converted model with those of the estimator."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from opgraft.sklearn._convert._methods import has
 from opgraft.sklearn._convert._recording import fresh
 from opgraft.sklearn._stored._walk import walk
 
-RELATIVE, ABSOLUTE = 1e-3, 1e-4  # the latter of the largest value
-#: For what other steps get: nearly all digits that the type has.
+RELATIVE, ABSOLUTE = 1e-3, 1e-4  # the absolute bound is a fraction of the largest value
+#: Bounds for values that other steps use: nearly all digits of the type.
 STRICT = {"float32": (1e-5, 1e-6), "float64": (1e-10, 1e-12)}
-#: By how much an input moves at most that is rounded to float32, or computed with in float64.
+#: How much rounding to float32, or computing in float64, may change an input.
 ROUNDING = {"float32": 2.0**-22, "float64": 2.0**-50}
 
 
 def open_session(model: Any) -> Any:
-    """A session of a model that was just made here, so that its Python nodes need no allowance."""
+    """Opens a session for a model made by this process, whose Python nodes need no allowance."""
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors are raised, which is enough
+    options.log_severity_level = 4  # errors are raised; they need not be logged as well
     return opgraft.InferenceSession(model, options)
 
 
 def result_of(estimator: Any, method: str, X: Any) -> Any:
-    """What a method gives, as an array."""
+    """Returns the result of a method as an array."""
     name, _, place = method.partition(".")
     result = getattr(estimator, name)(fresh(X))
     if place:
@@ -44,7 +44,7 @@ def result_of(estimator: Any, method: str, X: Any) -> Any:
 
 
 def as_array(value: Any, classes: Any = None) -> Any:
-    """An output of a session as an array: a sequence of maps, or of tensors, too."""
+    """Returns an output of a session as an array, also for a sequence of maps or tensors."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         keys = list(value[0]) if classes is None else [_plain(one) for one in classes]
         return np.array([[row[key] for key in keys] for row in value])
@@ -52,7 +52,7 @@ def as_array(value: Any, classes: Any = None) -> Any:
 
 
 def _joined(results: list[Any]) -> Any:
-    """Results for several targets, which may have different numbers of classes, as one array."""
+    """Joins results for several targets, which may have different numbers of classes."""
     return np.concatenate([np.asarray(one) for one in results], axis=1)
 
 
@@ -71,8 +71,8 @@ def difference(
     *,
     is_strict: bool = False,
 ) -> str:
-    """How the outputs differ from what the methods give for X; empty where they do not. `real` is
-    the type of real numbers that the model takes."""
+    """Describes how the outputs differ from the results of the methods for X; empty if they do not.
+    `real` is the type of real numbers that the model takes."""
     bounds = STRICT[real] if is_strict else (RELATIVE, ABSOLUTE)
     for method, output in zip(methods, outputs, strict=False):
         wanted = result_of(estimator, method, X)
@@ -94,9 +94,9 @@ def difference(
 def _compare(
     wanted: Any, got: Any, bounds: tuple[float, float] = (RELATIVE, ABSOLUTE)
 ) -> tuple[str, Any] | None:
-    """What differs, and where."""
+    """Describes what differs, and where. None if nothing does."""
     if wanted.shape != got.shape:
-        # A column for a vector, or a row: skl2onnx's manners, which users have come to know.
+        # skl2onnx returns some vectors as a column or row, which its users expect.
         if [one for one in wanted.shape if one != 1] != [one for one in got.shape if one != 1]:
             return f"expected the shape {wanted.shape}, got {got.shape}", None
         got = got.reshape(wanted.shape)
@@ -124,14 +124,15 @@ def _far(wanted: Any, got: Any, relative: float, absolute: float) -> Any:
 
 
 def _is_lost(wanted: Any, got: Any) -> Any:
-    """Where the model gives no number and the estimator one, which no rounding explains."""
+    """Where the model returns NaN and the estimator a number; rounding cannot explain that."""
     if wanted.dtype.kind not in "fiu" or got.dtype.kind != "f":
         return np.zeros(wanted.shape, dtype=bool)
     return np.isnan(got.reshape(wanted.shape)) & np.isfinite(wanted)
 
 
 def _shaky(estimator: Any, method: str, X: Any, wanted: Any, rounding: float) -> Any:
-    """Where the estimator itself changes its mind when its input moves by about its rounding."""
+    """Where the estimator itself returns another result if its input changes by about the
+    rounding error."""
     shaky = np.zeros(wanted.shape, dtype=bool)
     keeps_whole = any(isinstance(place.value, _OF_CATEGORIES) for place in walk(estimator))
     for factor in (1 + rounding, 1 - rounding):
@@ -141,19 +142,19 @@ def _shaky(estimator: Any, method: str, X: Any, wanted: Any, rounding: float) ->
         try:
             found = _compare(wanted, result_of(estimator, method, moved))
         except Exception:
-            break  # one that refuses what it does not know, such as a category
+            break  # the estimator refuses unknown values, such as a new category
         if found is not None and found[1] is not None:
             shaky |= found[1]
     return shaky
 
 
-#: For these a whole number is a category, and what lies beside it is another, or none.
+#: For these a whole number is a category, and a number close to it is another category or unknown.
 _OF_CATEGORIES = (OneHotEncoder, OrdinalEncoder, TargetEncoder, CategoricalNB)
 
 
 def _moved(X: Any, factor: float, keeps_whole: bool) -> Any:
-    """X with its real numbers moved, but for columns of whole ones where `keeps_whole`; None where
-    it has none."""
+    """Returns X with its real numbers multiplied by the factor, except columns of whole numbers if
+    `keeps_whole`. None if X has no real numbers."""
     if not is_frame(X):
         X = np.asarray(X)
         if X.dtype.kind != "f":
@@ -171,9 +172,9 @@ def _moved(X: Any, factor: float, keeps_whole: bool) -> Any:
 
 
 def _tied(estimator: Any, X: Any, wanted: Any, got: Any, where: Any) -> Any:
-    """Where a label is another, and the estimator gives both labels the same score and the same
-    probability, as far as it has these: which of them comes out is chance. It is told, and not held
-    against the model. Where only the probability is the same, the score decides."""
+    """Where labels differ but the estimator gives both the same score and the same probability, as
+    far as it has these. Either label may then come out, so the model is not wrong; a warning says
+    so. If only the probabilities are equal, the score decides."""
     tied = np.zeros(wanted.shape, dtype=bool)
     classes = getattr(estimator, "classes_", None)
     methods = [one for one in ("decision_function", "predict_proba") if has(estimator, one)]
@@ -200,7 +201,7 @@ def _tied(estimator: Any, X: Any, wanted: Any, got: Any, where: Any) -> Any:
         first_row = int(np.flatnonzero(tied)[0])
         warnings.warn(
             f"{int(tied.sum())} of {tied.size} labels differ from {type(estimator).__name__}'s, "
-            f"each at a tie: in row {first_row} the model gives "
+            f"each because of a tie: in row {first_row} the model gives "
             f"{got.reshape(-1)[first_row]!s} and scikit-learn {wanted[first_row]!s}, and "
             f"{' and '.join(methods)} {'is' if len(methods) == 1 else 'are'} the same for both",
             UserWarning,
@@ -210,5 +211,5 @@ def _tied(estimator: Any, X: Any, wanted: Any, got: Any, where: Any) -> Any:
 
 
 def _as_label(value: Any, classes: Any) -> Any:
-    """A label of a model, which may be a whole number where the estimator's is a real one."""
+    """Converts a label of the model, which may be an integer where the estimator has a float."""
     return value if classes.dtype.kind in "OUST" else classes.dtype.type(value)

@@ -1,6 +1,6 @@
-"""Stored estimators: written, looked through, and read where that is safe.
+"""Stores estimators, and checks stored ones before they are loaded.
 
-Files name the classes below by this package.
+Files refer to the classes below by the name of this package.
 """
 
 from opgraft.sklearn._stored._compiled_objects import (

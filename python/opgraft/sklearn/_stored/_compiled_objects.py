@@ -1,8 +1,8 @@
-"""What stands in stored estimators for objects of compiled code, whose memory nobody checks.
+"""Holders that replace compiled objects in stored estimators, and rebuild them with checks.
 
-scikit-learn's trees, the neighbour trees, SciPy's splines and sparse matrices read their arrays
-without looking at bounds, so that a crafted one ends the process. None of them comes out of a file:
-the file has the arrays, and the object is made of them here, after a look at every index.
+scikit-learn's trees, its neighbour trees, and SciPy's splines and sparse matrices read their arrays
+without bounds checks, so a crafted one could crash the process. None of them is loaded from a file:
+the file has the arrays, and this module builds the object from them after it checked every index.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from sklearn.tree._tree import Tree
 
 from opgraft.sklearn._stored._damage import damaged
 
-#: Distances whose parameters are checked against the data, by scikit-learn, when a tree is made.
+#: Distances whose parameters scikit-learn checks against the data when it builds a tree.
 METRICS = (
     "euclidean manhattan chebyshev minkowski seuclidean hamming canberra braycurtis jaccard dice "
     "rogerstanimoto russellrao sokalsneath haversine"
 ).split()
-#: Formats of sparse matrices that take no more memory than their values, rows and columns.
+#: Formats of sparse matrices that take memory only for their values, rows and columns.
 FORMATS = ("csr", "csc", "coo")
 
 
 class Stored:
-    """The state of an object of compiled code; a plain holder of values."""
+    """The state of a compiled object, as plain attributes."""
 
     def restore(self) -> Any:
-        """The object; a ModelError where the state is none that it could have had."""
+        """Returns the object. Raises a ModelError if the state is not valid."""
         raise NotImplementedError
 
 
@@ -58,22 +58,26 @@ class StoredTree(Stored):
         self.values = state["values"]
 
     def restore(self) -> Any:
-        features = _whole(self.n_features, "a tree's number of features", 1)
-        outputs = _whole(self.n_outputs, "a tree's number of outputs", 1)
+        features = _whole(self.n_features, "a tree has a wrong number of features", 1)
+        outputs = _whole(self.n_outputs, "a tree has a wrong number of outputs", 1)
         classes = np.ascontiguousarray(self.n_classes, dtype=np.intp)
-        _require(classes.shape == (outputs,) and (classes >= 1).all(), "a tree's classes")
+        _require(classes.shape == (outputs,) and (classes >= 1).all(), "a tree has wrong classes")
         nodes, values = self.nodes, self.values
         reference = Tree(1, np.array([1], dtype=np.intp), 1).__getstate__()["nodes"].dtype
-        _require(isinstance(nodes, np.ndarray) and nodes.dtype == reference, "a tree's nodes")
-        _require(nodes.ndim == 1 and 1 <= len(nodes) < 2**31, "a tree's nodes")
+        _require(
+            isinstance(nodes, np.ndarray) and nodes.dtype == reference, "a tree has wrong nodes"
+        )
+        _require(nodes.ndim == 1 and 1 <= len(nodes) < 2**31, "a tree has wrong nodes")
         shape = (len(nodes), outputs, int(classes.max()))
-        _require(isinstance(values, np.ndarray) and values.shape == shape, "a tree's values")
-        _require(values.dtype == np.float64, "a tree's values")
+        _require(
+            isinstance(values, np.ndarray) and values.shape == shape, "a tree has wrong values"
+        )
+        _require(values.dtype == np.float64, "a tree has wrong values")
         is_split = nodes["left_child"] != -1
         splits = nodes[is_split]
         _require(
             (splits["feature"] >= 0).all() and (splits["feature"] < features).all(),
-            "a tree asks for a feature that is not there",
+            "a tree uses a feature that does not exist",
         )
         depths = _depths(is_split, nodes["left_child"], nodes["right_child"])
         tree = Tree(features, classes, outputs)
@@ -89,12 +93,12 @@ class StoredTree(Stored):
 
 
 def _depths(is_split: Any, left: Any, right: Any) -> Any:
-    """The depth of each node; an error where a child is none: children stand behind parents."""
+    """Returns the depth of each node. Raises an error if a child does not come after its parent."""
     count = len(is_split)
     where = np.flatnonzero(is_split)
     for child in (left, right):
         child = child[where].astype(np.int64)
-        _require((child > where).all() and (child < count).all(), "a tree's child is not there")
+        _require((child > where).all() and (child < count).all(), "a tree has a wrong child")
     depths = np.zeros(count, dtype=np.int64)
     for index in where:
         depths[left[index]] = depths[right[index]] = depths[index] + 1
@@ -111,11 +115,14 @@ class StoredPredictor(Stored):
 
     def restore(self) -> Any:
         nodes = self.nodes
-        _require(isinstance(nodes, np.ndarray) and nodes.ndim == 1 and len(nodes), "a predictor")
-        _require(nodes.dtype == PREDICTOR_RECORD_DTYPE, "a predictor's nodes")
+        _require(
+            isinstance(nodes, np.ndarray) and nodes.ndim == 1 and len(nodes),
+            "a predictor has wrong nodes",
+        )
+        _require(nodes.dtype == PREDICTOR_RECORD_DTYPE, "a predictor has wrong nodes")
         for bitsets in (self.binned_bitsets, self.raw_bitsets):
             is_bitset = isinstance(bitsets, np.ndarray) and bitsets.dtype == np.uint32
-            _require(is_bitset and bitsets.ndim == 2 and bitsets.shape[1] == 8, "bit sets")
+            _require(is_bitset and bitsets.ndim == 2 and bitsets.shape[1] == 8, "wrong bit sets")
             is_categorical = (nodes["is_categorical"] != 0) & (nodes["is_leaf"] == 0)
             _require(
                 (nodes["bitset_idx"][is_categorical] < len(bitsets)).all(), "a bit set is missing"
@@ -129,7 +136,7 @@ class StoredPredictor(Stored):
 
 
 class StoredNeighbours(Stored):
-    """A KDTree or BallTree: its data, of which the tree is built again."""
+    """A KDTree or BallTree: its data, from which the tree is built again."""
 
     def __init__(self, tree: Any) -> None:
         state = tree.__getstate__()
@@ -140,8 +147,8 @@ class StoredNeighbours(Stored):
         self.metric = self.metric.removesuffix("Distance").lower()
         if self.metric not in METRICS:
             raise NotImplementedError(
-                f"its {self.kind} has the distance '{self.metric}', which is not among those that "
-                f"are stored: {', '.join(METRICS)}. Fit it with algorithm='brute'"
+                f"its {self.kind} uses the distance '{self.metric}', which cannot be stored; these "
+                f"can: {', '.join(METRICS)}. Fix: fit it with algorithm='brute'"
             )
         self.parameters: dict[str, Any] = {}
         if self.metric == "minkowski":
@@ -156,9 +163,9 @@ class StoredNeighbours(Stored):
         kinds = {"KDTree": KDTree, "BallTree": BallTree}
         _require(self.kind in kinds, "an unknown kind of tree")
         _require(self.metric in METRICS, "an unknown distance")
-        _require(isinstance(self.parameters, dict), "a distance's parameters")
-        _require(isinstance(self.data, np.ndarray) and self.data.ndim == 2, "a tree's data")
-        size = _whole(self.leaf_size, "a tree's leaf size", 1)
+        _require(isinstance(self.parameters, dict), "a distance has wrong parameters")
+        _require(isinstance(self.data, np.ndarray) and self.data.ndim == 2, "a tree has wrong data")
+        size = _whole(self.leaf_size, "a tree has a wrong leaf size", 1)
         try:
             metric = DistanceMetric.get_metric(self.metric, **self.parameters)
             return kinds[self.kind](
@@ -183,7 +190,7 @@ class StoredSpline(Stored):
 
 
 class StoredSparse(Stored):
-    """A sparse matrix or array of SciPy's, as triples of rows, columns and values."""
+    """A sparse matrix or array of SciPy, as rows, columns and values."""
 
     def __init__(self, matrix: Any) -> None:
         triples = matrix.tocoo()
@@ -194,7 +201,7 @@ class StoredSparse(Stored):
 
     def restore(self) -> Any:
         kind = scipy.sparse.coo_array if self.is_array else scipy.sparse.coo_matrix
-        _require(self.format in FORMATS, f"it holds a sparse matrix of the format {self.format!r}")
+        _require(self.format in FORMATS, f"it has a sparse matrix of the format {self.format!r}")
         self.size()
         try:
             made = kind((self.data, (self.row, self.column)), shape=self.shape)
@@ -203,27 +210,27 @@ class StoredSparse(Stored):
         return made.asformat(self.format)
 
     def size(self) -> int:
-        """How many rows and columns it has: they take memory even where nothing stands in them."""
+        """Returns how many rows and columns it has. Even empty ones take memory."""
         is_matrix = isinstance(self.shape, tuple) and len(self.shape) == 2
-        _require(is_matrix, "the shape of a sparse matrix")
-        return sum(_whole(size, "the shape of a sparse matrix") for size in self.shape)
+        _require(is_matrix, "a sparse matrix has a wrong shape")
+        return sum(_whole(size, "a sparse matrix has a wrong shape") for size in self.shape)
 
 
 class StoredBirch(Stored):
-    """A `sklearn.cluster.Birch`, without the tree of its fitting, whose leaves are chained."""
+    """A `sklearn.cluster.Birch` without the tree built by fitting, whose leaves form a chain."""
 
     def __init__(self, birch: Any) -> None:
         chained = ("root_", "dummy_leaf_")
         self.state = {name: value for name, value in vars(birch).items() if name not in chained}
 
     def restore(self) -> Any:
-        _require(isinstance(self.state, dict), "a Birch")
+        _require(isinstance(self.state, dict), "a Birch has a wrong state")
         birch = Birch()
         vars(birch).update(self.state)
         return birch
 
 
-#: Which holder stands for what.
+#: How to recognise an object, and the holder that replaces it.
 HOLDERS: list[tuple[Callable[[Any], bool], type[Any]]] = [
     (lambda value: type(value) is Tree, StoredTree),
     (lambda value: type(value) is TreePredictor, StoredPredictor),
@@ -234,6 +241,6 @@ HOLDERS: list[tuple[Callable[[Any], bool], type[Any]]] = [
 ]
 
 
-# Files name them by the package.
+# Files refer to them by the name of the package.
 for _stored in Stored.__subclasses__():
     _stored.__module__ = "opgraft.sklearn._stored"

@@ -1,4 +1,4 @@
-"""The error for a stored estimator that no honest program has made."""
+"""The error for a stored estimator that Opgraft cannot have written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from opgraft._base._errors import ModelError
 
 #: The beginning and the end of its message.
 OPENING = "the stored estimator is damaged: "
-ADVICE = ". Fix: the file was changed after it was made; get it again from its maker"
+ADVICE = ". Fix: the file was changed after it was written; get a new copy from its author"
 
 
 def damaged(what: str) -> ModelError:

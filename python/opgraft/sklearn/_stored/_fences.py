@@ -1,8 +1,8 @@
-"""What a stored estimator may hold, and where, beyond the types that may load.
+"""Checks the attributes of a loaded estimator; allowed types alone do not make it safe.
 
-scikit-learn takes what an estimator holds for its own: it calls methods by the names that stand in
-it, writes to its cache, starts as many processes as it says, and hands objects of compiled code
-whatever comes. So this looks at what each object holds, and by which name.
+scikit-learn trusts the attributes of an estimator: it calls methods that they name, writes to their
+cache folder, starts as many processes as they say, and passes them to compiled code. So this module
+checks what each object holds in which attribute.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from opgraft.sklearn._stored import _patterns, _reviewed, _trusted
 from opgraft.sklearn._stored._damage import damaged
 from opgraft.sklearn._stored._walk import walk
 
-#: Names of methods that another object calls by a text: methods for new data, and no others.
+#: Methods that an attribute may name for another object to call: only methods for new data.
 CALLED = "predict predict_proba predict_log_proba decision_function transform score_samples".split()
-#: Attributes with such names in them.
+#: Attributes that hold such names.
 _NAMES_OF_METHODS = (
     "stack_method stack_method_ response_method _response_method chain_method chain_method_".split()
 )
-#: Attributes whose objects are called by those names, or by others.
+#: Attributes that hold objects whose methods are called.
 _STEPS = (
     "estimators_ estimator_ final_estimator_ best_estimator_ regressor_ calibrated_classifiers_ "
     "base_estimator_ named_estimators_ init_ initial_imputer_".split()
 )
-#: Attributes with options of a function, and the attribute with that function, or its name.
+#: Attributes with the options of a function, and the attribute with the function or its name.
 _OPTIONS = {
     "kw_args": "func",
     "inv_kw_args": "inverse_func",
@@ -55,15 +55,15 @@ _OPTIONS = {
     "kernel_params": "kernel",
     "pairwise_kernels_kwargs": "metric",
 }
-#: Where objects of compiled code belong. Their methods do not look at what they are given, and
-#: the estimator does, which calls them.
+#: Where compiled objects may be. Their methods do not check their arguments; the estimators that
+#: call them do.
 _PLACES: list[tuple[tuple[type, ...], tuple[type, ...], str]] = [
     ((Tree,), (BaseDecisionTree,), "tree_"),
     ((TreePredictor,), (BaseHistGradientBoosting,), "_predictors"),
     ((KDTree, BallTree), (NeighborsBase,), "_tree"),
     ((KDTree, BallTree), (KernelDensity,), "tree_"),
     ((BSpline,), (SplineTransformer,), "bsplines_"),
-    # A dictionary with attributes could stand for any object.
+    # A dictionary with attributes could imitate any object.
     ((Bunch,), (BaseEstimator,), "named_estimators_"),
 ]
 _PLACED = tuple({kind for kinds, _, _ in _PLACES for kind in kinds})
@@ -72,16 +72,17 @@ Allows = Callable[[list[str]], None]
 
 
 def check(root: Any, own: list[str], allows: Allows) -> None:
-    """An error where the estimator holds what it must not; what it may not use is taken away.
+    """Raises an error if the estimator holds something forbidden. Resets attributes that it may not
+    use, such as the number of processes.
 
-    `own` are the names of types that the host has allowed: what those hold is their own affair.
+    `own` are the names of types that the host has allowed; their attributes are not checked.
     """
 
     def is_own(value: Any) -> bool:
         return f"{type(value).__module__}.{type(value).__name__}" in own
 
     if not isinstance(root, BaseEstimator) and not is_own(root):
-        raise damaged(f"it is {_a(root)}, which is no estimator")
+        raise damaged(f"it is {_a(root)}, which is not an estimator")
     for place in walk(root):
         value = place.value
         if isinstance(value, (np.random.RandomState, np.random.Generator)):
@@ -103,7 +104,7 @@ def check(root: Any, own: list[str], allows: Allows) -> None:
 
 
 def _is_named(function: Any, own: list[str]) -> bool:
-    """Whether it is a function that the host has allowed, or a partial of one."""
+    """Whether it is a function that the host has allowed, or a partial of such a function."""
     while isinstance(function, partial):
         function = function.func
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}" in own
@@ -124,12 +125,11 @@ def _a(value: Any) -> str:
 
 
 def _check_attribute(owner: Any, name: str, held: Any) -> None:
-    """One attribute by its name; a parameter that has no use for new data is set to one that does
-    nothing."""
+    """Checks one attribute by its name. Resets parameters that do not matter for new data."""
     title = type(owner).__name__
     of_class = getattr(type(owner), name, None)
     if name.startswith("__") or callable(of_class) or isinstance(of_class, property):
-        raise damaged(f"{title} holds a '{name}' in place of its own")
+        raise damaged(f"{title} has an attribute '{name}' that replaces one of its class")
     if name == "memory":
         owner.memory = None
     if name == "n_jobs" and held is not None:
@@ -142,14 +142,14 @@ def _check_attribute(owner: Any, name: str, held: Any) -> None:
         for leaf in _leaves(held):
             if leaf is not None and leaf != "auto" and leaf not in CALLED:
                 raise damaged(
-                    f"{title}.{name} is {leaf!r}, which is no method for new data; these are: "
-                    f"{', '.join(CALLED)}"
+                    f"{title}.{name} is {leaf!r}, which is not a method for new data; expected "
+                    f"one of: {', '.join(CALLED)}"
                 )
     is_path = name == "importance_getter" and isinstance(held, str)
     if is_path and not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", held):
-        raise damaged(f"{title}.{name} is {held!r}, which is no attribute of an estimator")
+        raise damaged(f"{title}.{name} is {held!r}, which is not an attribute of an estimator")
     if name in ("n_features_in_", "n_samples_fit_", "n_outputs_") and not _is_count(held):
-        raise damaged(f"{title}.{name} is {_a(held)}, which is no number of them")
+        raise damaged(f"{title}.{name} is {_a(held)}; expected a whole number below 2**31")
 
 
 def _is_count(value: Any) -> bool:
@@ -158,7 +158,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _check_held(owner: Any, name: str, held: Any, is_own: Callable[[Any], bool]) -> None:
-    """The objects that one attribute holds, in lists and dictionaries too."""
+    """Checks the objects that one attribute holds, also in lists and dictionaries."""
     title = type(owner).__name__
     for leaf in _leaves(held):
         if isinstance(leaf, _PLACED):
@@ -170,16 +170,18 @@ def _check_held(owner: Any, name: str, held: Any, is_own: Callable[[Any], bool])
         elif name in _STEPS and not is_own(leaf):
             is_step = isinstance(leaf, (BaseEstimator, str, type(None)))
             if not is_step and type(leaf).__name__ != "_CalibratedClassifier":
-                raise damaged(f"{title}.{name} holds {_a(leaf)}, which is no estimator")
+                raise damaged(f"{title}.{name} holds {_a(leaf)}, which is not an estimator")
         function = leaf.func if isinstance(leaf, partial) else leaf
         if isinstance(function, FunctionType) and function.__module__.startswith("sklearn."):
             is_place = isinstance(owner, BisectingKMeans) and name == "_kmeans_single"
             if function.__name__.startswith("_") and not is_place:
-                raise damaged(f"{title}.{name} is {function.__name__}, which is not for others")
+                raise damaged(
+                    f"{title}.{name} is {function.__name__}, a private function of scikit-learn"
+                )
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """What containers hold, and what is none itself."""
+    """Yields the objects in nested containers, or the value itself if it is not a container."""
     waiting, seen = [value], set()
     while waiting:
         one = waiting.pop()
@@ -203,12 +205,12 @@ def _check_reviewed(estimator: Any, allows: Allows) -> None:
 
 
 def _check_parameters(estimator: Any) -> None:
-    """By scikit-learn's own table of what its parameters may be, which it looks at in `fit`."""
+    """Checks parameters by scikit-learn's own constraints, which it otherwise checks in `fit`."""
     constraints = getattr(type(estimator), "_parameter_constraints", None)
     if not isinstance(constraints, dict):
         return
     title = type(estimator).__name__
-    # One of another version may lack a parameter that the class has now.
+    # An estimator of another version may lack a parameter that the class has now.
     names = type(estimator)._get_param_names()
     parameters = {name: vars(estimator)[name] for name in names if name in vars(estimator)}
     try:
@@ -222,25 +224,25 @@ def _check_texts(vectorizer: Any, allows: Allows) -> None:
     if vectorizer.input != "content":
         raise PolicyError(
             f"{title}(input={vectorizer.input!r}) would read files that the model names; only "
-            "input='content' is run"
+            "input='content' is allowed"
         )
     pattern = vectorizer.token_pattern
     if pattern is None or vectorizer.analyzer != "word" or vectorizer.tokenizer is not None:
         return
     if not isinstance(pattern, str):
-        raise damaged(f"{title}.token_pattern is {_a(pattern)}, not a text")
+        raise damaged(f"{title}.token_pattern is {_a(pattern)}, not a string")
     if not _patterns.is_bounded(pattern):
         try:
             allows([_patterns.ALLOWANCE])
         except PolicyError as error:
             raise PolicyError(
-                f"{title}(token_pattern={pattern!r}) is a regular expression that may take for "
-                f"ever on some text: {error}"
+                f"{title}(token_pattern={pattern!r}) is a regular expression that may take "
+                f"forever for some texts: {error}"
             ) from error
 
 
 def _check_generator(generator: Any) -> None:
-    """NumPy takes the position in a generator's numbers for one that is there."""
+    """Checks the position of a random generator in its buffer, which NumPy does not check."""
     if isinstance(generator, np.random.RandomState):
         state: Any = generator.get_state(legacy=False)
     else:
@@ -252,4 +254,4 @@ def _check_generator(generator: Any) -> None:
     elif kind == "Philox":
         most, position = 4, state["buffer_pos"]
     if not least <= position <= most:
-        raise damaged(f"a {kind} stands at {position}, which is not from {least} to {most}")
+        raise damaged(f"a {kind} is at position {position}; expected {least} to {most}")

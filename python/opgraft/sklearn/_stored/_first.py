@@ -1,8 +1,8 @@
-"""What gradient boosting may start from: its compiled code takes it that there is a row for each.
+"""Checks the estimator that gradient boosting starts from, whose output size must be right.
 
-Trees add to what `init_` gives, without a look at its size. Whether it is right cannot be tried: a
-model may behave for what it is tried with, and not later. So it is one of the types here, whose
-numbers of rows and columns follow from what they hold.
+Compiled code adds the results of trees to the output of `init_` without checking its size. A test
+run would prove nothing: a hostile model may behave differently later. So `init_` must be one of the
+types listed here, whose numbers of rows and columns follow from their attributes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from opgraft._base._errors import ModelError
 
 
 def check(owner: Any, own: Collection[str]) -> None:
-    """A ModelError where boosting does not start from as many rows and columns as it adds to.
-    `own`: the names of types that the host has answered for."""
+    """Raises a ModelError if the output of `init_` may have other rows or columns than boosting
+    expects. `own` are the names of types that the host has allowed."""
     title, first = type(owner).__name__, owner.init_
     columns = owner.n_trees_per_iteration_
     is_known = type(owner._loss.link) in _LINKS
     if not is_known or bool(owner._loss.is_multiclass) != (columns > 1):
-        raise ModelError(f"the loss of {title} is not one for {columns} trees in a stage")
+        raise ModelError(f"the loss of {title} does not match its {columns} trees in a stage")
     if isinstance(first, str) and first == "zero":
         return
     if f"{type(first).__module__}.{type(first).__name__}" in own:
@@ -34,12 +34,12 @@ def check(owner: Any, own: Collection[str]) -> None:
     if type(first) not in table:
         names = ", ".join(sorted(one.__name__ for one in table))
         raise ModelError(
-            f"{title}.init_ is a {type(first).__name__}, which may give other than one row for "
-            f"each; expected 'zero', or one of {names}, or a class of your own that the host allows"
+            f"{title}.init_ is a {type(first).__name__}, which might not return one row for "
+            f"each input row; expected 'zero', one of {names}, or your own class, if allowed"
         )
     classes = 2 if columns == 1 else columns
     if not table[type(first)](first, classes):
-        raise ModelError(f"the numbers that {title}.init_ gives are not {columns} for each row")
+        raise ModelError(f"{title}.init_ does not return {columns} numbers for each row")
 
 
 def _constant_agrees(first: Any, classes: int) -> bool:
@@ -86,7 +86,7 @@ def _lines_agree(first: Any, classes: int) -> bool:
     )
 
 
-#: All of them keep the shape of what they are given.
+#: All of these keep the shape of their input.
 _LINKS = (
     link.IdentityLink,
     link.LogLink,
@@ -99,7 +99,7 @@ _LINES = (
     "ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lasso LassoCV "
     "LinearRegression Ridge RidgeCV"
 ).split()
-#: By the exact type: a function of what it holds, and of the number of classes.
+#: For each exact type, a check of the estimator and the number of classes.
 _REGRESSORS: dict[type, Callable[[Any, int], bool]] = {
     dummy.DummyRegressor: _constant_agrees,
     tree.DecisionTreeRegressor: _one_output,

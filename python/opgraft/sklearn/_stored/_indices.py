@@ -1,4 +1,4 @@
-"""Whether what neighbours, support vectors, vocabularies and encoders hold leads into their arrays.
+"""Checks indices and sizes in neighbours, support vectors, vocabularies, encoders and others.
 
 The second half of the table in _owners.py.
 """
@@ -31,23 +31,23 @@ def _neighbours_agree(owner: Any) -> bool:
     is_metric = isinstance(owner.effective_metric_, str) or callable(owner.effective_metric_)
     if not isinstance(parameters, dict) or not is_metric:
         return False
-    # scikit-learn's own short cut, which takes their lengths for right.
+    # scikit-learn does not check the lengths of these precomputed values.
     if {"X_norm_squared", "Y_norm_squared"} & {*parameters, *(owner.metric_params or {})}:
         return False
     if "mahalanobis" in (owner.effective_metric_, owner.metric):
-        # SciPy takes its size for right.
+        # SciPy does not check its size.
         for given in (parameters, owner.metric_params or {}):
             inverse = given.get("VI")
             if inverse is not None and np.shape(inverse) != (columns, columns):
                 return False
-    # Its answers are rows of what is known, and columns of a graph of neighbours.
+    # The tree returns indices of rows of `_fit_X`, which are also columns of a neighbour graph.
     if owner._tree is not None and np.shape(owner._tree.data) != known.shape:
         return False
     return bool(known.shape == (rows, columns))
 
 
 def _labels_agree(owner: Any) -> bool:
-    """Labels are indices of classes."""
+    """Labels must be indices of classes."""
     labels, classes = owner._y, owner.classes_
     if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "iu":
         return False
@@ -64,7 +64,7 @@ def _labels_agree(owner: Any) -> bool:
 
 
 def _leads(indices: Any, length: int) -> bool:
-    """Whether all of these are places in something of this length."""
+    """Whether all of these are valid indices for this length."""
     indices = np.asarray(indices)
     return indices.size == 0 or bool(
         indices.dtype.kind in "iu" and indices.min() >= 0 and indices.max() < length
@@ -72,7 +72,7 @@ def _leads(indices: Any, length: int) -> bool:
 
 
 def _support_agrees(owner: Any) -> bool:
-    """libsvm gets these by their addresses alone."""
+    """libsvm gets only the addresses of these arrays, not their sizes."""
     count = len(owner.support_)
     classes = len(owner.classes_) if isinstance(owner, BaseSVC) else 2
     pairs = classes * (classes - 1) // 2
@@ -81,17 +81,17 @@ def _support_agrees(owner: Any) -> bool:
     if not isinstance(owner._sparse, bool) or scipy.sparse.issparse(dual) != owner._sparse:
         return False
     if owner._sparse:
-        # The numbers that stand in it are read as if all did.
+        # libsvm reads the stored values as if the matrix were dense.
         if dual.format != "csr" or len(dual.data) != (classes - 1) * count:
             return False
         if not scipy.sparse.issparse(vectors) or vectors.format != "csr":
             return False
     if is_implicit:
-        # These are rows, or columns, of the matrix of the kernel.
+        # These are rows or columns of the kernel matrix.
         rows = owner.shape_fit_[0]
         fits = _leads(owner.support_, rows)
         if callable(owner.kernel):
-            # It is called with the rows of the fitting, which give the matrix its columns.
+            # It is called with the training rows, each of which becomes a column of the matrix.
             known = owner._BaseLibSVM__Xfit
             shape = known.shape if hasattr(known, "shape") else (len(known),)
             is_rows = isinstance(known, (np.ndarray, list)) or scipy.sparse.issparse(known)
@@ -120,10 +120,10 @@ def _support_agrees(owner: Any) -> bool:
 
 
 def _gives_probabilities(owner: Any) -> bool:
-    """What libsvm is told; scikit-learn before 1.9 tells it the parameter."""
+    """Whether libsvm will compute probabilities. scikit-learn before 1.9 passes the parameter."""
     told = vars(owner).get("_effective_probability", owner.probability)
     if told not in (True, False):
-        raise ValueError("it is not clear whether it gives probabilities")
+        raise ValueError("it is not clear whether it returns probabilities")
     return bool(told)
 
 
@@ -132,7 +132,7 @@ def _vocabulary_agrees(owner: Any) -> bool:
 
 
 def _places_agree(places: Any) -> bool:
-    """Each word has a column of its own, of as many as there are words."""
+    """Each word must have its own column, and there must be as many columns as words."""
     return (
         isinstance(places, dict)
         and all(isinstance(one, (int, np.integer)) for one in places.values())
@@ -145,7 +145,7 @@ def _cache_agrees(owner: Any) -> bool:
 
 
 def _categories_agree(owner: Any) -> bool:
-    """The columns of a category lie within those that its feature has."""
+    """The columns of each category must be among the columns of its feature."""
     outs, dropped = owner._n_features_outs, owner._drop_idx_after_grouping
     features = owner.n_features_in_
     if not isinstance(outs, list) or not len(outs) == len(owner.categories_) == features:
@@ -159,7 +159,7 @@ def _categories_agree(owner: Any) -> bool:
         if not isinstance(categories, np.ndarray) or categories.ndim != 1 or not len(categories):
             return False
         columns = len(categories)
-        # Numbers are looked up by halves, which leads astray where they are in no order.
+        # Numbers are found by binary search, which may leave the array if they are not sorted.
         is_number = categories.dtype.kind not in "OUS"
         if is_number and not _leads(np.searchsorted(categories, categories), columns):
             return False
@@ -205,7 +205,7 @@ def _subclusters_agree(owner: Any) -> bool:
 
 
 def _covariance_agrees(owner: Any) -> bool:
-    """SciPy takes the size of the inverse for right."""
+    """SciPy does not check the size of the inverse."""
     columns = owner.n_features_in_
     matrices = [owner.covariance_]
     if vars(owner).get("precision_") is not None:

@@ -1,7 +1,7 @@
-"""Which functions a support vector machine may have as its kernel.
+"""Checks the kernel function of a support vector machine.
 
-libsvm reads what a kernel gives as a column for each row that the machine was fitted with, and does
-not look at its width. So the kernel is one of scikit-learn's, or a function that the host allows.
+libsvm expects one column for each row that the machine was fitted with, and does not check the
+width of what a kernel returns. So a kernel must be one of scikit-learn's, or allowed by the host.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from opgraft.sklearn._stored import _trusted
 
 _HOME = "sklearn.metrics.pairwise"
 KERNELS = {name: getattr(pairwise, name) for name in _trusted.TRUSTED[_HOME].split()}
-#: What a partial may give them: numbers, with which they compute in place.
+#: The arguments that a partial may set: numbers that do not change the shape of the result.
 _OPTIONS = {"gamma", "coef0", "degree"}
 
 
 def check(owner: Any, own: Collection[str]) -> None:
-    """A ModelError for a kernel that may give a matrix of another width. `own`: the names of
-    functions and types that the host has answered for."""
+    """Raises a ModelError for a kernel that may return a matrix of another width. `own` are the
+    names of functions and types that the host has allowed."""
     kernel = owner.kernel
     if not callable(kernel):
         return
@@ -44,9 +44,9 @@ def check(owner: Any, own: Collection[str]) -> None:
             f"{name}, with {', '.join(options) or 'arguments'}" if function is not kernel else name
         )
         raise ModelError(
-            f"{type(owner).__name__}.kernel is {shown}, which may give a matrix of another width "
+            f"{type(owner).__name__}.kernel is {shown}, which may return a matrix of another width "
             f"than libsvm reads; expected the name of a kernel, a function of {_HOME} ("
             f"{', '.join(sorted(KERNELS))}; in a partial with "
-            f"numbers for {', '.join(sorted(_OPTIONS))}), or a function of your own that the host "
+            f"numbers for {', '.join(sorted(_OPTIONS))}), or your own function that the host "
             "allows"
         )

@@ -1,8 +1,9 @@
-"""What must agree inside an estimator, since compiled code that it calls does not look.
+"""Checks that the attributes of an estimator fit each other, since compiled code does not check.
 
-scikit-learn's compiled functions are made without checks of bounds: they take it that indices in an
-estimator lead into its arrays, and that arrays are of the sizes that fitting gives them. Each entry
-of the table says when that holds; tests/sklearn/hostile_estimators.py looks for what is missing.
+scikit-learn's compiled functions are built without bounds checks. They trust that the indices in an
+estimator are within its arrays, and that the arrays have the sizes that fitting gives them. Each
+entry of the table checks this for one class; tests/sklearn/hostile_estimators.py looks for entries
+that are missing.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from opgraft.sklearn._stored._damage import damaged
 
 
 def check(owner: Any, own: Collection[str]) -> None:
-    """A ModelError where its parts do not fit, so that one would read beyond another's end.
-    `own`: the names of types and functions that the host has answered for."""
+    """Raises a ModelError if the attributes of an object do not fit, so that compiled code could
+    read out of bounds. `own` are the names of types and functions that the host has allowed."""
     title = type(owner).__name__
     try:
         for kind, attribute, agrees in _TABLE:
             if _has(owner, kind, attribute) and not agrees(owner):
                 raise damaged(
-                    f"the sizes of what {title} holds do not agree, or an index leads beyond them"
+                    f"the sizes of the arrays in {title} do not agree, or an index is out of range"
                 )
         for kind, attribute, look in _ASKING:
             if _has(owner, kind, attribute):
@@ -45,7 +46,7 @@ def check(owner: Any, own: Collection[str]) -> None:
     except ModelError:
         raise
     except Exception as error:
-        # Whatever it is that cannot be looked at.
+        # An attribute is missing or has an unexpected type.
         raise damaged(f"{title}: {type(error).__name__}: {error}") from error
 
 
@@ -75,7 +76,7 @@ def _forest_agrees(owner: Any) -> bool:
 
 
 def _stages_agree(owner: Any) -> bool:
-    """Each tree adds one number to one column of what the first estimator gives."""
+    """Each tree adds one number to one column of the output of the first estimator."""
     stages = owner.estimators_
     columns = owner.n_trees_per_iteration_
     return (
@@ -120,8 +121,8 @@ def _boosting_agrees(owner: Any) -> bool:
 
 
 def _keeps_width(preprocessor: Any, features: int) -> bool:
-    """What boosting puts before itself for categories: each column goes through one of two steps,
-    which give one column for one."""
+    """Whether the preprocessor, which boosting uses for categories, keeps the number of columns:
+    each column must go through one of two steps that return one column for each."""
     if type(preprocessor) is not ColumnTransformer or preprocessor.n_features_in_ != features:
         return False
     taken = np.zeros(features, dtype=np.int64)
@@ -158,7 +159,7 @@ def _clusters_agree(owner: Any) -> bool:
     )
 
 
-#: A class, the attribute that fitting gives it, and whether what it then holds agrees.
+#: A class, an attribute that exists after fitting, and a check of whether its attributes agree.
 _TABLE: list[tuple[Any, str, Callable[[Any], Any]]] = [
     (BaseDecisionTree, "tree_", _tree_agrees),
     (BaseForest, "estimators_", _forest_agrees),
@@ -168,7 +169,7 @@ _TABLE: list[tuple[Any, str, Callable[[Any], Any]]] = [
     (_BaseKMeans, "cluster_centers_", _clusters_agree),
     *_indices.TABLE,
 ]
-#: The same, where the host's word counts: these raise what is wrong.
+#: The same for checks that depend on what the host has allowed. These raise their own errors.
 _ASKING: list[tuple[Any, str, Callable[[Any, Collection[str]], None]]] = [
     (BaseGradientBoosting, "estimators_", _first.check),
     (BaseLibSVM, "support_", _kernels.check),

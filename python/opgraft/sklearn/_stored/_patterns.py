@@ -1,7 +1,7 @@
-"""Regular expressions of a model: those whose matching cannot take for ever.
+"""Decides whether matching a model's regular expression takes a bounded time.
 
-Python's `re` goes back and tries again, so that a pattern such as `(a+)+b` takes years for a text
-of fifty letters. How often it can try is counted here from the pattern alone.
+Python's `re` backtracks, so a pattern such as `(a+)+b` takes years for a text of fifty letters.
+This module counts from the pattern alone how often `re` may try.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ if sys.version_info >= (3, 11):
 else:
     import sre_parse as parser
 
-#: What a host allows so that a model may have any.
+#: The name that a host allows to accept any pattern.
 ALLOWANCE = "re.compile"
-#: At most so many ways to match from one place of a text, apart from the one repetition whose
-#: length is the text's. So the time is at most this times the square of the text's length.
+#: The most ways to match from one position of a text, not counting the one unlimited repetition.
+#: So the time is at most this number times the square of the length of the text.
 WAYS = 1000
-#: Looked at by hand: their repetitions cannot take each other's letters.
+#: Reviewed by hand: their repetitions cannot match each other's letters.
 _REVIEWED = (r"[A-Za-z0-9]+(?=\s+)", r"\b\w+(?:'\w+)?\b", r"(?u)\b\w+(?:[-']\w+)?\b")
-#: A repetition of more than this counts as one without end.
+#: A repetition of more than this many times counts as unlimited.
 _MANY = 64
 
 
 def is_bounded(pattern: str) -> bool:
-    """Whether matching it takes at most the time that is said above, on any text."""
+    """Whether matching takes at most the time stated above, for any text."""
     if pattern in _REVIEWED:
         return True
     if len(pattern) > 1000:
@@ -39,8 +39,8 @@ def is_bounded(pattern: str) -> bool:
 
 
 def _ways(parts: Any) -> tuple[int, int]:
-    """In how many ways a sequence can match, without its endless repetitions, and how many of
-    those stand in it. Raises ValueError for what is not counted here."""
+    """Returns in how many ways a sequence can match, apart from its unlimited repetitions, and how
+    many of those it has. Raises ValueError for patterns that it cannot count."""
     all_ways, all_endless = 1, 0
     for operation, argument in parts:
         ways, endless = _ways_of(str(operation), argument)
@@ -66,7 +66,7 @@ def _ways_of(operation: str, argument: Any) -> tuple[int, int]:
         least, most, repeated = argument
         ways, endless = _ways(repeated)
         if int(most) > _MANY:
-            # Only one character at a time: else its own ways multiply with each repetition.
+            # It must repeat a single character. Otherwise its ways multiply with each repetition.
             if len(repeated) != 1 or ways != 1 or endless or str(repeated[0][0]) == "SUBPATTERN":
                 raise ValueError("a repetition in a repetition")
             return 1, 0 if int(least) == int(most) else 1

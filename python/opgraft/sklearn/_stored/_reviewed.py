@@ -1,9 +1,9 @@
 """The estimators of scikit-learn whose methods for new data we have read.
 
-skops trusts all that the installed scikit-learn has. Which of their attributes compiled code takes
-for granted is known for these alone (_owners.py, _indices.py): one of a newer scikit-learn is asked
-for by its name. After a review of it, and a run of tests/sklearn/hostile_estimators.py, it goes
-into this list.
+skops trusts every estimator of the installed scikit-learn. Compiled code relies on some of their
+attributes, and we know which only for these estimators (_owners.py, _indices.py). A host must allow
+an estimator of a newer scikit-learn by name. After a review, and a run of
+tests/sklearn/hostile_estimators.py, it is added to this list.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What skops would call to read a stored estimator: looked through before it calls anything.
+"""Checks what skops would call to read a stored estimator, before it calls anything.
 
-A skops file is a tree of nodes. Each names a loader of skops and an object of a module, and loaders
-call that object: a list's node calls what it names with the list, a dictionary's node calls the
-types of its keys, ConstructorFromReduceNode calls anything with any arguments. skops asks whether a
-name is trusted, not whether it is one to be called: a trusted function would be called while the
-file is read. So each loader has its own list of names here, and what is not listed is refused.
+A skops file is a tree of nodes. Each node names a loader of skops and an object in a module, and
+most loaders call that object: a list node calls it with the list, a dictionary node calls the types
+of its keys, ConstructorFromReduceNode calls anything with any arguments. skops checks whether a
+name is trusted, not whether it is meant to be called, so it would call a trusted function while it
+reads a file. Therefore each loader has its own list of names here, and all others are refused.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ import numpy as np
 from opgraft._base._errors import ModelError
 from opgraft.sklearn._stored import _trusted
 
-#: The version of skops' format whose loaders are reviewed here; skops 0.15 and 0.16 write it.
-#: A lower one in a file would choose older loaders.
+#: The version of skops' format whose loaders we reviewed; skops 0.15 and 0.16 write it. A lower
+#: version in a file would select older loaders.
 PROTOCOL = 2
 
-#: Numbers, dates and texts. bytes_ and void would make as many zeros as a number in a file says.
+#: Numbers, dates and strings. bytes_ and void would allocate as many zeros as a file asks for.
 _SCALARS = {
     f"numpy.{np.dtype(code).type.__name__}" for code in np.typecodes["All"] if code not in "OSV"
 }
 _PRIMITIVES = {f"builtins.{name}" for name in ("int", "float", "str", "bool")}
-#: A defaultdict may make one for a key that is not there; LightGBM's estimators have one such.
+#: A defaultdict may create one of these for a missing key; LightGBM's estimators have such a dict.
 _CONTAINERS = {f"builtins.{name}" for name in ("list", "set", "tuple", "dict")}
 _CONTAINERS |= {"collections.OrderedDict"}
 
-#: What a loader may call, or make. Names that the host has allowed come to some of these.
+#: What each loader may call or create. For some loaders, names that the host allows are added.
 _CALLED: dict[str, set[str]] = {
     "DictNode": {"builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch.Bunch"},
     "DefaultDictNode": {"collections.defaultdict"},
@@ -50,33 +50,33 @@ _CALLED: dict[str, set[str]] = {
     "DTypeNode": {"numpy.dtype"},
     "RandomStateNode": {"numpy.random.mtrand.RandomState"},
     "RandomGeneratorNode": {"numpy.random._generator.Generator"},
-    # Made by json, whatever it names.
+    # The value comes from json, whatever the node names.
     "JsonNode": {"builtins.str"},
-    # These make nothing: they find an object by its name. Functions are below.
+    # These create nothing; they look up an object by name. Functions are handled below.
     "TypeNode": {*_PRIMITIVES, *_SCALARS, *_CONTAINERS},
-    # Calls nothing: what it is of is a node of its own.
+    # Calls nothing: its function is a separate node.
     "PartialNode": {"functools.partial"},
-    # Only where a host has allowed their names.
+    # Only for names that a host has allowed.
     "ConstructorFromReduceNode": set(),
     "MethodNode": set(),
     "OperatorFuncNode": {f"operator.{name}" for name in ("attrgetter", "itemgetter")},
 }
-#: Their objects are made by `__new__`, and a type is asked for by its name, by skops.
+#: Their objects are created by `__new__`, and skops asks whether the type is trusted.
 _CLASSES = ("ObjectNode",)
-#: Compiled functions of numbers alone, with one number as state, or none.
+#: Compiled functions that only compute with numbers, with at most one number as state.
 _LOSSES = ("sklearn._loss._loss.Cy", "sklearn.linear_model._sgd_fast.")
-#: Where a class that the host has allowed may stand.
+#: Loaders that may use a class that the host has allowed.
 _OWN_CLASSES = "DictNode ListNode SetNode TupleNode ConstructorFromReduceNode".split()
 
 
 def check(data: bytes) -> list[tuple[str, str]]:
-    """The objects that are left to be looked at once they may be imported, each with its loader;
-    a ModelError where a node is none that may be read. `data` is a file with nothing compressed."""
+    """Returns the objects that can only be checked when they may be imported, with their loaders.
+    Raises a ModelError for a node that may not be read. `data` is a file without compression."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         schema = json.loads(file.read("schema.json"))
         if schema.get("protocol") != PROTOCOL:
             raise ModelError(
-                f"it is of version {schema.get('protocol')!r} of skops' format; this opgraft reads "
+                f"it has version {schema.get('protocol')!r} of skops' format; this Opgraft reads "
                 f"version {PROTOCOL}"
             )
         for name in file.namelist():
@@ -89,23 +89,23 @@ def check(data: bytes) -> list[tuple[str, str]]:
 
 
 def _check_array(name: str, stream: Any, size: int) -> None:
-    """NumPy makes an array of the size that the header says before it reads what is there."""
+    """Checks the size in the header: NumPy allocates that much before it reads the data."""
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     elif version == (2, 0):
         shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
     else:
-        raise ModelError(f"'{name}' is of an unknown version of NumPy's format")
+        raise ModelError(f"'{name}' has an unknown version of NumPy's format")
     count = math.prod(shape)
     if dtype.hasobject:
-        return  # NumPy refuses it, since it would be a pickle
+        return  # NumPy refuses to read it, because it would be a pickle
     if (count and not dtype.itemsize) or count * dtype.itemsize != size - stream.tell():
-        raise ModelError(f"'{name}' does not hold as much as it says")
+        raise ModelError(f"the size of '{name}' does not match its header")
 
 
 def _check_node(state: Any, nodes: dict[Any, Any]) -> None:
-    """All nodes in what skops reads as one, or passes on."""
+    """Checks all nodes in a part of the file, and collects them."""
     waiting = [state]
     while waiting:
         value = waiting.pop()
@@ -114,8 +114,8 @@ def _check_node(state: Any, nodes: dict[Any, Any]) -> None:
         elif isinstance(value, dict):
             if "__loader__" in value:
                 key = value.get("__id__") or ("no number", id(value))
-                # skops takes the first with a number for all that have it: one that is looked at
-                # here must not stand for one that is not.
+                # skops uses the first node with a number for all nodes with that number. A node
+                # that was checked must not replace another one.
                 if not _is_same(nodes.setdefault(key, value), value):
                     raise ModelError("two of its nodes have the same number")
                 _check_loader(value)
@@ -123,7 +123,7 @@ def _check_node(state: Any, nodes: dict[Any, Any]) -> None:
 
 
 def patterns(data: bytes) -> Iterator[str]:
-    """The regular expressions in it. `data` is a file with nothing compressed."""
+    """Yields the regular expressions in a file. `data` is a file without compression."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         waiting = [json.loads(file.read("schema.json"))]
     while waiting:
@@ -140,8 +140,8 @@ def patterns(data: bytes) -> Iterator[str]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Apart from numbers and names of files: an object that is stored twice has parts that are
-    made anew each time, under other numbers."""
+    """Whether two nodes are equal apart from numbers and file names. The parts of an object that is
+    stored twice are written twice, with other numbers."""
     if one is other:
         return True
     if isinstance(one, dict) and isinstance(other, dict):
@@ -161,18 +161,18 @@ def _check_loader(state: Any) -> None:
     loader = state["__loader__"]
     is_known = loader in _CALLED or loader in (*_CLASSES, "LossNode", "FunctionNode")
     if not is_known or not isinstance(loader, str):
-        raise ModelError(f"it holds a {loader!r} of '{_name(state)}', which is not read")
+        raise ModelError(f"it has a {loader!r} of '{_name(state)}', which is not supported")
     if loader == "LossNode" and not _name(state).startswith(_LOSSES):
         raise _refusal(state)
     if loader == "DictNode":
-        # Each of these is called with a key.
+        # skops calls each of these with a key.
         for one in _content(state["key_types"], "ListNode"):
             _content(one, "TypeNode")
             if _name(one) not in _PRIMITIVES | _SCALARS:
                 raise _refusal(one)
     if loader == "DefaultDictNode":
         _content(state["content"]["main"], "DictNode")
-        # Called for a key that is not there.
+        # Python calls it for a missing key.
         if state["content"]["default_factory"].get("__loader__") not in ("TypeNode", "JsonNode"):
             raise _refusal(state)
     if loader == "PartialNode":
@@ -184,7 +184,7 @@ def _check_loader(state: Any) -> None:
 
 def _content(state: Any, loader: str) -> Any:
     if state.get("__loader__") != loader:
-        raise ModelError(f"it holds a {state.get('__loader__')!r} where a {loader} belongs")
+        raise ModelError(f"it has a {state.get('__loader__')!r} where a {loader} is expected")
     return state.get("content")
 
 
@@ -196,9 +196,9 @@ def _left(states: Iterable[Any]) -> Iterable[tuple[str, str]]:
 
 
 def check_kinds(left: Iterable[tuple[str, str]], allowed: Iterable[str]) -> None:
-    """What `check` has left, now that everything in it may be imported: a class where a class
-    belongs, and a function where it is only looked up, never called. `allowed` are the names that
-    the host has answered for."""
+    """Checks the rest of what `check` returned, now that it may be imported: classes where classes
+    are expected, and functions only where they are looked up, never called. `allowed` are the names
+    that the host has allowed."""
     for loader, name in left:
         found = _find(name)
         is_class = isinstance(found, type)
@@ -210,7 +210,7 @@ def check_kinds(left: Iterable[tuple[str, str]], allowed: Iterable[str]) -> None
                 is_own or name in _trusted.NAMES or isinstance(found, np.ufunc) or _is_ufunc(found)
             )
         elif loader == "MethodNode":
-            fits = is_class  # the method is asked for by name, by skops
+            fits = is_class  # skops asks whether the method is trusted
         elif loader == "TypeNode":
             fits = is_own or (name in _trusted.NAMES and not is_class)
         else:
@@ -230,6 +230,6 @@ def _find(name: str) -> Any:
 
 def _refusal(state: Any) -> ModelError:
     return ModelError(
-        f"its {state['__loader__']} names '{_name(state).lstrip('.')}', which is not to be called "
+        f"its {state['__loader__']} names '{_name(state).lstrip('.')}', which may not be called "
         "while a model is read"
     )

@@ -1,4 +1,4 @@
-"""A fitted estimator as bytes, by skops and never by pickle, and back, where its types may load."""
+"""Stores a fitted estimator as bytes with skops, never pickle, and loads it if its types may."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Allows = Callable[[list[str]], None]
 
 
 def dump(estimator: Any, without: str = "") -> bytes:
-    """The estimator as a skops file, `without` an attribute. UnavailableError where skops cannot
-    store it."""
+    """Returns the estimator as a skops file, `without` an attribute. Raises an UnavailableError if
+    it cannot be stored."""
     title = type(estimator).__name__
     try:
         if hasattr(estimator, without):
@@ -44,7 +44,7 @@ def dump(estimator: Any, without: str = "") -> bytes:
         stored = _without_compiled(estimator)
         data: bytes = skops.io.dumps(stored, compression=zipfile.ZIP_DEFLATED)
         if not _unpack.fits(data):
-            data = skops.io.dumps(stored)  # of zeros, say, which pack to nearly nothing
+            data = skops.io.dumps(stored)  # such as many zeros, which compress to almost nothing
         load(data, lambda names: None)
     except Exception as error:
         cause = _cause(error)
@@ -54,39 +54,40 @@ def dump(estimator: Any, without: str = "") -> bytes:
 
 
 _REMEDY = (
-    ". Fix: set attributes of it that only fitting uses to None, or convert the steps before it "
-    "and run it yourself"
+    ". Fix: set its attributes that are only used for fitting to None, or convert only the steps "
+    "before it and run it yourself"
 )
 
 
 def _cause(error: Exception) -> str:
-    """Why it cannot be stored. What would be damage in a file is here what skops has written."""
+    """Says why an estimator cannot be stored. The file is new, so an error of `load` does not mean
+    that it is damaged."""
     if isinstance(error, ModelError):
         return str(error).removesuffix(ADVICE).removeprefix(OPENING)
     return f"{type(error).__name__}: {error}"
 
 
 def _check_names(estimator: Any) -> None:
-    """What is stored of a function, or a class, is its name: it must lead to just that."""
+    """Checks that functions and classes can be found by name, since only their names are stored."""
     for place in walk(estimator):
         value = place.value if isinstance(place.value, FunctionType) else type(place.value)
         name = f"{value.__module__}.{value.__qualname__}"
         if "<" in name:
             raise NotImplementedError(
-                f"{name} has no name by which others could find it. Fix: define it in a module, "
+                f"{name} cannot be imported by name. Fix: define it in a module, "
                 "outside of functions"
             )
         if value.__module__ == "__main__":
             warnings.warn(
-                f"{name} is found by this program alone; put it into a module, for models that "
-                "others run",
+                f"{name} can only be found by this program. Fix: put it into a module if other "
+                "programs are to run the model",
                 UserWarning,
                 stacklevel=2,
             )
 
 
 def _without_compiled(estimator: Any) -> Any:
-    """A copy in which holders stand for objects of compiled code, without its caches."""
+    """Returns a copy in which holders replace compiled objects, without caches."""
     memo: dict[int, Any] = {}
     for place in walk(estimator):
         for is_held, holder in _compiled_objects.HOLDERS:
@@ -95,12 +96,12 @@ def _without_compiled(estimator: Any) -> Any:
     copied = copy.deepcopy(estimator, memo)
     for place in walk(copied):
         if isinstance(place.value, BaseEstimator) and getattr(place.value, "memory", None):
-            vars(place.value)["memory"] = None  # only fitting uses it, and it is of this machine
+            vars(place.value)["memory"] = None  # only for fitting, and a path of this machine
     return copied
 
 
 def untrusted(data: bytes, version: str = "") -> list[str]:
-    """The types and functions in it that a host must allow by name; errors as `load` has them."""
+    """Returns the names of types and functions that a host must allow. Raises as `load` does."""
     try:
         unpacked = _unpack.unpack(data)
         _schema.check(unpacked)
@@ -117,10 +118,10 @@ def _untrusted(unpacked: bytes) -> list[str]:
 
 
 def load(data: bytes, allows: Allows, version: str = "") -> Any:
-    """The estimator. `allows` raises where the host has not allowed one of the names it is given;
-    nothing of the file is imported or made before it has returned.
+    """Returns the estimator. `allows` must raise if the host has not allowed one of the given
+    names; nothing that the file names is imported or created before it returns.
 
-    `version` is scikit-learn's when it was stored: another one is worth a warning.
+    `version` is the version of scikit-learn that stored it. Warns if the installed one differs.
     """
     most = _unpack.most(len(data))
     try:
@@ -150,8 +151,8 @@ def load(data: bytes, allows: Allows, version: str = "") -> Any:
         raise _unreadable(error, version) from error
     if _is_other(version):
         warnings.warn(
-            f"{type(loaded).__name__} was fitted with scikit-learn {version}, and runs with "
-            f"{sklearn.__version__}: its results may differ. To be safe: pip install "
+            f"{type(loaded).__name__} was fitted with scikit-learn {version} and runs with "
+            f"{sklearn.__version__}, so its results may differ. Fix: pip install "
             f"scikit-learn=={version}",
             RuntimeWarning,
             stacklevel=2,
@@ -168,14 +169,16 @@ def _unreadable(error: Exception, version: str) -> Exception:
     if _is_other(version):
         what = what.removesuffix(ADVICE)
         return UnavailableError(
-            f"an estimator of scikit-learn {version} cannot be read with {sklearn.__version__} and "
-            f"skops {skops.__version__} ({what}). Fix: pip install scikit-learn=={version}"
+            f"an estimator stored with scikit-learn {version} cannot be read with scikit-learn "
+            f"{sklearn.__version__} and skops {skops.__version__} ({what}). Fix: pip install "
+            f"scikit-learn=={version}"
         )
     return damaged(what)
 
 
 def _check_home(name: str, allows: Allows) -> None:
-    """An allowed module holds what it imports too, and allowing it does not allow those."""
+    """Checks the module that really defines a name: an allowed module also contains the names that
+    it imports, and allowing it does not allow these."""
     parts = name.split(".")
     for length in range(len(parts) - 1, 0, -1):
         module = ".".join(parts[:length])
@@ -188,16 +191,16 @@ def _check_home(name: str, allows: Allows) -> None:
         break
     else:
         raise UnavailableError(
-            f"'{name}', which the stored estimator needs, is in no module that can be imported: "
-            "put its folder into sys.path, or into PYTHONPATH"
+            f"the stored estimator needs '{name}', but its module cannot be imported. Fix: add the "
+            "folder of the module to sys.path or PYTHONPATH"
         )
     for part in parts[length:]:
         if not hasattr(found, part):
             raise UnavailableError(
                 f"the stored estimator needs '{name}', but '{module}' has no '{part}'"
                 + (
-                    "; it is that of the program that made the model. Fix: put it into a module, "
-                    "and convert the estimator again" * (module == "__main__")
+                    "; it was defined in the program that made the model. Fix: put it into a "
+                    "module and convert the estimator again" * (module == "__main__")
                 )
             )
         found = getattr(found, part)
@@ -209,9 +212,9 @@ def _check_home(name: str, allows: Allows) -> None:
 
 
 def _fenced(loaded: Any, names: list[str], allows: Allows, most: int) -> Any:
-    """The estimator with objects of compiled code made anew, once all in it is looked through.
+    """Checks everything in the estimator, and returns it with its compiled objects rebuilt.
 
-    `most`: how many bytes the rows and columns of its sparse matrices may take.
+    `most` is how many bytes the rows and columns of its sparse matrices may take.
     """
     _check_sparse(loaded, most)
     loaded = _with_compiled(loaded)
@@ -222,26 +225,27 @@ def _fenced(loaded: Any, names: list[str], allows: Allows, most: int) -> Any:
 
 
 def _check_sparse(loaded: Any, most: int) -> None:
-    """A shape is two numbers in a file, and takes memory for each row, or column, of it."""
+    """Limits the shapes of sparse matrices: two numbers in a file, but they take memory for each
+    row or column."""
     held = (place.value for place in walk(loaded))
     size = sum(one.size() for one in held if isinstance(one, _compiled_objects.StoredSparse))
     if size * 8 > most:
         raise damaged(
             f"its sparse matrices have {size} rows and columns, more rows and columns than a file "
-            f"of this size may ({most // 8})"
+            f"of this size may have ({most // 8})"
         )
 
 
 def _with_compiled(loaded: Any) -> Any:
     if isinstance(loaded, _compiled_objects.Stored):
         loaded = loaded.restore()
-    made: dict[int, tuple[Any, Any]] = {}  # with what it is made of, so that no other gets its id
+    made: dict[int, tuple[Any, Any]] = {}  # keeps the source, so that no other object gets its id
     for place in walk(loaded):
-        for part in parts(place.value):  # one that is held twice is put in both places
+        for part in parts(place.value):  # an object held twice is replaced in both places
             if not isinstance(part.value, _compiled_objects.Stored):
                 continue
             if part.replace is None:
-                raise damaged("a tree stands in a tuple")
+                raise damaged("a compiled object is in a tuple")
             if id(part.value) not in made:
                 made[id(part.value)] = part.value, part.value.restore()
             part.replace(made[id(part.value)][1])

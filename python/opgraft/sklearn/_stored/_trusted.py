@@ -1,10 +1,9 @@
-"""The types that any model may hold besides those that skops trusts: reviewed, and shipped by us.
+"""The names that we reviewed and that any model may hold, in addition to those that skops trusts.
 
-Each is of scikit-learn's own, or NumPy's; loading one runs no code but that which sets attributes,
-and what its methods do is what they do in any program. Compiled types are not in the list: what
-stands for them is (_compiled_objects.py). A type that takes code from elsewhere (functions,
-callables of a user's, `functools.partial`) stays harmless here, since these are types and are asked
-for by their own names: a partial of `os.system` asks for `os.system`.
+Most belong to scikit-learn or NumPy. Loading one only sets attributes, and its methods are safe to
+call. Compiled types are not in the list; the types that replace them in files are
+(_compiled_objects.py). A type that calls other code, such as `functools.partial`, is safe here:
+that code needs to be allowed by its own name. A partial of `os.system` asks for `os.system`.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _SCALES = (
 
 TRUSTED: dict[str, str] = {
     "opgraft.sklearn._stored": _STORED,
-    # Functions of numbers alone.
+    # Functions that only compute with numbers.
     "numpy": "mean median dtype",
     "sklearn.feature_selection._univariate_selection": _SCORES,
     "sklearn.feature_selection._mutual_info": "mutual_info_classif mutual_info_regression",
@@ -58,7 +57,7 @@ TRUSTED: dict[str, str] = {
     "sklearn.preprocessing._data": _SCALES,
     "sklearn.utils.validation": "check_array",
     "sklearn.cluster._kmeans": "_kmeans_single_lloyd _kmeans_single_elkan",
-    # What holds others, each of which is asked for by its own name.
+    # Containers of other objects, each of which must be allowed by its own name.
     "collections": "OrderedDict",
     "functools": "partial",
     # Holders of fitted numbers.
@@ -69,7 +68,7 @@ TRUSTED: dict[str, str] = {
     "sklearn.multiclass": "_ConstantPredictor",
     "sklearn.utils._bunch": "Bunch",
     "sklearn._loss.loss": "HalfTweedieLoss HalfTweedieLossIdentity",
-    # What remains of the fitting, and no method for new data uses.
+    # Left over from fitting; no method for new data uses these.
     "sklearn.metrics._scorer": "_Scorer _CurveScorer _PassthroughScorer",
     "sklearn.model_selection._split": (
         "KFold StratifiedKFold GroupKFold ShuffleSplit StratifiedShuffleSplit LeaveOneOut"

@@ -1,4 +1,4 @@
-"""A stored estimator's file, unpacked within limits: a small file must not become a large one."""
+"""Unpacks the file of a stored estimator within limits, so a small file cannot fill the memory."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import zipfile
 
 from opgraft._base._errors import ModelError
 
-#: What any file may become, and how many times its own size where it becomes more than that.
+#: Any file may unpack to FREE bytes; beyond that, to RATIO times its own size.
 FREE, RATIO = 64 << 20, 200
-#: What no file may exceed.
+#: No file may unpack to more bytes than this.
 MOST = 4 << 30
 _STEP = 1 << 20
 
 
 def most(packed: int) -> int:
-    """How many bytes a file of this size may become."""
+    """The most bytes that a file of this size may unpack to."""
     return min(max(FREE, RATIO * packed), MOST)
 
 
 def fits(data: bytes) -> bool:
-    """Whether a file of ours is within the limits."""
+    """Whether a file that we wrote is within the limits."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         return sum(member.file_size for member in file.infolist()) <= most(len(data))
 
 
 def unpack(data: bytes) -> bytes:
-    """The same file with nothing compressed in it; a ModelError where it would become too large.
+    """Returns the same file without compression. Raises a ModelError if it would be too large.
 
-    The sizes in a zip's directory are the file's own word, so what comes out is counted as well.
+    The sizes in a zip's directory may be false, so the unpacked bytes are counted as well.
     """
     limit = left = most(len(data))
     unpacked = io.BytesIO()
@@ -38,15 +38,15 @@ def unpack(data: bytes) -> bytes:
     ):
         members = source.infolist()
         if len({member.filename for member in members}) != len(members):
-            raise ModelError("two of its parts have the same name")
+            raise ModelError("two files in its archive have the same name")
         if sum(member.file_size for member in members) > limit:
             raise _too_large(len(data), limit)
         for member in members:
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ModelError(f"'{member.filename}' is compressed in a way that is not read")
+                raise ModelError(f"the compression of '{member.filename}' is not supported")
             parts = []
             with source.open(member) as stream:
-                # Never read(): that unpacks all before it looks at the size.
+                # Never read() without a size: that unpacks everything before the size is checked.
                 while part := stream.read(min(_STEP, left + 1)):
                     left -= len(part)
                     if left < 0:
@@ -58,5 +58,5 @@ def unpack(data: bytes) -> bytes:
 
 def _too_large(packed: int, limit: int) -> ModelError:
     return ModelError(
-        f"its {packed} bytes unpack to more than {limit}, which is the most for a file of this size"
+        f"its {packed} bytes unpack to more than {limit}, the limit for a file of this size"
     )

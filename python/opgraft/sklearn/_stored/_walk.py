@@ -1,4 +1,4 @@
-"""All objects that a fitted estimator holds, and where it holds them."""
+"""Walks over all objects that a fitted estimator holds, with the places where it holds them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _ENDS = (str, bytes, int, float, complex, type, MethodType, BuiltinFunctionType)
 
 
 class Place(NamedTuple):
-    """One thing that another holds."""
+    """An object and its place in the object that holds it."""
 
     owner: Any
     value: Any
-    replace: Callable[[Any], None] | None  #: puts another there; None where that cannot be
+    replace: Callable[[Any], None] | None  #: puts another object there; None if impossible
 
 
 def walk(root: Any) -> Iterator[Place]:
-    """Each thing that can be reached from `root`, once, what is held before its holder.
+    """Yields each object that can be reached from `root` once, parts before their owners.
 
-    Numbers, texts and types are left out; functions are ends.
+    Numbers, strings and types are left out. The walk does not look inside functions.
     """
     yield from _walk(Place(None, root, None), set(), [])
 
@@ -36,14 +36,14 @@ def _walk(place: Place, seen: set[int], kept: list[Any]) -> Iterator[Place]:
     if value is None or isinstance(value, (*_ENDS, ModuleType)) or id(value) in seen:
         return
     seen.add(id(value))
-    kept.append(value)  # so that no other gets its id
+    kept.append(value)  # so that no other object gets its id
     for inner in list(parts(value)):
         yield from _walk(inner, seen, kept)
     yield place
 
 
 def parts(value: Any) -> Iterator[Place]:
-    """What it holds itself, each place of it."""
+    """Yields the places of the objects that a value holds directly."""
     if isinstance(value, dict):
         for key, part in value.items():
             yield Place(value, part, _setter(value, key))
