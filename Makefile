@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
 RUN_PACKAGES := onnx onnxruntime ml_dtypes rich
-TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist playwright pyte
+# The site and the notebooks in it.
+DOCS_PACKAGES := mkdocs-material mkdocstrings-python nbclient nbformat ipykernel
+TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist playwright pyte $(DOCS_PACKAGES)
 # The build of torch that needs no CUDA.
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas
@@ -19,7 +21,8 @@ ifeq ($(wildcard build/CTestTestfile.cmake),)
 $(shell rm -f $(VENV)/.installed)
 endif
 
-.PHONY: demo test test-full test-matrix test-asan test-tsan fuzz bench lint format wheel clean
+.PHONY: demo test test-full test-matrix test-asan test-tsan fuzz bench docs docs-serve \
+	lint format wheel clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.runs
@@ -51,6 +54,14 @@ fuzz: $(VENV)/.clang
 
 bench: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+# The command's help and the docstrings are taken from the package that is installed.
+docs: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+	@echo "== the site is in build/site: open build/site/index.html"
+
+docs-serve: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 lint: $(VENV)/.lint $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -102,14 +113,17 @@ $(VENV)/.packages: $(VENV)/.system Makefile
 	@$(BIN)/python -m pip install -q $(BUILD_PACKAGES) $(RUN_PACKAGES)
 	@touch $@
 
-# The tests of pages open them in Chromium; where it is not there and cannot be installed, they skip.
+# The tests of pages open them in Chromium, and the site's C++ reference needs Doxygen; where they are
+# not there and cannot be installed, those tests skip.
 $(VENV)/.test_packages: $(VENV)/.packages
 	@$(BIN)/python -m pip install -q $(TEST_PACKAGES)
-	@if [ "$$(id -u)" = 0 ] && ! command -v chromium > /dev/null; then \
-		echo "== installing chromium"; \
+	@missing=""; for one in chromium doxygen; do \
+		command -v $$one > /dev/null || missing="$$missing $$one"; done; \
+	if [ "$$(id -u)" = 0 ] && [ -n "$$missing" ]; then \
+		echo "== installing$$missing"; \
 		apt-get -q update && DEBIAN_FRONTEND=noninteractive \
-			apt-get -q install -y --no-install-recommends chromium \
-			|| echo "chromium is not there: the tests of pages will be skipped"; \
+			apt-get -q install -y --no-install-recommends $$missing \
+			|| echo "missing, so that tests of pages will be skipped:$$missing"; \
 	fi
 	@touch $@
 
