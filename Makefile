@@ -9,6 +9,8 @@ TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist playwright pyte
 # The build of torch that needs no CUDA.
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas
+DOCS_PACKAGES := "mkdocs<2" mkdocs-material "mkdocstrings[python]" nbformat nbclient ipykernel
+PLOT_PACKAGES := matplotlib
 LINT_PACKAGES := ruff mypy clang-format clang-tidy
 
 SOURCES := $(shell find include ops src python cmake -type f -not -name '*.pyc') \
@@ -19,7 +21,7 @@ ifeq ($(wildcard build/CTestTestfile.cmake),)
 $(shell rm -f $(VENV)/.installed)
 endif
 
-.PHONY: demo test test-full test-matrix test-asan test-tsan fuzz bench lint format wheel clean
+.PHONY: demo test test-full test-matrix test-asan test-tsan fuzz bench bench-plots plots docs docs-serve lint format wheel clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.runs
@@ -51,6 +53,21 @@ fuzz: $(VENV)/.clang
 
 bench: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+# Measures what the README's plots show, and draws them; plots draws them again from that data.
+bench-plots: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn $(VENV)/.plots
+	@$(BIN)/python bench/plots/make.py --measure
+
+plots: $(VENV)/.plots
+	@$(BIN)/python bench/plots/make.py
+
+# The site, in build/site; strict, so that a warning is an error.
+docs: $(VENV)/.installed $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build -q
+	@echo "build/site/index.html"
+
+docs-serve: $(VENV)/.installed $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 lint: $(VENV)/.lint $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -153,4 +170,22 @@ $(VENV)/.sklearn: $(VENV)/.packages
 
 $(VENV)/.lint: $(VENV)/.packages
 	@$(BIN)/python -m pip install -q $(LINT_PACKAGES)
+	@touch $@
+
+$(VENV)/.plots: $(VENV)/.packages
+	@$(BIN)/python -m pip install -q $(PLOT_PACKAGES)
+	@touch $@
+
+# The C++ reference is made from the headers by Doxygen.
+$(VENV)/.docs: $(VENV)/.packages
+	@$(BIN)/python -m pip install -q $(DOCS_PACKAGES)
+	@if ! command -v doxygen > /dev/null; then \
+		if [ "$$(id -u)" != 0 ]; then \
+			echo "Doxygen is missing. Install it, then run make again:"; \
+			echo "    sudo apt-get install doxygen"; exit 1; \
+		fi; \
+		echo "== installing doxygen"; \
+		apt-get -q update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -q install -y --no-install-recommends doxygen; \
+	fi
 	@touch $@
