@@ -1,4 +1,4 @@
-"""The documentation's site: it is built without a warning, and its notebooks give what they show."""
+"""The documentation's site: built without a warning, and its notebooks give what they show."""
 
 from __future__ import annotations
 
