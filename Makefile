@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
 RUN_PACKAGES := onnx onnxruntime ml_dtypes rich
 # The site and the notebooks in it.
-DOCS_PACKAGES := mkdocs-material mkdocstrings-python nbclient nbformat ipykernel
+DOCS_PACKAGES := "mkdocs<2" mkdocs-material mkdocstrings-python nbclient nbformat ipykernel
 TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist playwright pyte $(DOCS_PACKAGES)
 # The build of torch that needs no CUDA.
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas
+PLOT_PACKAGES := matplotlib
 LINT_PACKAGES := ruff mypy clang-format clang-tidy
 
 SOURCES := $(shell find include ops src python cmake -type f -not -name '*.pyc') \
@@ -21,7 +22,7 @@ ifeq ($(wildcard build/CTestTestfile.cmake),)
 $(shell rm -f $(VENV)/.installed)
 endif
 
-.PHONY: demo test test-full test-matrix test-asan test-tsan fuzz bench docs docs-serve \
+.PHONY: demo test test-full test-matrix test-asan test-tsan fuzz bench bench-plots plots docs docs-serve \
 	lint format wheel clean
 .DELETE_ON_ERROR:
 
@@ -55,9 +56,16 @@ fuzz: $(VENV)/.clang
 bench: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
+# Measures what the README's plots show, and draws them; plots draws them again from that data.
+bench-plots: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn $(VENV)/.plots
+	@$(BIN)/python bench/plots/make.py --measure
+
+plots: $(VENV)/.plots
+	@$(BIN)/python bench/plots/make.py
+
 # The command's help and the docstrings are taken from the package that is installed.
 docs: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build -q
 	@echo "== the site is in build/site: open build/site/index.html"
 
 docs-serve: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
@@ -167,4 +175,8 @@ $(VENV)/.sklearn: $(VENV)/.packages
 
 $(VENV)/.lint: $(VENV)/.packages
 	@$(BIN)/python -m pip install -q $(LINT_PACKAGES)
+	@touch $@
+
+$(VENV)/.plots: $(VENV)/.packages
+	@$(BIN)/python -m pip install -q $(PLOT_PACKAGES)
 	@touch $@

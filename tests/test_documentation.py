@@ -21,7 +21,7 @@ from opgraft._declare import _declare, _shapes
 from opgraft._run import _prepare, _session
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md")]
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/**/*.md")]
 
 
 def test_the_first_example_of_the_readme(tmp_path: Path) -> None:

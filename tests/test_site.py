@@ -39,6 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = build(REPOSITORY / "mkdocs.yml", folder)
     assert built.returncode == 0, built.stderr
     assert "WARNING" not in built.stderr
+    assert not list(folder.rglob("*.py"))
     return folder
 
 

@@ -39,5 +39,5 @@ print(opgraft.sklearn.python_steps(onnx.ModelProto()))
 
 
 def test_the_documentation_says_what_to_install() -> None:
-    for page in ("README.md", "docs/sklearn.md"):
+    for page in ("docs/start/install.md", "docs/sklearn.md"):
         assert 'pip install "opgraft[sklearn]"' in (REPOSITORY / page).read_text(), page

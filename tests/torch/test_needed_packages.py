@@ -40,5 +40,5 @@ opgraft.torch.register_backward("com.microsoft::Inverse", lambda gradient: gradi
 
 
 def test_the_documentation_says_what_to_install() -> None:
-    for page in ("README.md", "docs/torch.md"):
+    for page in ("docs/start/install.md", "docs/torch.md"):
         assert 'pip install "opgraft[torch]"' in (REPOSITORY / page).read_text(), page

@@ -6,6 +6,7 @@ import doctest
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -79,20 +80,10 @@ def test_docstrings() -> None:
     assert x.grad.item() == 2
 
 
-def test_addandround_in_the_readme(tmp_path: Path) -> None:
-    blocks = blocks_of("README.md")
-    (code,) = [block for block in blocks if "addandround" in block]
-    assert len(code.splitlines()) <= 5
-    (expected,) = re.findall(r"# (\[array.*)", code)
-    done = run_example(code, tmp_path)
-    assert done.stdout.strip() == expected, done.stderr
-
-
 def test_a_model_with_missing_operators_in_the_readme(tmp_path: Path) -> None:
-    """The block goes on with the imports of the one before."""
     blocks = blocks_of("README.md")
-    (number,) = (i for i, block in enumerate(blocks) if "program.report" in block)
-    done = run_example(blocks[number - 1] + blocks[number], tmp_path)
+    (code,) = (block for block in blocks if "program.report" in block)
+    done = run_example(code, tmp_path)
     assert done.returncode == 0, done.stderr
     for operator, became in (
         ("relu", "ONNX"),
@@ -111,10 +102,11 @@ def test_the_program_of_the_guide_to_gpus(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="tests/cuda has what runs on a GPU")
-def test_the_readmes_operator_for_gpus_without_one(tmp_path: Path) -> None:
+def test_the_first_operator_for_gpus_without_one(tmp_path: Path) -> None:
     """All of it is there but the GPU, and the error says so."""
-    blocks = blocks_of("README.md")
-    (code,) = (block for block in blocks if 'device="cuda"' in block)
+    page = (REPOSITORY / "docs" / "start" / "gpu.md").read_text()
+    (code,) = re.findall(r"    ```python\n(.*?)    ```", page, re.S)
+    code = textwrap.dedent(code)
     done = run_example(code, tmp_path)
     assert done.returncode == 1
     assert "opgraft.UnavailableError: " in done.stderr
