@@ -24,6 +24,7 @@ from opgraft._doctor._doctor_report import (
 )
 from opgraft._doctor._examination import NOT_FOUND, Examination, Request, examine
 from opgraft._doctor._permissions import allowing, held_for, permissions_of
+from opgraft._doctor._shipment import Needs, parts_of, shipment_blocks
 from opgraft._run._prepare import installed_runtime
 from opgraft._run._run import pairs
 from opgraft._terminal._document import (
@@ -137,6 +138,7 @@ def diagnose(
     packs: Sequence[str] = (),
     prefer: Sequence[str] = (),
     is_verbose: bool = False,
+    with_libtorch: bool = False,
 ) -> Diagnosis:
     """Examines a file for ONNX Runtime `runtime`; opens a session if that version is installed.
 
@@ -193,7 +195,23 @@ def diagnose(
         survey, found, runtime=runtime, allows=allows, allows_type=allows_type, libraries=libraries
     )
     findings = [one for one in map(judge.judge, judge.operators()) if one is not None]
-    return _conclude(model, runtime, survey, found, judge, findings, is_installed)
+    diagnosis = _conclude(model, runtime, survey, found, judge, findings, is_installed)
+    diagnosis.inputs = found.inputs
+    if diagnosis.status == OK:
+        held = {name for one in found.held.values() for name in one}
+        used = {one.module for one in findings if one.module}
+        needs = Needs(
+            model,
+            runtime,
+            allow=list(allow),
+            modules=sorted({*used, *imports, *held}),
+            packs=[*packs, *found.run_by_packs.values()],
+            libraries=libraries,
+            has_aten=any(one.is_in_libtorch for one in survey.operators),
+            with_libtorch=with_libtorch,
+        )
+        diagnosis.ship = parts_of(needs)
+    return diagnosis
 
 
 def _conclude(
@@ -348,6 +366,9 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
         shown += [gap, Line(_MEANING)]
     for hint in diagnosis.hints:
         shown += [gap, Line(hint)]
+    if diagnosis.ship:
+        shown += [gap, *shipment_blocks(diagnosis.ship)]
+        shown.append(Line("opgraft bundle MODEL FOLDER gathers these files", style=QUIET))
     return shown
 
 

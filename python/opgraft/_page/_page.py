@@ -20,6 +20,7 @@ from opgraft import __version__
 from opgraft._base._needed import need
 from opgraft._doctor._doctor import headline, version_line
 from opgraft._doctor._doctor_report import Diagnosis, Finding
+from opgraft._doctor._shipment import shipment_lines
 from opgraft._page._graph import Drawing
 from opgraft._page._profile import placed
 from opgraft._page._shapes import drop_weights
@@ -45,6 +46,7 @@ def of_diagnosis(
         ("Versions", [version_line(one) for one in diagnosis.versions]),
         ("Session", [diagnosis.trial.shown or diagnosis.trial.text]),
         ("Hints", diagnosis.hints),
+        ("To ship", shipment_lines(diagnosis.ship)),
     ]
     return page(
         {
