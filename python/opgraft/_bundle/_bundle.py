@@ -54,9 +54,11 @@ _LIBTORCH = """\
 : "${OPGRAFT_LIBTORCH:=$here/torch/lib/libtorch_cpu.so}"
 export OPGRAFT_LIBTORCH
 """
+#: Python must not write into the bundle, which stays what its list says.
 _MODULES = """\
 OPGRAFT_PATH="$here/python${OPGRAFT_PATH:+:$OPGRAFT_PATH}"
-export OPGRAFT_PATH
+: "${PYTHONDONTWRITEBYTECODE:=1}"
+export OPGRAFT_PATH PYTHONDONTWRITEBYTECODE
 """
 
 

@@ -25,6 +25,7 @@ from opgraft._doctor._doctor_report import (
 from opgraft._doctor._examination import NOT_FOUND, Examination, Request, examine
 from opgraft._doctor._permissions import allowing, held_for, permissions_of
 from opgraft._doctor._shipment import Needs, parts_of, shipment_blocks
+from opgraft._doctor._steps import reasons, steps_in, steps_table
 from opgraft._run._prepare import installed_runtime
 from opgraft._run._run import pairs
 from opgraft._terminal._document import (
@@ -197,6 +198,8 @@ def diagnose(
     findings = [one for one in map(judge.judge, judge.operators()) if one is not None]
     diagnosis = _conclude(model, runtime, survey, found, judge, findings, is_installed)
     diagnosis.inputs = found.inputs
+    if not survey.is_ort_format:
+        diagnosis.steps = steps_in(model)
     if diagnosis.status == OK:
         held = {name for one in found.held.values() for name in one}
         used = {one.module for one in findings if one.module}
@@ -354,6 +357,9 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
         shown += [gap, Line(head, style=STRONG), *_listed(diagnosis.state)]
     if diagnosis.operators:
         shown += [gap, _table(diagnosis)]
+    if diagnosis.steps:
+        shown += [gap, steps_table(diagnosis.steps)]
+        shown += [Line(harmless_line(one)) for one in reasons(diagnosis.steps)]
     for problem in diagnosis.problems:
         shown += [gap, Line(problem, style=DOUBTFUL)]
     for findings in _alike(diagnosis.operators):
@@ -364,11 +370,11 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
         shown += [gap, Line(f"in one line: {allowing(permissions)}", label="in one line:")]
     if permissions:
         shown += [gap, Line(_MEANING)]
-    for hint in diagnosis.hints:
-        shown += [gap, Line(hint)]
     if diagnosis.ship:
         shown += [gap, *shipment_blocks(diagnosis.ship)]
         shown.append(Line("opgraft bundle MODEL FOLDER gathers these files", style=QUIET))
+    for hint in diagnosis.hints:
+        shown += [gap, Line(hint)]
     return shown
 
 

@@ -24,7 +24,7 @@ from opgraft._base._library import (
 )
 from opgraft._doctor._permissions import held_for
 from opgraft._doctor._python_parts import python_parts, version_of
-from opgraft._run._external_data import external_files
+from opgraft._run._wire import external_files
 from opgraft._terminal._document import Block, Line, Table, harmless_line
 
 _LICENCE = re.compile(r"(licen[cs]e|copying|notice|thirdpartynotices)", re.IGNORECASE)

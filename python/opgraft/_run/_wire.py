@@ -1,4 +1,4 @@
-"""Finds the files in which a model keeps its weights, without loading any of them.
+"""Finds the files in which a model keeps its weights, and its metadata, without loading it.
 
 Reads the protobuf wire format itself: the package onnx is not needed to run a model, and would
 load all that the file holds.
@@ -6,6 +6,7 @@ load all that the file holds.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from collections.abc import Iterator
@@ -27,17 +28,42 @@ _FIELDS: dict[str, dict[int, str]] = {
 _DEEPEST = 100
 
 
+_METADATA = 14  #: the field of a model
+
+
 def external_files(path: str) -> list[str]:
     """Returns the locations that a model names, relative to its folder, each once."""
+    with _mapped(path) as data:
+        return list(dict.fromkeys(_locations(data, "model", 0, len(data), 0)))
+
+
+def metadata_of(path: str, key: str) -> str:
+    """Returns an entry of a model's metadata, or ""."""
+    with _mapped(path) as data:
+        return metadata_in(data, key)
+
+
+def metadata_in(data: Any, key: str) -> str:
+    """Like `metadata_of`, for the bytes of a model."""
+    for number, begin, end in _fields(data, 0, len(data)):
+        if number == _METADATA:
+            entry = {field: data[first:last] for field, first, last in _fields(data, begin, end)}
+            if entry.get(1) == key.encode():
+                return bytes(entry.get(2, b"")).decode(errors="replace")
+    return ""
+
+
+@contextlib.contextmanager
+def _mapped(path: str) -> Iterator[Any]:
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
-            return []
+            yield b""
+            return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             try:
-                found = dict.fromkeys(_locations(mapped, "model", 0, len(mapped), 0))
+                yield mapped
             except (IndexError, ValueError) as error:
                 raise ModelError(f"'{path}' is not an ONNX model: {error}") from error
-    return list(found)
 
 
 def _locations(data: Any, message: str, at: int, end: int, depth: int) -> Iterator[str]:
