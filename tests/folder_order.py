@@ -17,7 +17,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 #: Lowest first.
 PYTHON = [
-    "_base", "_terminal", "_declare", "_cuda", "_run", "_build", "_testing", "_doctor", "_page",
+    "_base", "_terminal", "_declare", "_cuda", "_run", "_build", "_testing", "_doctor", "_bundle",
+    "_page",
     "torch/_private", "torch/_graphs", "torch/_eager", "torch/_legacy", "torch/_rungs",
     "torch/_capture", "torch/_program", "torch/_verify", "torch/_traced", "torch/_export",
     "sklearn/_stored", "sklearn/_convert",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx.parser
 import onnxruntime
@@ -44,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("deploying")
     (program,) = blocks(PAGE, "cpp")
     (folder / "service.cc").write_text(program)
-    begin, build, _ = blocks(PAGE, "sh")
+    begin, build, _, _ = blocks(PAGE, "sh")
     done = shell(begin + build.replace("g++ ", "g++ -Wall -Wextra -Werror "), folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("2 4 6 ")
@@ -59,6 +60,14 @@ def test_with_cmake(folder: Path) -> None:
     done = shell(blocks(PAGE, "sh")[2], folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("2 4 6 ")
+
+
+def test_the_bundle_of_the_page(folder: Path) -> None:
+    np.save(folder / "x.npy", np.float32([1, 2, 3]))
+    done = shell(blocks(PAGE, "sh")[3], folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "y float32 (3)\n2 4 6\n" in done.stdout
+    assert done.stdout.count("deployed: it runs in a fresh process") == 2
 
 
 @needs_plugins

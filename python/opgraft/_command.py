@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from opgraft._base._errors import Error
 from opgraft._build import _build, _new, _run_tests
+from opgraft._bundle import _bundle
 from opgraft._declare import _packs
 from opgraft._doctor import _doctor, _survey
 from opgraft._doctor._examination import find_held
@@ -148,6 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_packs(prepare_parser)
     prepare_parser.set_defaults(command=_prepare)
     _add_doctor(commands.add_parser)
+    _add_bundle(commands.add_parser)
     _add_new(commands.add_parser)
     _add_build(commands.add_parser)
     _add_test(commands.add_parser)
@@ -206,6 +208,39 @@ def _add_doctor(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         help="with --profile: the value of an input; those that are not given are made up",
     )
     parser.set_defaults(command=_doctor.doctor)
+
+
+def _add_bundle(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    parser = add_parser(
+        "bundle",
+        help="gather what a model needs into a folder, with a program that runs it",
+        description="Copies MODEL, its weights, Opgraft, ONNX Runtime, packs, Python modules and "
+        "licences into FOLDER, with a script that runs it by the C++ program opgraft-run, and "
+        "checks that it runs in a fresh process with an empty environment. What is needed besides "
+        "is listed. With --check, MODEL is the folder of a bundle, which is checked again.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", help="a new or an empty folder")
+    _add_modules(
+        parser,
+        "a Python module that the model may run, or 'package.*'; it is copied, unless it belongs "
+        "to an installed package; may be repeated",
+    )
+    _add_packs(parser)
+    parser.add_argument(
+        "--libtorch",
+        action="store_true",
+        help="copy libtorch for ATen nodes; otherwise it is only named",
+    )
+    parser.add_argument(
+        "--input",
+        metavar="NAME=FILE.npy",
+        action="append",
+        default=[],
+        help="the value of an input for the check; those that are not given are made up",
+    )
+    parser.add_argument("--check", action="store_true", help="check a bundle that is there")
+    parser.set_defaults(command=_bundle.bundle)
 
 
 def _add_new(add_parser: Callable[..., argparse.ArgumentParser]) -> None:

@@ -55,7 +55,12 @@ for got, wanted in zip(session.run(None, {"x": x.numpy()}), Model()(x), strict=T
     command = [sys.executable, "example.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip().replace(f"{tmp_path}/", "") == report
+
+    def without_sizes(text: str) -> str:  # and versions, which differ from machine to machine
+        return re.sub(r"^(to ship: \S+) \([^)]*\)", r"\1 (...)", text, flags=re.M)
+
+    shown = done.stdout.strip().replace(f"{tmp_path}/", "")
+    assert without_sizes(shown) == without_sizes(report)
 
 
 def test_the_example_of_a_model_that_is_traced() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyte
@@ -46,6 +47,24 @@ def test_the_table(report: Any) -> None:
     assert "a translation" not in by_name["aten::lgamma"]
     assert "captured: non-strict" in lines and "verified: the given arguments" in lines
     assert lines[-1] == "to run it: opgraft.InferenceSession(model)"
+
+
+def test_what_to_ship(report: Any, tmp_path: Path) -> None:
+    """One list with the doctor's: libtorch with its size and version, the model once saved."""
+    lines = [line for line in str(report).splitlines() if line.startswith("to ship: ")]
+    (libtorch,) = [line for line in lines if "libtorch_cpu.so" in line]
+    assert torch.__version__ in libtorch and " MB)" in libtorch
+    assert any("libopgraft.so (0." in line for line in lines)
+    assert {"licence", "program"} <= {one.kind for one in report.ship()}
+    program = opgraft.torch.export(torch.relu, (X,))
+    (model,) = [one for one in program.report.ship() if one.kind == "model"]
+    assert model.size is None
+    program.save(tmp_path / "relu.onnx")
+    (model,) = [one for one in program.report.ship() if one.kind == "model"]
+    assert model.size == (tmp_path / "relu.onnx").stat().st_size
+    lines = [line for line in str(program.report).splitlines() if line.startswith("to ship: ")]
+    assert len(lines) == 2 and "model/relu.onnx" in lines[0] and "ONNX Runtime" in lines[1]
+    assert "To ship" in program.report.to_html()
 
 
 def test_for_programs(report: Any) -> None:

@@ -24,6 +24,8 @@ from opgraft._doctor._doctor_report import (
 )
 from opgraft._doctor._examination import NOT_FOUND, Examination, Request, examine
 from opgraft._doctor._permissions import allowing, held_for, permissions_of
+from opgraft._doctor._shipment import Needs, parts_of, shipment_blocks
+from opgraft._doctor._steps import reasons, steps_in, steps_table
 from opgraft._run._prepare import installed_runtime, is_installed
 from opgraft._terminal._document import (
     DOUBTFUL,
@@ -110,6 +112,7 @@ def diagnose(
     packs: Sequence[str] = (),
     prefer: Sequence[str] = (),
     is_verbose: bool = False,
+    with_libtorch: bool = False,
 ) -> Diagnosis:
     """Examines a file for ONNX Runtime `runtime`; opens a session if that version is installed.
 
@@ -166,7 +169,25 @@ def diagnose(
         survey, found, runtime=runtime, allows=allows, allows_type=allows_type, libraries=libraries
     )
     findings = [one for one in map(judge.judge, judge.operators()) if one is not None]
-    return _conclude(model, runtime, survey, found, judge, findings, is_here)
+    diagnosis = _conclude(model, runtime, survey, found, judge, findings, is_here)
+    diagnosis.inputs = found.inputs
+    if not survey.is_ort_format:
+        diagnosis.steps = steps_in(model)
+    if diagnosis.status == OK:
+        held = {name for one in found.held.values() for name in one}
+        used = {one.module for one in findings if one.module}
+        needs = Needs(
+            model,
+            runtime,
+            allow=list(allow),
+            modules=sorted({*used, *imports, *held}),
+            packs=[*packs, *found.run_by_packs.values()],
+            libraries=libraries,
+            has_aten=any(one.is_in_libtorch for one in survey.operators),
+            with_libtorch=with_libtorch,
+        )
+        diagnosis.ship = parts_of(needs)
+    return diagnosis
 
 
 def _conclude(
@@ -302,6 +323,9 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
         shown += [gap, Line(head, style=STRONG), *_listed(diagnosis.state)]
     if diagnosis.operators:
         shown += [gap, _table(diagnosis)]
+    if diagnosis.steps:
+        shown += [gap, steps_table(diagnosis.steps)]
+        shown += [Line(harmless_line(one)) for one in reasons(diagnosis.steps)]
     for problem in diagnosis.problems:
         shown += [gap, Line(problem, style=DOUBTFUL)]
     for findings in _alike(diagnosis.operators):
@@ -312,6 +336,9 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
         shown += [gap, Line(f"in one line: {allowing(permissions)}", label="in one line:")]
     if permissions:
         shown += [gap, Line(_MEANING)]
+    if diagnosis.ship:
+        shown += [gap, *shipment_blocks(diagnosis.ship)]
+        shown.append(Line("opgraft bundle MODEL FOLDER gathers these files", style=QUIET))
     for hint in diagnosis.hints:
         shown += [gap, Line(hint)]
     return shown

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opgraft._doctor._examination import Examination
+from opgraft._doctor._shipment import Part, as_dicts
+from opgraft._doctor._steps import Step
 from opgraft._doctor._stubs import Stub
 from opgraft._doctor._survey import Operator, Survey
 from opgraft._doctor._vouching import Doubt
@@ -108,6 +110,12 @@ class Diagnosis:
     state: list[str] = field(default_factory=list)
     #: The versions of what is installed, by name.
     installed: dict[str, str] = field(default_factory=dict)
+    #: The steps of an estimator of scikit-learn, if its conversion wrote them into the model.
+    steps: list[Step] = field(default_factory=list)
+    #: What a deployment needs; empty if something is missing.
+    ship: list[Part] = field(default_factory=list)
+    #: The inputs of the session: name, type and shape; empty if none was made.
+    inputs: list[dict[str, Any]] = field(default_factory=list)
 
 
 def versions(survey: Survey, findings_known: set[str], found: Examination) -> list[Version]:
@@ -155,6 +163,8 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "holds_where": diagnosis.holds_where,
         "differs": diagnosis.differs,
         "state": diagnosis.state,
+        "steps": [vars(one) for one in diagnosis.steps],
+        "ship": as_dicts(diagnosis.ship),
         "trial": {
             "done": diagnosis.trial.is_done,
             "loaded": diagnosis.trial.is_loaded,

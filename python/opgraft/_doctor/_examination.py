@@ -101,6 +101,8 @@ class Examination:
     #: Whether a session could be made; None if it was not tried.
     is_loaded: bool | None = None
     failure: tuple[str, str] | None = None
+    #: The inputs of that session: name, type and shape.
+    inputs: list[dict[str, Any]] = field(default_factory=list)
     #: How the process ended, if it was not normal.
     end: str = ""
 
@@ -234,7 +236,7 @@ def _examine(request: Request, say: Callable[[str, object], None]) -> None:
     is_all_there = not any(modules.values()) and not libtorch
     if is_prepared and request.may_try and is_all_there and request.is_installed:
         say("step", "making a session")
-        failure = _try(request)
+        failure = _try(request, say)
         say("is_loaded", failure is None)
         if failure is not None:
             say("failure", failure)
@@ -405,7 +407,7 @@ def _is_for_a_newer_runtime(request: Request) -> bool:
     return True
 
 
-def _try(request: Request) -> tuple[str, str] | None:
+def _try(request: Request, say: Callable[[str, object], None]) -> tuple[str, str] | None:
     """Opens a session as a program would, on a GPU if needed, and closes it. Returns the error.
 
     Runs no operator of ours: ONNX Runtime folds constants with its own operators only.
@@ -425,9 +427,14 @@ def _try(request: Request) -> tuple[str, str] | None:
             options.log_severity_level = 4
         for library in request.libraries:
             options.register_custom_ops_library(library)
-        InferenceSession(
+        session = InferenceSession(
             request.model, options, providers, allow=request.allow, prefer=request.prefer
         )
+        inputs = [
+            {"name": one.name, "type": one.type, "shape": list(one.shape)}
+            for one in session.get_inputs()
+        ]
+        say("inputs", inputs)
 
     try:
         try:

@@ -20,6 +20,8 @@ from opgraft import __version__
 from opgraft._base._needed import need
 from opgraft._doctor._doctor import headline, version_line
 from opgraft._doctor._doctor_report import Diagnosis, Finding
+from opgraft._doctor._shipment import shipment_lines
+from opgraft._doctor._steps import PYTHON, Step
 from opgraft._page._graph import Drawing
 from opgraft._page._profile import placed
 from opgraft._page._shapes import drop_weights
@@ -45,6 +47,8 @@ def of_diagnosis(
         ("Versions", [version_line(one) for one in diagnosis.versions]),
         ("Session", [diagnosis.trial.shown or diagnosis.trial.text]),
         ("Hints", diagnosis.hints),
+        ("Steps of scikit-learn", [_step(one) for one in diagnosis.steps]),
+        ("To ship", shipment_lines(diagnosis.ship)),
     ]
     return page(
         {
@@ -122,6 +126,13 @@ def _read(path: str) -> tuple[Any, str]:
         return onnx.load_model(path, format="protobuf", load_external_data=False), ""
     except Exception as error:  # whatever onnx and protobuf raise for bytes that are no model
         return None, f"onnx cannot read the model: {error}"
+
+
+def _step(step: Step) -> str:
+    because = f": {step.because}" if step.because else ""
+    advice = f". Native with {step.advice}" if step.advice else ""
+    runs = "Python" if step.kind == PYTHON else "native"
+    return f"{step.title} ({step.estimator}), {runs}{because}{advice}"
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

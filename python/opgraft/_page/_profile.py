@@ -18,6 +18,7 @@ from typing import Any
 
 from opgraft._base._errors import Error
 from opgraft._base._signals import signal_name
+from opgraft._run._made_up import make_up
 
 _COMMAND = (
     "import sys; sys.path[:] = sys.argv.pop(1).split({separator!r}); "
@@ -180,32 +181,6 @@ def _inputs(session: Any, files: dict[str, str]) -> tuple[dict[str, Any], list[s
         texts.append(f"{one.name}: {types[one.name]}[{shape}], {origin}")
     check_inputs(expected, values, {name: files.get(name, "made up") for name in values})
     return values, texts
-
-
-def make_up(argument: Any) -> Any:
-    """Makes up an input: normal numbers, zeros for integers, "" for texts; open sizes are 1."""
-    import numpy as np
-
-    from opgraft._base._needed import find_dtype
-    from opgraft._run._run import type_name
-    from opgraft._run._tensors import TYPES
-
-    name = type_name(argument)
-    shape = [size if isinstance(size, int) and size >= 0 else 1 for size in argument.shape]
-    if name == "string":
-        return np.full(shape, "")
-    if name == "bool":
-        return np.ones(shape, bool)
-    plain = {"float": "float32", "double": "float64"}.get(name, name)
-    try:
-        dtype = find_dtype(TYPES[name][1]) if name in TYPES else np.dtype(plain)
-    except TypeError as error:
-        raise Error(
-            f"the input '{argument.name}' is {argument.type}, which cannot be made up"
-        ) from error
-    if dtype.kind in "iu":
-        return np.zeros(shape, dtype)
-    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
 
 
 def placed(

@@ -107,7 +107,7 @@ def _run_in_python(
             continue
         if not hasattr(value, "dtype"):
             raise Error(f"--output {name}: it is not a tensor, and .npy files only hold tensors")
-        _save(outputs[name], value)
+        save_array(outputs[name], value)
     return 0
 
 
@@ -148,7 +148,7 @@ def load_input(file: str, type_name: str) -> np.ndarray:
     return np.asarray(array.astype(array.dtype.newbyteorder("="), copy=False), order="C")
 
 
-def _save(file: str, value: np.ndarray) -> None:
+def save_array(file: str, value: np.ndarray) -> None:
     import numpy as np
 
     if value.dtype.kind == "O":

@@ -60,6 +60,13 @@ class Table:
 Block = Line | Code | Table
 
 
+def report_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """The table of a report: ruled, and without its last column where that is empty."""
+    if not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+    return Table(head, rows, right=["count"], is_ruled=True)
+
+
 def plain(blocks: Iterable[Block]) -> str:
     """Returns the text as it goes into pipes and files."""
     lines: list[str] = []

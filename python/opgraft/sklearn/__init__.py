@@ -11,16 +11,26 @@ need(__name__, "sklearn", {"sklearn": "scikit-learn", "skops": "skops"})
 
 if TYPE_CHECKING:
     from opgraft.sklearn._convert._convert_sklearn import add_pyop, convert_sklearn
-    from opgraft.sklearn._convert._report import PythonStep, python_steps
+    from opgraft.sklearn._convert._report import PythonStep, Report, python_steps, report
     from opgraft.sklearn._convert._to_onnx import to_onnx
 
-__all__ = ["PythonStep", "add_pyop", "convert_sklearn", "python_steps", "to_onnx"]
+__all__ = [
+    "PythonStep",
+    "Report",
+    "add_pyop",
+    "convert_sklearn",
+    "python_steps",
+    "report",
+    "to_onnx",
+]
 
 _LAZY = {
     "PythonStep": "_convert._report",
+    "Report": "_convert._report",
     "add_pyop": "_convert._convert_sklearn",
     "convert_sklearn": "_convert._convert_sklearn",
     "python_steps": "_convert._report",
+    "report": "_convert._report",
     "to_onnx": "_convert._to_onnx",
 }
 

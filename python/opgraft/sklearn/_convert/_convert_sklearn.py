@@ -1,4 +1,4 @@
-"""`convert_sklearn`, whose converters may add nodes of any domain, and `add_pyop` for PyOp nodes."""
+"""`convert_sklearn`, whose converters may add nodes of any domain, and `add_pyop`."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _widen_outputs(model: Any) -> None:
 
 
 def _widen_operands(model: Any) -> bool:
-    """Casts float32 inputs of nodes that also get float64. Returns whether there was such a node."""
+    """Casts float32 inputs of nodes that also get float64. Returns whether there was one."""
     kinds = _element_types(model)
     was_there = False
     for place, node in reversed(list(enumerate(model.graph.node))):

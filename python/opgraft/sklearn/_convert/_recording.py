@@ -27,7 +27,7 @@ class Call:
 
 
 def steps_of(estimator: Any) -> list[Any]:
-    """Returns all estimators in it that have methods for new data, inner ones first, itself last."""
+    """Returns all estimators in it that have methods for new data, inner ones first."""
     return [
         place.value
         for place in walk(estimator)

@@ -14,8 +14,17 @@ from skl2onnx.common.data_types import DoubleTensorType
 from sklearn.utils.validation import check_is_fitted
 
 from opgraft._base._errors import Error
+from opgraft._doctor._steps import STEPS, as_text
 from opgraft._run._frames import METADATA
-from opgraft.sklearn._convert import _conversion, _ensembles, _feed, _merge, _methods, _verify
+from opgraft.sklearn._convert import (
+    _conversion,
+    _ensembles,
+    _feed,
+    _merge,
+    _methods,
+    _steps,
+    _verify,
+)
 from opgraft.sklearn._convert._rare_rows import rare_rows
 from opgraft.sklearn._convert._recording import Call, record, steps_of
 
@@ -41,7 +50,8 @@ def to_onnx(
     """Converts a fitted estimator to ONNX, with the arguments of `skl2onnx.to_onnx`.
 
     What skl2onnx converts stays native. A step that it does not know, or that it converts wrongly,
-    becomes a node that runs the step in Python; `opgraft.sklearn.python_steps` lists these.
+    becomes a node that runs the step in Python; `print(opgraft.sklearn.report(model))` shows what
+    each step became, why, and what would make it native.
     `verify` compares the model with the estimator on X, and finds the steps that are wrong. Without
     X, or if it is False, only steps that cannot be converted or loaded are found.
 
@@ -68,10 +78,15 @@ def to_onnx(
         "model_optim": model_optim,
         "verbose": verbose,
     }
+    reasons: dict[int, str] = {}
     if methods is None:
-        made = _Export(model, X, types, arguments, None, verify).run()
+        export = _Export(model, X, types, arguments, None, verify)
+        made = export.run()
+        reasons |= export.reasons()
     else:
-        made = _export_methods(model, X, types, arguments, methods, verify)
+        made = _export_methods(model, X, types, arguments, methods, verify, reasons)
+    steps = _steps.list_steps(model, lambda step: reasons.get(id(step)))
+    made.metadata_props.add(key=STEPS, value=as_text(steps))
     if told := _feed.metadata_for(model, X, types):
         made.metadata_props.add(key=METADATA, value=json.dumps(told))
     return made
@@ -84,7 +99,9 @@ def _export_methods(
     arguments: dict[str, Any],
     methods: Sequence[str] | str,
     verify: bool,
+    reasons: dict[int, str],
 ) -> Any:
+    """Fills `reasons`, by the ids of steps: why they are in Python."""
     asked = [methods] if isinstance(methods, str) else list(methods)
     for method in asked:
         there = [one for one in _methods.ASKED if _methods.has(model, one)]
@@ -103,13 +120,16 @@ def _export_methods(
     for group in filter(None, groups):
         export = _Export(model, X, types, arguments, tuple(group), verify)
         made.append((export.run(), group))
+        reasons |= export.reasons()
     merged = _merge.merge(model, made, asked)
     fed = _feed.feed(X, types) if X is not None and verify else None
     if fed is not None:
         outputs = _verify.open_session(merged).run(None, fed)
         wrong = _verify.difference(model, asked, X, outputs, _real(types))
         if wrong:
-            raise Error(f"{type(model).__name__}: the merged model of all methods is wrong: {wrong}")
+            raise Error(
+                f"{type(model).__name__}: the merged model of all methods is wrong: {wrong}"
+            )
     return merged
 
 
@@ -174,6 +194,12 @@ class _Export:
             stacklevel=4,
         )
         return made
+
+    def reasons(self) -> dict[int, str]:
+        """Why steps are in Python, by their ids."""
+        conversion = _conversion.Conversion(self.model, self.in_python, {}, None, self.apart)
+        found = {id(step): conversion.why_python(step) for step in steps_of(self.model)}
+        return {key: why for key, why in found.items() if why is not None}
 
     def _run(self) -> Any:
         while True:

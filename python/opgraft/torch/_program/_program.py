@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,6 +84,12 @@ class Program(torch.onnx.ONNXProgram):
         options.log_severity_level = 4  # errors are raised, so they need not be logged
         providers = self.report.providers or None
         return opgraft.InferenceSession(model, options, providers, allow=self.report.allow)
+
+    def save(self, destination: Any, **options: Any) -> None:
+        """Writes the model, as torch's does."""
+        super().save(destination, **options)
+        if isinstance(destination, (str, os.PathLike)):
+            self.report.was_saved(os.fspath(destination))
 
     def optimize(self) -> None:
         """Like torch's, but does not change results. If it would, the model stays unchanged and the

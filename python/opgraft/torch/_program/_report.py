@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from opgraft._base._errors import Error
+from opgraft._doctor._shipment import Needs, Part, parts_of, shipment_lines
 from opgraft._pyop import RUNTIME_DOMAINS
-from opgraft._terminal._document import Line, Table
+from opgraft._terminal._document import Line, report_table
 from opgraft._terminal._screen import fitted
 from opgraft.torch._graphs._graph import operator_name
 from opgraft.torch._private import CALLED
@@ -124,7 +127,7 @@ class Report:
         return {key: value for key, value in self.__dict__.items() if key != "_program"}
 
     def __str__(self) -> str:
-        table = _table(
+        table = report_table(
             ["torch operator", "count", "became", "portable with"],
             [[_title(one), str(one.count), _became(one), one.advice] for one in self.rows],
         )
@@ -139,6 +142,7 @@ class Report:
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"NaN and infinities differ: {one}" for one in self.not_numbers]
         lines += [f"differs: {one}" for one in self.differs]
+        lines += [f"to ship: {one}" for one in self.shipping()]
         lines += [f"to run it: {one}" for one in self.running()]
         if "__main__" in self.allow:
             lines.append(
@@ -146,6 +150,37 @@ class Report:
                 "declare them in a module, and import that"
             )
         return fitted([table, *map(Line, lines)])
+
+    def ship(self) -> list[Part]:
+        """Returns what a deployment of the model needs, as `opgraft bundle` would gather it."""
+        from opgraft._run._prepare import installed_runtime
+
+        saved = self.__dict__.get("_saved", "")
+        modules = [one for one in self.allow if "::" not in one and one != "__main__"]
+        return parts_of(
+            Needs(
+                saved if os.path.isfile(saved) else "",
+                installed_runtime(),
+                allow=self.allow,
+                modules=modules,
+                packs=[one for one in self.packs if os.path.isfile(one)],
+                has_aten=any(row.kind == "aten" for row in self.rows),
+            )
+        )
+
+    def shipping(self) -> list[str]:
+        """Returns what to ship, in a few lines: the model, libraries, and what must be there."""
+        unused = {"program", "system", "licence", "allowance"}
+        if self.is_portable:
+            unused.add("library")
+        try:
+            return shipment_lines([one for one in self.ship() if one.kind not in unused])
+        except Error as error:  # something is not installed any more
+            return [str(error)]
+
+    def was_saved(self, path: str) -> None:
+        """Says where the model lies, so that its size is known."""
+        self.__dict__["_saved"] = os.path.abspath(path)
 
     def running(self) -> list[str]:
         """Returns what to write to run the model."""
@@ -225,12 +260,6 @@ def _became(row: Row) -> str:
         shown = row.became if len(row.became) <= 40 else row.became[:37] + "..."
         return f"{name}: {shown}" if shown else name
     return name if row.became in ("", "ATen") else f"{name}: {row.became}"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> Table:
-    if not any(row[-1] for row in rows):
-        head, rows = head[:-1], [row[:-1] for row in rows]
-    return Table(head, rows, right=["count"], is_ruled=True)
 
 
 for _public in (Report, Row):

@@ -32,6 +32,7 @@ def report_page(report: Report, model: Any, rung_of: Any) -> str:
         ("State that is not kept", report.state),
         ("Notes", report.notes),
         ("To run it", report.running()),
+        ("To ship", report.shipping()),
         ("Captured", [report.captured]),
     ]
     not_numbers = [

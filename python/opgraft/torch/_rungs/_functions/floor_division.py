@@ -39,7 +39,7 @@ def floor_divide(call: Call, x: Value, y: Any) -> Value:
 
 def _floor(call: Call, x: Value, y: Any) -> Value:
     """Divides floating-point numbers in the same way as torch. torch's exporter writes
-    floor(x / y), but x / y may be rounded up to an integer (1 / 0.1), and may underflow to -0, where
+    floor(x / y), but x / y may be rounded up to an integer (1 / 0.1), and may underflow to -0 where
     the result is -1."""
     op = call.op
     x = call.working(x)

@@ -63,7 +63,7 @@ class Whole:
         return self._divide(x, y)[1]
 
     def _divide(self, x: Any, y: Any) -> tuple[Value, Value, Value]:
-        """Returns the quotient rounded towards zero, the remainder, and the divisor that was used."""
+        """Returns the quotient rounded towards zero, the remainder and the divisor used."""
         x, y = self._safe(x, y)
         quotient = self._op.Div(x, y)
         return quotient, self._op.Sub(x, self._op.Mul(quotient, y)), y

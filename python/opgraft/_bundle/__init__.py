@@ -1,0 +1,1 @@
+"""What a deployment needs, gathered into a folder."""
