@@ -23,7 +23,7 @@ $(shell rm -f $(VENV)/.installed)
 endif
 
 .PHONY: demo test test-full test-matrix test-asan test-tsan fuzz bench bench-plots plots docs docs-serve \
-	lint format wheel clean
+	lint format wheel release clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.runs
@@ -87,8 +87,13 @@ format: $(VENV)/.lint
 	$(BIN)/ruff format -q .
 	$(BIN)/clang-format -i $$(git ls-files '*.cc' '*.h')
 
+# In dist/. The wheel is for the Python of .venv; from 3.12 on, also for later ones.
 wheel: $(VENV)/.packages
-	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+	@$(BIN)/python tests/wheels.py wheel
+
+# The wheels of all Pythons and the source archive, checked and tried.
+release: $(VENV)/.packages
+	@$(BIN)/python tests/wheels.py release
 
 clean:
 	rm -rf $(VENV) build dist

@@ -81,7 +81,11 @@ function(opgraft_add_pack name)
   endif()
   add_library(${name} SHARED ${ARGN} $<TARGET_OBJECTS:opgraft_pack>)
   _opgraft_set_options(${name})
-  foreach(library opgraft_contrib_layer opgraft_adapter opgraft_base)
+  set(libraries opgraft_contrib_layer opgraft_adapter opgraft_base)
+  if(OPGRAFT_WITHOUT_CONTRIB_LAYER)  # Opgraft's own build sets it if none of its packs uses it
+    list(REMOVE_ITEM libraries opgraft_contrib_layer)
+  endif()
+  foreach(library IN LISTS libraries)
     if(TARGET ${library})  # linked by its file, so that a pack does not inherit its compile options
       add_dependencies(${name} ${library})
       target_link_libraries(${name} PRIVATE $<TARGET_FILE:${library}>)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,12 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 
 def test_what_is_in_the_folder(made: Path) -> None:
-    names = ["CMakeLists.txt", "README.md", "test_times_factor.py", "times_factor.cc"]
-    assert sorted(path.name for path in made.iterdir()) == [*names, "times_factor_test.cc"]
+    names = ["CMakeLists.txt", "README.md", "requirements-test.txt", "test_times_factor.py"]
+    names += ["times_factor.cc", "times_factor_test.cc"]
+    assert sorted(path.name for path in made.iterdir()) == names
     for path in made.iterdir():
         text = path.read_text()
-        assert "TimesFactor" in text or path.name == "CMakeLists.txt"
+        assert "TimesFactor" in text or path.suffix == ".txt"
         assert not re.search(r"@[A-Z]+@", text)
         assert max(map(len, text.splitlines())) <= 120
     assert (made / "times_factor.cc").read_text().startswith("// my.domain::TimesFactor: ")
@@ -46,7 +48,8 @@ def test_what_is_in_the_folder_for_cuda(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     names = [path.name for path in sorted((tmp_path / "times_factor").iterdir())]
     assert names == [
-        *("CMakeLists.txt", "README.md", "test_times_factor.py", "times_factor.cc"),
+        *("CMakeLists.txt", "README.md", "requirements-test.txt"),
+        *("test_times_factor.py", "times_factor.cc"),
         *("times_factor_cuda.cu", "times_factor_cuda.h", "times_factor_test.cc"),
     ]
     for name in names:
@@ -209,8 +212,40 @@ def test_without_pytest_the_cpp_tests_run(
     monkeypatch.setattr(_run_tests, "_run_cpp", lambda tests, *_: ran.append(tests) or True)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert _command.main(["test", str(empty_pack)]) == 1
-    assert "pip install pytest" in capfd.readouterr().err
+    said = " ".join(capfd.readouterr().err.split())
+    assert "the Python tests need pytest and onnx, not installed for" in said
+    assert f"Fix: {sys.executable} -m pip install pytest onnx" in said
     assert ran == [[empty_pack / "pack_test.cc"]]
+
+
+def test_only_what_is_missing_is_named(
+    empty_pack: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    find_spec = importlib.util.find_spec
+    hiding = lambda name: None if name == "pytest" else find_spec(name)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", hiding)
+    assert _command.main(["test", str(empty_pack)]) == 1
+    said = capfd.readouterr().err
+    assert "-m pip install pytest\n" in said and "onnx" not in said
+    assert not (empty_pack / "ran").exists()
+
+
+def test_new_names_what_its_tests_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In an environment without them; in this one it says nothing about it."""
+    monkeypatch.chdir(tmp_path)
+    assert _command.main(["new", "my::Scale"]) == 0
+    assert "pip install" not in capfd.readouterr().out
+    required = [
+        line
+        for line in (tmp_path / "scale" / "requirements-test.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert _command.main(["new", "my::Shift"]) == 0
+    line = f"opgraft test needs pytest and onnx: {sys.executable} -m pip install "
+    assert line + " ".join(required) in capfd.readouterr().out
 
 
 def test_nothing_to_test(empty_pack: Path, capfd: pytest.CaptureFixture[str]) -> None:

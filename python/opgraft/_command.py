@@ -278,7 +278,9 @@ def _add_test(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "test",
         help="build a pack and run its tests, in C++ and in Python",
         description="Builds the pack of FOLDER as opgraft build does, then runs its *_test.cc with "
-        "GoogleTest and its test_*.py with pytest. The exit status is 0 if all tests pass.",
+        "GoogleTest and its test_*.py with pytest. The exit status is 0 if all tests pass. The "
+        "former need GoogleTest (apt-get install libgtest-dev), the latter pytest and onnx (pip "
+        "install pytest onnx).",
     )
     parser.add_argument(
         "folder", metavar="FOLDER", nargs="?", default=".", help="by default the current folder"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from opgraft._base._errors import Error
 from opgraft._base._library import PACKAGE
+from opgraft._build._run_tests import install_line, missing_packages
 
 _TEMPLATES = PACKAGE / "templates"
 
@@ -32,6 +33,9 @@ def new(options: argparse.Namespace) -> int:
         target = folder / template.stem.replace("name", file)
         target.write_text(text, encoding="utf-8")
         print(target)
+    missing = missing_packages()
+    if missing:
+        print(f"opgraft test needs {' and '.join(missing)}: {install_line(missing)}")
     print(f"next: cd {shlex.quote(str(folder))} && opgraft build && opgraft test")
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,20 @@ from opgraft._base._errors import Error, UnavailableError
 from opgraft._base._library import cuda_library_path, library_path, runtime_library
 from opgraft._build._objects import Objects
 from opgraft._terminal._screen import complain
+
+
+# What the Python tests need besides Opgraft; templates/operator/requirements-test.txt.in too.
+_PACKAGES = ("pytest", "onnx")
+
+
+def missing_packages() -> list[str]:
+    """Returns the packages that the Python tests of a pack need and that are not installed."""
+    return [package for package in _PACKAGES if importlib.util.find_spec(package) is None]
+
+
+def install_line(packages: Sequence[str]) -> str:
+    """Returns the command that installs packages for this Python, whatever `pip` is on the path."""
+    return f"{shlex.quote(sys.executable)} -m pip install {' '.join(packages)}"
 
 
 def test(options: argparse.Namespace) -> int:
@@ -84,9 +99,11 @@ def _run_cpp(
 def _run_python(
     tests: Sequence[Path], folder: Path, _: Settings, environment: Mapping[str, str]
 ) -> bool:
-    if importlib.util.find_spec("pytest") is None:
+    missing = missing_packages()
+    if missing:
         raise UnavailableError(
-            "the Python tests need pytest, which is not installed. Fix: pip install pytest"
+            f"the Python tests need {' and '.join(missing)}, not installed for {sys.executable}. "
+            f"Fix: {install_line(missing)}"
         )
     command = [sys.executable, "-m", "pytest", "-q", "--", *(test.name for test in tests)]
     return _succeeds(command, folder, environment)

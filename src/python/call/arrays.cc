@@ -11,6 +11,7 @@
 #include "base/element_type.h"
 #include "base/text.h"
 #include "python/call/failure.h"
+#include "python/call/python_api.h"
 
 namespace nb = nanobind;
 
@@ -47,7 +48,7 @@ PyObject* Wrap(std::int64_t element_type, std::span<const std::int64_t> shape, v
     PyErr_SetString(PyExc_TypeError, "there are no arrays of this type");
     return nullptr;
   }
-  Py_INCREF(descriptor);
+  Py_INCREF(reinterpret_cast<PyObject*>(descriptor));
   return PyArray_NewFromDescr(&PyArray_Type, descriptor, static_cast<int>(shape.size()),
                               reinterpret_cast<const npy_intp*>(shape.data()), nullptr, memory,
                               flags, nullptr);
@@ -98,7 +99,7 @@ Status FindArrays(std::int64_t element_type) {
     descriptors[static_cast<std::size_t>(element_type)] = descriptor;
     return Status();
   }
-  Py_XDECREF(descriptor);
+  Py_XDECREF(reinterpret_cast<PyObject*>(descriptor));
   const bool is_missing =
       PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError) != 0;
   std::string reason =
@@ -136,7 +137,7 @@ PyObject* MakeSharedView(const TensorView& tensor, const std::int64_t* strides, 
   for (std::size_t i = 0; strides != nullptr && i < tensor.shape.size(); ++i) {
     bytes[i] = static_cast<npy_intp>(strides[i]) * size;
   }
-  Py_INCREF(descriptor);
+  Py_INCREF(reinterpret_cast<PyObject*>(descriptor));
   PyObject* view = PyArray_NewFromDescr(
       &PyArray_Type, descriptor, static_cast<int>(tensor.shape.size()),
       reinterpret_cast<const npy_intp*>(tensor.shape.data()),
@@ -234,7 +235,7 @@ PyObject* MakeStrings(std::span<const std::int64_t> shape,
       Py_DECREF(array);
       return nullptr;
     }
-    Py_XSETREF(elements[i], text);
+    Replace(&elements[i], text);
   }
   return array;
 }
@@ -244,9 +245,8 @@ bool IsPlain(nb::handle feed) {
   Py_ssize_t at = 0;
   PyObject* value = nullptr;
   while (PyDict_Next(feed.ptr(), &at, nullptr, &value) != 0) {
-    const bool is_plain = PyArray_Check(value)
-                              ? PyArray_ISNOTSWAPPED(AsArray(value))
-                              : std::strcmp(Py_TYPE(value)->tp_name, "OrtValue") == 0;
+    const bool is_plain = PyArray_Check(value) ? PyArray_ISNOTSWAPPED(AsArray(value))
+                                               : TypeNameOf(value) == "OrtValue";
     if (!is_plain) return false;
   }
   return true;
@@ -262,9 +262,9 @@ void Detach(PyObject* view) {
     for (int i = 0; i < fields->nd; ++i) fields->dimensions[i] = 0;
     return;
   }
-  fields->data = PyBytes_AS_STRING(memory);
+  fields->data = PyBytes_AsString(memory);
   PyArray_CLEARFLAGS(AsArray(view), NPY_ARRAY_WRITEABLE);
-  Py_XSETREF(fields->base, memory);
+  Replace(&fields->base, memory);
 }
 
 bool ReturnedArray::Take(PyObject* value) {
@@ -355,7 +355,7 @@ bool ReturnedArray::ReadStrings(std::vector<nb::object>* owners,
                                 std::vector<std::string_view>* strings,
                                 std::string* problem) const {
   PyArray_Descr* const descriptor = FindDescriptor(kString);
-  Py_INCREF(descriptor);
+  Py_INCREF(reinterpret_cast<PyObject*>(descriptor));
   const nb::object whole = nb::steal(PyArray_FromArray(AsArray(array_.ptr()), descriptor,
                                                        NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
   if (!whole.is_valid()) {
@@ -387,8 +387,8 @@ bool ReturnedArray::ReadStrings(std::vector<nb::object>* owners,
         return false;
       }
       owners->push_back(nb::steal(bytes));
-      text = PyBytes_AS_STRING(bytes);
-      size = PyBytes_GET_SIZE(bytes);
+      text = PyBytes_AsString(bytes);
+      size = PyBytes_Size(bytes);
     }
     strings->emplace_back(text, static_cast<std::size_t>(size));
   }
@@ -397,7 +397,7 @@ bool ReturnedArray::ReadStrings(std::vector<nb::object>* owners,
 
 std::string Describe(PyObject* value) {
   if (value == Py_None) return "None";
-  std::string text = Py_TYPE(value)->tp_name;
+  std::string text = TypeNameOf(value);
   if (PyArray_Check(value)) {
     auto* const dtype = reinterpret_cast<PyObject*>(PyArray_DESCR(AsArray(value)));
     text = ToUtf8(nb::steal(PyObject_Str(dtype))) +
@@ -414,7 +414,7 @@ std::string Describe(PyObject* value) {
 std::string HowToReturn(PyObject* value, const std::string& dtype) {
   if (value == Py_None) return "give every path through the method a return statement";
   if (PyArray_Check(value)) return "return value.filled(...), since a mask cannot be returned";
-  if (PyList_Check(value) && Py_SIZE(value) == 1 && PyArray_Check(PyList_GET_ITEM(value, 0))) {
+  if (PyList_Check(value) && Py_SIZE(value) == 1 && PyArray_Check(NB_LIST_GET_ITEM(value, 0))) {
     return "return the array itself, not in a list";
   }
   if (PyList_Check(value) || PyNumber_Check(value) != 0) {

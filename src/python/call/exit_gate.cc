@@ -8,6 +8,8 @@
 #include <chrono>
 #include <thread>
 
+#include "python/call/python_api.h"
+
 namespace nb = nanobind;
 
 namespace opgraft::pyop {
@@ -76,7 +78,7 @@ void ParkAtExit() {
   const auto wait = [&] {
     while (may_not_go_on()) std::this_thread::sleep_for(milliseconds(1));
   };
-  if (PyGILState_Check() != 0) {
+  if (HoldsGil()) {
     WithoutGil(wait);
   } else {
     wait();

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "base/text.h"
+#include "python/call/python_api.h"
 
 namespace nb = nanobind;
 
@@ -24,7 +25,7 @@ nb::object CallModule(const char* function, const Arguments&... arguments) {
 
 std::string ToUtf8(const nb::object& text) {
   const bool is_text = text.is_valid() && PyUnicode_Check(text.ptr());
-  const char* utf8 = is_text ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+  const char* utf8 = is_text ? PyUnicode_AsUTF8AndSize(text.ptr(), nullptr) : nullptr;
   if (utf8 == nullptr) PyErr_Clear();
   return utf8 != nullptr ? utf8 : "";
 }
@@ -40,8 +41,7 @@ void Raise(const Status& status, std::int64_t opset_limit) {
 
 Failure::Failure(bool keep_frames) {
   text_ = ToUtf8(CallModule("describe", error_.value(), nb::bool_(keep_frames)));
-  const char* type = reinterpret_cast<PyTypeObject*>(error_.type().ptr())->tp_name;
-  if (text_.empty()) text_ = std::string(type) + ", which cannot be described";
+  if (text_.empty()) text_ = TypeName(error_.type().ptr()) + ", which cannot be described";
 }
 
 Status Failure::ToStatus(const std::string& what, bool is_kept) const {

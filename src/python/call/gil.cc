@@ -6,12 +6,15 @@
 #include <new>
 #include <utility>
 
+#include "python/call/python_api.h"
+
 namespace opgraft::pyop {
 namespace {
 
 // Python 3.13 and newer takes its own lock before a fork. Waiting for ours as well could deadlock
 // with a thread that holds ours and waits for Python's.
-constexpr bool kPythonLocksForFork = PY_VERSION_HEX >= 0x030D0000;
+bool PythonLocksForFork() { return RunningVersion() >= 0x030D0000; }
+
 constexpr std::chrono::milliseconds kLongestWait{1000};  // the lock is only held briefly
 
 std::timed_mutex thread_states;
@@ -26,7 +29,7 @@ ScopedGil::ScopedGil() {
   }
   {
     const std::lock_guard lock(thread_states);
-    made_ = PyThreadState_New(PyInterpreterState_Main());
+    made_ = PyThreadState_New(MainInterpreter());
   }
   if (made_ == nullptr) throw std::bad_alloc();
   PyEval_RestoreThread(made_);
@@ -39,11 +42,11 @@ ScopedGil::~ScopedGil() {
   }
   PyThreadState_Clear(made_);
   const std::lock_guard lock(thread_states);
-  PyThreadState_DeleteCurrent();
+  DeleteCurrentThreadState();
 }
 
 void HoldThreadStates() {
-  const bool is_locked = !kPythonLocksForFork && thread_states.try_lock_for(kLongestWait);
+  const bool is_locked = !PythonLocksForFork() && thread_states.try_lock_for(kLongestWait);
   if (is_locked) is_held = true;
 }
 

@@ -34,7 +34,7 @@ nb::object Arguments::Invoke(const PythonCallable& callable) {
     tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(arrays.size())));
     if (!tuple.is_valid()) return {};
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(arrays[i]));
+      NB_TUPLE_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(arrays[i]));
     }
     first_[positional_] = tuple.ptr();
   }

@@ -70,17 +70,18 @@ void ReadInputs(const Schema& schema, PyObject* arguments, Inputs* inputs) {
     inputs->all.push_back({object == Py_None ? nullptr : object});
   };
   const auto given =
-      std::min(static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)), schema.inputs.size());
+      std::min(static_cast<std::size_t>(NB_TUPLE_GET_SIZE(arguments)), schema.inputs.size());
   inputs->all.reserve(given);
   for (std::size_t i = 0; i < given; ++i) {
-    PyObject* const argument = PyTuple_GET_ITEM(arguments, static_cast<Py_ssize_t>(i));
+    PyObject* const argument = NB_TUPLE_GET_ITEM(arguments, static_cast<Py_ssize_t>(i));
     if (schema.inputs[i].occurrence != Occurrence::kVariadic) {
       add(argument);
       continue;
     }
     const nb::object list = Checked(PySequence_Fast(argument, "expected a list of tensors"));
-    for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(list.ptr()); ++j) {
-      add(PySequence_Fast_GET_ITEM(list.ptr(), j));
+    const bool is_list = PyList_Check(list.ptr());  // otherwise a tuple
+    for (Py_ssize_t j = 0; j < Py_SIZE(list.ptr()); ++j) {
+      add(is_list ? NB_LIST_GET_ITEM(list.ptr(), j) : NB_TUPLE_GET_ITEM(list.ptr(), j));
     }
     inputs->kept.push_back(list);
   }

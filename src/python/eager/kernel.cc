@@ -14,6 +14,7 @@
 #include "core/packs.h"
 #include "python/call/declarations.h"
 #include "python/call/failure.h"
+#include "python/call/python_api.h"
 
 namespace nb = nanobind;
 
@@ -29,13 +30,13 @@ bool IsSame(PyObject* one, PyObject* other) {
   if (one == other) return true;
   if (Py_TYPE(one) != Py_TYPE(other)) return false;
   if (PyFloat_CheckExact(one)) {
-    return std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(one)) ==
-           std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(other));
+    return std::bit_cast<std::uint64_t>(PyFloat_AsDouble(one)) ==
+           std::bit_cast<std::uint64_t>(PyFloat_AsDouble(other));
   }
   if (PyList_CheckExact(one)) {
-    if (PyList_GET_SIZE(one) != PyList_GET_SIZE(other)) return false;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(one); ++i) {
-      if (!IsSame(PyList_GET_ITEM(one, i), PyList_GET_ITEM(other, i))) return false;
+    if (NB_LIST_GET_SIZE(one) != NB_LIST_GET_SIZE(other)) return false;
+    for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(one); ++i) {
+      if (!IsSame(NB_LIST_GET_ITEM(one, i), NB_LIST_GET_ITEM(other, i))) return false;
     }
     return true;
   }
@@ -46,8 +47,8 @@ bool IsSame(PyObject* one, PyObject* other) {
 }
 
 bool HasSameItems(PyObject* one, PyObject* other) {
-  const Py_ssize_t size = one != nullptr ? PyDict_GET_SIZE(one) : 0;
-  if (size != PyDict_GET_SIZE(other)) return false;
+  const Py_ssize_t size = one != nullptr ? NB_DICT_GET_SIZE(one) : 0;
+  if (size != NB_DICT_GET_SIZE(other)) return false;
   if (size == 0) return true;
   Py_ssize_t at = 0;
   PyObject* key = nullptr;
@@ -73,7 +74,7 @@ nb::object Arrange(const Schema& schema, Outputs* outputs) {
   if (outputs->size() == 1) return std::move(outputs->front());
   nb::object tuple = Checked(PyTuple_New(static_cast<Py_ssize_t>(outputs->size())));
   for (std::size_t i = 0; i < outputs->size(); ++i) {
-    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), (*outputs)[i].release().ptr());
+    NB_TUPLE_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), (*outputs)[i].release().ptr());
   }
   return tuple;
 }
@@ -85,7 +86,7 @@ nb::object Arrange(const Schema& schema, Outputs* outputs) {
       Checked(PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace"));
   const nb::object error =
       nb::module_::import_("opgraft._base._errors")
-          .attr("translate")(nb::steal(PyObject_CallOneArg(PyExc_Exception, text.ptr())));
+          .attr("translate")(nb::steal(pyop::CallWith(PyExc_Exception, text.ptr())));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   throw nb::python_error();
 }

@@ -155,7 +155,7 @@ bool TorchTurn::TakeUnshared(nb::object& returned) {
   Objects found(given_.memory);
   for (std::size_t i = 0; i < expected; ++i) {
     PyObject* const value =
-        is_tuple ? PyTuple_GET_ITEM(returned.ptr(), static_cast<Py_ssize_t>(i)) : returned.ptr();
+        is_tuple ? NB_TUPLE_GET_ITEM(returned.ptr(), static_cast<Py_ssize_t>(i)) : returned.ptr();
     const bool is_ours = Py_REFCNT(value) == 1;
     if (pyop::FindUnshared(value, spec_.output_types[i], is_ours) == nullptr) return false;
     const pyop::DeclaredShape* const rule = inferred_ != nullptr ? &inferred_->outputs[i] : nullptr;

@@ -11,6 +11,7 @@
 #include "python/call/arrays.h"
 #include "python/call/dlpack_tensors.h"
 #include "python/call/failure.h"
+#include "python/call/python_api.h"
 
 namespace nb = nanobind;
 
@@ -147,7 +148,7 @@ PyObject* GpuLibrary::Lend(const TensorView& tensor, const std::shared_ptr<Loan>
     Release(lent);
     return nullptr;
   }
-  return PyObject_CallOneArg(from_dlpack_.ptr(), capsule.ptr());
+  return CallWith(from_dlpack_.ptr(), capsule.ptr());
 }
 
 bool GpuLibrary::IsArray(PyObject* value) const {
@@ -170,14 +171,12 @@ bool GpuLibrary::IsHere(const dlpack::Tensor& tensor) const {
 }
 
 bool GpuLibrary::IsPlain(PyObject* array) const {
-  const nb::object is_plain = nb::steal(PyObject_CallOneArg(is_plain_.ptr(), array));
+  const nb::object is_plain = nb::steal(CallWith(is_plain_.ptr(), array));
   if (!is_plain.is_valid()) PyErr_Clear();
   return is_plain.is_valid() && is_plain.ptr() == Py_True;
 }
 
-PyObject* GpuLibrary::Copy(PyObject* array) const {
-  return PyObject_CallOneArg(copy_.ptr(), array);
-}
+PyObject* GpuLibrary::Copy(PyObject* array) const { return CallWith(copy_.ptr(), array); }
 
 bool GpuLibrary::Assign(PyObject* to, PyObject* from) const {
   PyObject* const arguments[] = {to, from};

@@ -10,6 +10,7 @@
 #include "python/call/arrays.h"
 #include "python/call/dlpack_tensors.h"
 #include "python/call/failure.h"
+#include "python/call/python_api.h"
 
 namespace nb = nanobind;
 
@@ -82,7 +83,7 @@ PyObject* GpuOutputs::CopyOf(PyObject* value) const {
 
 std::string GpuOutputs::Describe(PyObject* value) const {
   if (library_.IsArray(value)) return library_.Describe(value);
-  const bool is_numpys = std::strcmp(Py_TYPE(value)->tp_name, "numpy.ndarray") == 0;
+  const bool is_numpys = TypeNameOf(value) == "numpy.ndarray";
   return pyop::Describe(value) + (is_numpys ? " of NumPy's" : "");
 }
 

@@ -4,13 +4,13 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdlib>
-#include <string>
 #include <utility>
 
 #include "bridge/bridge.h"
 #include "core/platform.h"
 #include "python/call/exit_gate.h"
 #include "python/call/gil.h"
+#include "python/call/python_api.h"
 
 namespace nb = nanobind;
 
@@ -42,7 +42,7 @@ thread_local bool is_forking = false;
 thread_local ScopedGil* gil_of_fork = nullptr;
 
 void BeforeFork() {
-  is_forking = PyGILState_Check() == 0;
+  is_forking = !HoldsGil();
   if (is_forking) {
     gil_of_fork = new ScopedGil;  // one per thread: another may be forking now
     PyOS_BeforeFork();
@@ -72,18 +72,8 @@ Status Start(const char* program) {
   // Python installs its Ctrl-C handler when the module signal is first imported, whatever the
   // configuration says. begin() imports it; then the program's own handler is restored.
   const platform::KeptInterruptHandler program_handler;
-  PyConfig config;
-  PyConfig_InitPythonConfig(&config);
-  config.install_signal_handlers = 0;
-  config.parse_argv = 0;
-  PyStatus started = PyConfig_SetBytesString(&config, &config.program_name, program);
-  if (PyStatus_Exception(started) == 0) started = Py_InitializeFromConfig(&config);
-  PyConfig_Clear(&config);
-  if (PyStatus_Exception(started) != 0) {
-    const std::string reason = started.err_msg != nullptr ? started.err_msg : "no reason given";
-    return Status::Unavailable("Python cannot be started as " + std::string(program) + ": " +
-                               reason);
-  }
+  const Status started = StartInterpreter(program);
+  if (!started.ok()) return started;
   CallEmbedding("begin");
   std::atexit(FinishPython);
   platform::OnFork(BeforeFork, AfterForkInParent, AfterForkInChild);

@@ -178,8 +178,8 @@ def _tensor(value: Any) -> Any:
 def _mismatch(schema: TorchSchema, overload: Any, what: str) -> Error:
     return Error(
         f"{schema.full_name} is declared to replace {overload}, but cannot replace this call: "
-        f"{what}, which it does not support. Fix: opgraft.torch.translation_table(answering=False), "
-        "or declare what is missing"
+        f"{what}, which it does not support. Fix: "
+        "opgraft.torch.translation_table(answering=False), or declare what is missing"
     )
 
 
