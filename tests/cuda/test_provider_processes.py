@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from fake_gpu import PROVIDERS, build_driver, build_operators, needs_plugins
+from fake_gpu import build_driver, build_operators, needs_plugins
 from fake_models import in_process, model
 
 pytestmark = needs_plugins
