@@ -54,7 +54,7 @@ _LIBTORCH = """\
 : "${OPGRAFT_LIBTORCH:=$here/torch/lib/libtorch_cpu.so}"
 export OPGRAFT_LIBTORCH
 """
-#: Python must not write into the bundle, which stays what its list says.
+#: Python must not write into the bundle, whose files must stay as listed.
 _MODULES = """\
 OPGRAFT_PATH="$here/python${OPGRAFT_PATH:+:$OPGRAFT_PATH}"
 : "${PYTHONDONTWRITEBYTECODE:=1}"

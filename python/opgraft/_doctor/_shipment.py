@@ -43,7 +43,7 @@ class Part:
     #: The path in a bundle; a name, if it is not a file there.
     name: str
     what: str
-    #: The file here that is copied; "" if nothing is.
+    #: The file on this machine that is copied; "" if none is.
     source: str = ""
     size: int | None = None
     version: str = ""
@@ -95,7 +95,7 @@ def parts_of(needs: Needs) -> list[Part]:
 
 
 def lacking(parts: Sequence[Part], with_libtorch: bool) -> list[Part]:
-    """The parts that must be files of a bundle, and cannot be."""
+    """The parts that a bundle must contain as files, but that cannot be copied."""
     files = {"model", "weights", "runtime", *(["libtorch"] if with_libtorch else [])}
     return [one for one in parts if one.kind in files and not one.source]
 

@@ -39,7 +39,7 @@ def as_text(steps: Sequence[Step]) -> str:
 
 
 def steps_in(path: str) -> list[Step]:
-    """Reads the steps of a model. One that has no such metadata tells of its Python nodes alone."""
+    """Reads the steps of a model. Without that metadata, only its Python nodes are known."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         return steps_of_bytes(mapped)
 

@@ -15,7 +15,7 @@ _DEEPEST = 50  # graphs inside graphs
 
 
 class Drawing:
-    """The graphs of a model as plain values; page.js documents by its use what is in them.
+    """The graphs of a model as plain values, in the form that page.js reads.
 
     Texts that many nodes share are in `texts`, once.
     """
@@ -33,7 +33,7 @@ class Drawing:
         #: By graph, the name, the operator and the index in the file of each node that is drawn.
         self.places: list[list[tuple[str, str, int]]] = []
         inferred = infer(model)
-        # Bodies of functions have their numbers first, since nodes refer to them.
+        # The bodies of functions are numbered first, since nodes refer to them.
         self._add_graph("the model")
         for function in model.functions:
             key = (function.domain, function.name, function.overload)
@@ -80,7 +80,7 @@ class Drawing:
         constants: dict[str, str],
         depth: int,
     ) -> None:
-        """Adds all nodes but constants, which are shown where they are used."""
+        """Adds all nodes except constants, which are shown where they are used."""
         for index, (node, known) in enumerate(zip(nodes, inferred, strict=False)):
             if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
                 for name in node.output:

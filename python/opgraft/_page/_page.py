@@ -166,7 +166,7 @@ def _fill(data: dict[str, Any]) -> str:
 
 
 def _as_data(data: dict[str, Any]) -> str:
-    """JSON in ASCII in which nothing can end the block that holds it, or begin another."""
+    """JSON in ASCII that can neither end the HTML block around it nor begin another."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -107,7 +107,7 @@ def _measure_both(request: Request, folder: str) -> dict[str, Any]:
 def _measure(
     request: Request, folder: str, name: str, level: Any
 ) -> tuple[dict[str, Any], list[str]]:
-    """Returns the runs' number, the microseconds of one, and those of its kernels; and the inputs.
+    """Returns the number of runs, the microseconds of one run and of its kernels, and the inputs.
 
     Each kernel is a list: name, operator, index in its graph, microseconds, provider.
     """

@@ -56,7 +56,7 @@ def _without_large(model: Any) -> Any:
 
 
 def infer(model: Any) -> Any:
-    """Returns the model with the types that onnx infers, or as it is if onnx cannot say."""
+    """Returns the model with the types that onnx infers; unchanged if onnx cannot infer them."""
     import onnx
 
     try:

@@ -51,7 +51,7 @@ class Runners:
         return title, _NUMBERS[kind_of(self.findings[number], node.name)], number
 
     def _title(self, node: Any) -> tuple[str, bool]:
-        """The name that the survey gives the operator: asked of a model of this node alone."""
+        """The operator's name in the survey, which is made for a model of only this node."""
         import onnx
 
         model = onnx.ModelProto(ir_version=8, opset_import=self._imports)

@@ -77,7 +77,7 @@ function withBends(items, edges, ranks) {
   return { rank, width, height, up, down, chains, items: items.length };
 }
 
-// Few crossings: each layer is sorted by the mean place of the neighbours, several times.
+// To avoid crossings, each layer is sorted several times by the mean place of the neighbours.
 function orderLayers(graph) {
   const { rank, up, down } = graph;
   const count = rank.length;
@@ -118,7 +118,7 @@ function orderLayers(graph) {
   graph.layers = layers;
 }
 
-// Each item near the middle of its neighbours, in the order of its layer and without overlaps.
+// Puts each item near the middle of its neighbours, in the order of its layer, without overlaps.
 function placeInLayers(graph) {
   const { rank, layers, width, up, down, items } = graph;
   const x = new Float64Array(rank.length);
@@ -130,7 +130,8 @@ function placeInLayers(graph) {
     for (const one of layer) x[one] -= at / 2;
   }
   const pull = (layer, lists) => {
-    // The nearest to the wishes with these distances: adjacent ones that would overlap share one.
+    // The places nearest to the wanted ones with these distances: items that would overlap move
+// together.
     const blocks = [];
     let offset = 0;
     layer.forEach((one, i) => {

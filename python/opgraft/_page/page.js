@@ -219,7 +219,7 @@ function start() {
     get("empty").textContent = "The graph is not drawn: " + data.unread;
     for (const id of ["search", "tools"]) get(id).hidden = true;
   }
-  // For tests, and for a look from the console.
+  // For tests, and for use in the browser's console.
   window.opgraft = Object.freeze({
     ids: () => scene.all().map((one) => one.id),
     where: (name) => {

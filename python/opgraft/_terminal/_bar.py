@@ -18,8 +18,8 @@ _SOONEST, _LEAST = 2.0, 0.05
 
 
 class Bar:
-    """Draws one line while it is entered, and removes it at the end. Does nothing on a stream that
-    is not a terminal. A thread keeps the time going while a step takes long."""
+    """Draws one line inside the `with` block, and removes it at the end. Does nothing on a stream
+    that is not a terminal. A thread updates the time during long steps."""
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name, self._stream = harmless_line(name), stream
@@ -39,7 +39,7 @@ class Bar:
         bar = self
 
         class Told(ProgressColumn):
-            """What is told beside the bar; it is cut where the terminal ends."""
+            """The text beside the bar, cut to the width of the terminal."""
 
             def render(self, task: Any) -> Any:
                 from rich.text import Text
@@ -67,7 +67,7 @@ class Bar:
             console=console,
             transient=True,
             refresh_per_second=4,
-            # Output of the program is its own; it is not sent through rich.
+            # The output of the program itself does not go through rich.
             redirect_stdout=False,
             redirect_stderr=False,
         )
@@ -87,7 +87,7 @@ class Bar:
             self._drawn = None
 
     def update(self, share: float, step: str, more: str = "") -> None:
-        """Draws how much of all is done, from 0 to 1, and what is being done."""
+        """Draws the share that is done, from 0 to 1, and the current step."""
         self._share = share
         if self._drawn is not None:
             step, more = harmless_line(step), harmless_line(more)

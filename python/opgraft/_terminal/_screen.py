@@ -82,7 +82,7 @@ def width_of(stream: TextIO) -> int:
 
 
 def console_for(stream: TextIO, width: int) -> Console:
-    """Returns rich's console for a stream. Nothing in a text has a meaning: no markup, no emoji."""
+    """Returns rich's console for a stream. It prints texts as they are: no markup, no emoji."""
     from rich.console import Console
 
     is_shown = is_terminal(stream)
@@ -117,7 +117,7 @@ def _draw(blocks: Sequence[Block], console: Console) -> None:
 def _draw_line(block: Line, console: Console) -> None:
     for number, line in enumerate(harmless(block.text).split("\n")):
         stripped = line.lstrip(" ")
-        # What a line continues stands below its text, as far as there is room.
+        # The rest of a wrapped line is indented to the start of its text, as far as there is room.
         indent = min(block.indent + len(line) - len(stripped), console.width // 2)
         style = block.style if number == 0 or not block.label else ""
         text = _text(stripped, "" if block.label else style)
