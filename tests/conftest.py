@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
@@ -81,23 +82,51 @@ _PACKS = Path(__file__).parent / "hosts" / "pack_sources"
 _numbers = count(1)
 
 
+#: What takes longest, in this order, by the folder or the file. The rest follows, the scopes with
+#: most tests first.
+_LONGEST = (
+    *("tests/torch", "tests/hosts", "tests/sklearn", "tests/attacks", "tests/cuda", "cmake"),
+    *("tests/test_new.py", "tests/test_contrib_layer.py", "tests/test_operator_folder.py"),
+    *("tests/testing", "tests/test_build_cuda.py", "tests/test_cuda_kernels.py"),
+    *("tests/seeds", "tests/test_opset_table.py", "tests/test_build.py"),
+)
+
+
+def _scope(nodeid: str) -> str:
+    """The folder of a test, which one process runs as a whole and in the same order each time, or
+    the file, for those that are in tests/ itself."""
+    path = Path(nodeid.partition("::")[0])
+    if path.name in ("test_cmake.py", "test_custom_op_library.py"):
+        return "cmake"  # one build for both
+    return str(path if path.parent.name == "tests" else path.parent)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`make test` runs in two processes. Each takes a folder of tests at a time, the largest first,
-    and then single files, so that both are done at about the same time.
-
-    The tests of a folder run in the same order each time.
-    """
+    """`make test` runs in two processes. Each takes a scope at a time, what takes longest first, so
+    that both are done at about the same time."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            path = Path(nodeid.partition("::")[0])
-            if path.name in ("test_cmake.py", "test_custom_op_library.py"):
-                return "cmake"  # one build for both
-            return str(path if path.parent.name == "tests" else path.parent)
+            return _scope(nodeid)
 
+    config.option.loadscopereorder = False  # takes the tests as they are ordered below
     return ByFolder(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Orders the scopes where tests run in several processes; each keeps its own order."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    sizes = Counter(_scope(item.nodeid) for item in items)
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        scope = _scope(item.nodeid)
+        return (_LONGEST.index(scope) if scope in _LONGEST else len(_LONGEST)), -sizes[scope]
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:

@@ -102,9 +102,10 @@ def adapter_of(sources: Sequence[Path]) -> list[Path]:
     return [*sorted(PACKAGE.glob("adapter/*")), *([PACKAGE / "contrib"] if asks else [])]
 
 
-def compile_folder(folder: Path, compiler: str = "g++") -> Path:
-    """Returns one object of all sources in a folder of the package; compiles it if not cached."""
-    command = _command(compiler)
+def compile_folder(folder: Path, compiler: str = "g++", *, is_sanitized: bool = True) -> Path:
+    """Returns one object of all sources in a folder of the package; compiles it if not cached. In
+    `make test-asan`, the object is sanitized like a pack, unless `is_sanitized` is False."""
+    command = _command(compiler, is_sanitized=is_sanitized)
     sources = sorted(folder.glob("*.cc"))
     assert sources, folder
     made = _kept([*sources, *sorted(PACKAGE.glob("**/*.h"))], command, "o")
@@ -116,8 +117,9 @@ def compile_folder(folder: Path, compiler: str = "g++") -> Path:
     return made
 
 
-def _command(compiler: str) -> list[str]:
-    more = MORE if compiler == "g++" else []  # a process can have one sanitizer only
+def _command(compiler: str, *, is_sanitized: bool = True) -> list[str]:
+    # A process can have one sanitizer only.
+    more = MORE if compiler == "g++" and is_sanitized else []
     return [find_compiler(compiler), *COMPILE, *WARNINGS, *more]
 
 

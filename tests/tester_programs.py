@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pack_building import KEPT, PACKAGE, find_compiler
+from pack_building import KEPT, PACKAGE, compile_folder, find_compiler
 
 import opgraft
 
@@ -30,27 +28,12 @@ def _compile(compiler: str, arguments: Sequence[str | Path], target: Path) -> Pa
     return unfinished.replace(target)
 
 
-def _tester(compiler: str) -> list[Path]:
-    """Returns OpTester's own objects, cached until their sources change."""
-    digest = hashlib.sha256(compiler.encode())
-    for file in sorted([*PACKAGE.glob("testing/*"), *PACKAGE.glob("include/opgraft/*.h")]):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    folder = KEPT / f"testing-{digest.hexdigest()[:16]}"
-
-    def compile_one(source: Path) -> Path:
-        made = folder / f"{source.stem}.o"
-        options = ["-fvisibility=hidden", "-c", source]
-        return made if made.exists() else _compile(compiler, options, made)
-
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(compile_one, sorted(PACKAGE.glob("testing/*.cc"))))
-
-
 def compile_tests(compiler: str, source: Path) -> Path:
     """Builds a GoogleTest program from a file of tests and OpTester."""
+    tester = compile_folder(PACKAGE / "testing", compiler, is_sanitized=False)
     libraries = ["-lgtest_main", "-lgtest", "-ldl", "-pthread"]
     target = KEPT / f"{source.stem}-{compiler}"
-    return _compile(compiler, [source, *_tester(compiler), *libraries], target)
+    return _compile(compiler, [source, tester, *libraries], target)
 
 
 def run_tests(program: Path, pack: Path) -> str:

@@ -37,7 +37,7 @@ def adapter() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def testing() -> list[Path]:
-    return [compile_folder(PACKAGE / "testing")]
+    return [compile_folder(PACKAGE / "testing", is_sanitized=False)]
 
 
 def compile_pack(target: Path, adapter: list[Path], *arguments: str | Path) -> Path:
