@@ -41,7 +41,17 @@ PYTHON = """AdditiveChi2Sampler Birch BisectingKMeans CCA CountVectorizer DummyC
     SplineTransformer TransformedTargetRegressor TunedThresholdClassifierCV""".split()
 
 
-@pytest.mark.parametrize("name", NATIVE + PYTHON)
+#: Those that take as long as ten others: `make test-full` tries them.
+SLOW = ("HistGradientBoostingClassifier", "IsolationForest")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.exhaustive) if name in SLOW else name
+        for name in NATIVE + PYTHON
+    ],
+)
 def test_an_estimator(bench: Any, name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
