@@ -198,7 +198,7 @@ def test_a_bar_is_one_line(width: int, tmp_path: Path) -> None:
     lines = re.split(r"[\r\n]+", bare)
     assert all(len(line.removesuffix("here")) <= width for line in lines), lines
     assert all("━" in line for line in lines if "%" in line), lines
-    assert "1:40" in bare and "verify" in bare and "80%" in bare
+    assert re.search(r"1:[45]\d", bare) and "verify" in bare and "80%" in bare
     if width > 40:
         assert "left" in bare
     assert "?25l" not in written.rpartition("?25h")[2]  # the cursor is there

@@ -378,6 +378,12 @@ def test_two_threads_at_once() -> None:
     assert _dispatching.dispatch is before
 
 
+def test_torch_registers_kernels_as_before_after_an_export() -> None:
+    opgraft.torch.export(torch.relu, (X,))
+    own = torch._ops.OpOverload
+    assert "py_impl" not in vars(own) and own.py_impl is torch._ops.OperatorBase.py_impl
+
+
 def test_registries_are_copies() -> None:
     """What one export adds does not stay for the next."""
     one = _private.new_registry(18)

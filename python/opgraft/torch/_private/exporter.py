@@ -146,7 +146,8 @@ def decompose(
     one pass would be refused in another."""
     forget_fresh_symbols(program)
     into_bodies = _decomposing(bodies or {})
-    with warnings.catch_warnings(), torch.no_grad(), into_bodies, _listing_operators_once():
+    faster = _listing_operators_once(), _registering_kernels_fast()
+    with warnings.catch_warnings(), torch.no_grad(), into_bodies, faster[0], faster[1]:
         warnings.simplefilter("ignore", FutureWarning)  # about torch's own code
         prepare = exporter("_core", "_prepare_exported_program_for_export")
         prepared = prepare(program, registry=registry)
@@ -202,6 +203,36 @@ def _listing_operators_once() -> Iterator[None]:
         yield
     finally:
         module._materialize_cpp_cia_ops = before
+
+
+@contextmanager
+def _registering_kernels_fast() -> Iterator[None]:
+    """Makes torch register kernels in Python without evaluating type annotations each time, in this
+    thread only.
+
+    torch keeps composite operators whole by five kernels for each of them, some thousands, and the
+    annotations of the decorator that registers one take a fifth of the time of a small export."""
+    before = OpOverload.py_impl
+    owner = threading.get_ident()
+    keys = torch._C.DispatchKey
+
+    def py_impl(operator: Any, key: Any) -> Any:
+        is_known = isinstance(key, keys) and key != keys.Python and key not in operator.py_kernels
+        if threading.get_ident() != owner or not is_known:
+            return before(operator, key)
+
+        def register(function: Any) -> Any:
+            operator.py_kernels[key] = function
+            operator._dispatch_cache.clear()
+            return function
+
+        return register
+
+    OpOverload.py_impl = py_impl  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        del OpOverload.py_impl
 
 
 def _name_outputs(program: Any) -> None:
