@@ -33,6 +33,8 @@ NOT_UNDER_QEMU = (
     "RunProgramTest.AMissingProgramIsNamed",
     "MappedFileTest.TakesAnEmptyFileAndOneWithoutASize",
     "*.NoChangedByteDoesWorse",
+    "*.AnyDamageIsReadOrRefused",
+    "*.EveryTruncationIsRefused",
 )
 
 
