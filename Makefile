@@ -12,7 +12,7 @@ TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist playwright pyte $(DO
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas
 PLOT_PACKAGES := matplotlib
-LINT_PACKAGES := ruff mypy clang-format clang-tidy
+LINT_PACKAGES := ruff mypy clang-format clang-tidy check-jsonschema
 
 SOURCES := $(shell find include ops src python cmake -type f -not -name '*.pyc') \
 	CMakeLists.txt pyproject.toml LICENSE README.md
@@ -79,6 +79,11 @@ lint: $(VENV)/.lint $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tests/folder_order.py
+	@# actionlint knows more of workflows than their schema. It is no package of Python.
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-issue-forms \
+		.github/ISSUE_TEMPLATE/[!c]*.yml
+	@if command -v actionlint > /dev/null; then actionlint; fi
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
 	@# Its own configuration: Clang cannot read the headers that GCC has compiled.
 	@PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/lint -G Ninja -DOPGRAFT_UNITY=OFF \

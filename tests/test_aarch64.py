@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ LIBRARIES = Path("/usr/aarch64-linux-gnu")  # of the cross compiler
 PROGRAM = """
 #include <dlfcn.h>
 #include <cstdio>
+#include <initializer_list>
 int main(int, char** arguments) {
   void* pack = dlopen(arguments[1], RTLD_NOW);
   if (pack == nullptr) return std::puts(dlerror()), 1;
@@ -61,7 +63,7 @@ def test_a_pack_for_aarch64(tmp_path: Path) -> None:
 def test_what_make_needs_is_named(tmp_path: Path) -> None:
     """Without the cross compiler, tests/aarch64.py says which packages bring it."""
     done = subprocess.run(
-        [shutil.which("python3") or "python3", REPOSITORY / "tests" / "aarch64.py"],
+        [sys.executable, REPOSITORY / "tests" / "aarch64.py"],
         env={"PATH": str(tmp_path)},
         capture_output=True,
         text=True,
