@@ -97,6 +97,17 @@ def test_means_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("dynamo", [True, False], ids=["captured", "traced"])
+def test_reductions_of_nothing_along_the_last_axis(dynamo: bool) -> None:
+    def reduced(x):
+        most = x.amax(-1), x.argmax(-1), x.max(-1)[0]
+        return x.sum(-1), x.mean(-1), x.sum((0, -1)), (x > 0).all(-1), x.norm(dim=-1), *most
+
+    program = exported(reduced, torch.rand(4, 2), dynamic_shapes=({0: "n"},), dynamo=dynamo)
+    for count in (0, 1, 2, 5):
+        check(program, reduced, torch.rand(count, 2))
+
+
+@pytest.mark.parametrize("dynamo", [True, False], ids=["captured", "traced"])
 def test_nothing_is_not_any(dynamo: bool) -> None:
     def selected(x):
         chosen = x[x > 0]
