@@ -80,7 +80,8 @@ def test_a_sample_without_replacement_has_nothing_twice() -> None:
 def test_means_of_nothing() -> None:
     def selected(x):
         chosen = x[x > 1]
-        return chosen.mean(), chosen.var(), chosen.std()
+        loss = torch.nn.functional.mse_loss(chosen, chosen + 1)
+        return chosen.mean(), chosen.var(), chosen.std(), loss
 
     x = torch.tensor([1.0, 2, 3])
     program = exported(selected, x)
@@ -91,6 +92,37 @@ def test_means_of_nothing() -> None:
         return x.mean(0), x.var(0), x.mean(), x.mean((0, 1), keepdim=True), x.var(1)
 
     program = exported(rows, torch.rand(4, 2), dynamic_shapes=({0: "n"},))
+    for count in (0, 1, 2, 5):
+        check(program, rows, torch.rand(count, 2))
+
+
+@pytest.mark.parametrize("dynamo", [True, False], ids=["captured", "traced"])
+def test_reductions_of_nothing_along_the_last_axis(dynamo: bool) -> None:
+    def reduced(x):
+        most = x.amax(-1), x.argmax(-1), x.max(-1)[0]
+        return x.sum(-1), x.mean(-1), x.sum((0, -1)), (x > 0).all(-1), x.norm(dim=-1), *most
+
+    program = exported(reduced, torch.rand(4, 2), dynamic_shapes=({0: "n"},), dynamo=dynamo)
+    for count in (0, 1, 2, 5):
+        check(program, reduced, torch.rand(count, 2))
+
+
+@pytest.mark.parametrize("dynamo", [True, False], ids=["captured", "traced"])
+def test_nothing_is_not_any(dynamo: bool) -> None:
+    def selected(x):
+        chosen = x[x > 0]
+        return (chosen > 1).any(), (chosen > 1).all(), chosen.any(), chosen.isnan().any()
+
+    x = torch.tensor([1.0, 2, -3])
+    program = exported(selected, x, dynamo=dynamo)
+    for given in (x, -x, -x.abs()):
+        check(program, selected, given)
+
+    def rows(x):
+        mask = x > 0.5
+        return mask.any(), mask.any(0), mask.any(1), mask.any(0, keepdim=True), mask.any((0, 1))
+
+    program = exported(rows, torch.rand(4, 2), dynamic_shapes=({0: "n"},), dynamo=dynamo)
     for count in (0, 1, 2, 5):
         check(program, rows, torch.rand(count, 2))
 

@@ -17,6 +17,7 @@ from opgraft.torch import _private
 from opgraft.torch._capture._contents import are_same
 from opgraft.torch._capture._examples import fixed_values
 from opgraft.torch._capture._guards import HOLDS_WHERE, Guard
+from opgraft.torch._graphs._axes import count_from_front
 from opgraft.torch._graphs._optimiser import optimised
 from opgraft.torch._graphs._warning import warn
 from opgraft.torch._program._report import Report
@@ -38,6 +39,7 @@ class Program(torch.onnx.ONNXProgram):
         self, model: Any, exported_program: torch.export.ExportedProgram | None, report: Report
     ) -> None:
         super().__init__(model, exported_program)
+        count_from_front(model)
         self.report = report
         report.belong_to(self)
         self._session: Any = None
@@ -95,6 +97,7 @@ class Program(torch.onnx.ONNXProgram):
         """Like torch's, but does not change results. If it would, the model stays unchanged and the
         report says why."""
         self.model, problem = optimised(self.model)
+        count_from_front(self.model)  # the optimiser has computed axes
         if problem:
             self.report.notes.append(f"not optimised: {problem}")
 

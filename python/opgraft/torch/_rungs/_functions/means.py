@@ -55,3 +55,20 @@ def mean(call: Call, x: Value, *_: Any, **__: Any) -> Value:
     found = op.ReduceMean(wide, axes, keepdims=keep) if reduced_axes(call) else wide
     nothing = op.Div(call.constant(0.0), count(call, x))
     return op.Add(found, call.cast(nothing, dtype))
+
+
+#: The reduction of losses that is a mean, as the schema has it.
+_MEAN = 1
+
+
+@function(
+    "aten::mse_loss",
+    when=lambda call: call.argument("reduction") == _MEAN and _gives_floats(call),
+    replaces_torchs=lambda call, _: may_be_empty(call),
+)
+def mse_loss(call: Call, x: Value, y: Value, *_: Any, **__: Any) -> Value:
+    op = call.op
+    difference = op.Sub(x, y)
+    found = op.ReduceMean(op.Mul(difference, difference), keepdims=0)
+    nothing = op.Div(call.constant(0.0), call.double(op.Size(difference)))
+    return op.Add(found, call.cast(nothing, call.result.dtype))
