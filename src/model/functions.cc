@@ -63,7 +63,7 @@ std::string Function::FullName() const {
 }
 
 Status Functions::Read(std::string_view model, std::string_view origin, const IsOurs& is_ours,
-                       const IsAnother& is_another) {
+                       const IsAnother& is_another, bool inlines_all) {
   std::vector<OpsetImport> imports;
   std::vector<std::string_view> graphs;
   for (FieldReader reader(model); reader.Next();) {
@@ -92,7 +92,7 @@ Status Functions::Read(std::string_view model, std::string_view origin, const Is
     }
   }
   if (Status status = CheckForCycles(origin); !status.ok()) return status;
-  SpreadInlining();
+  SpreadInlining(inlines_all);
   return CheckImports(origin, imports, is_another);
 }
 
@@ -171,12 +171,12 @@ Status Functions::CheckForCycles(std::string_view origin) const {
 }
 
 /// A function that calls one that must be inlined must be inlined too.
-void Functions::SpreadInlining() {
+void Functions::SpreadInlining(bool inlines_all) {
   std::vector<std::vector<Index>> callers(functions_.size());
   std::vector<Index> pending;
   for (Index i = 0; i < functions_.size(); ++i) {
     for (const Index called : contents_[i].calls) callers[called].push_back(i);
-    if (contents_[i].has_ours) pending.push_back(i);
+    if (contents_[i].has_ours || inlines_all) pending.push_back(i);
   }
   while (!pending.empty()) {
     const Index next = pending.back();

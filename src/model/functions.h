@@ -45,8 +45,9 @@ class Functions {
   /// Reads the functions of `model`, whose bytes must outlive this object. Returns a ModelError,
   /// which names the model as `origin`, if functions call one another in a cycle, or if a function
   /// that must be inlined is defined twice or would mean another operator in the model.
+  /// `inlines_all`: every function is inlined, and not only those that must be.
   Status Read(std::string_view model, std::string_view origin, const IsOurs& is_ours,
-              const IsAnother& is_another);
+              const IsAnother& is_another, bool inlines_all = false);
 
   /// Returns the function that the node calls if it must be inlined, else nullptr.
   const Function* FindInlined(const NodeHead& head) const;
@@ -74,7 +75,7 @@ class Functions {
   const Index* Find(const NodeHead& head) const;
   void Look(std::string_view node, const IsOurs& is_ours, Contents* contents);
   Status CheckForCycles(std::string_view origin) const;
-  void SpreadInlining();
+  void SpreadInlining(bool inlines_all);
   Status CheckImports(std::string_view origin, const std::vector<OpsetImport>& imports,
                       const IsAnother& is_another);
 

@@ -34,8 +34,6 @@
 namespace opgraft::model {
 namespace {
 
-/// The largest message that protobuf, and therefore the runtime, parses.
-constexpr std::size_t kLargestMessage = 0x7fffffff;
 /// What a graph declares about its values, and the declarations that are added to it.
 struct Declarations {
   explicit Declarations(const DeclaredValues* outer, std::string_view graph = {})
@@ -55,7 +53,8 @@ struct Declarations {
 class Preparer {
  public:
   Preparer(std::string_view model, std::string_view origin, std::string_view runtime_version,
-           OperatorSource& source, std::string_view file_name, PreparedModel* prepared)
+           OperatorSource& source, std::string_view file_name, PreparedModel* prepared,
+           bool inlines_functions)
       : model_(model),
         origin_(origin),
         runtime_version_(runtime_version),
@@ -63,7 +62,8 @@ class Preparer {
         prepared_(prepared),
         ours_(source, limits_, runtime_version),
         lowering_(limits_),
-        references_(model, limits_.takes_folder ? file_name : std::string_view()) {}
+        references_(model, limits_.takes_folder ? file_name : std::string_view()),
+        inlines_functions_(inlines_functions) {}
 
   Status Run();
 
@@ -104,6 +104,7 @@ class Preparer {
   OurNodes ours_;
   Lowering lowering_;
   WeightReferences references_;
+  const bool inlines_functions_;
   Functions functions_;
   NodeNames names_;
   std::unique_ptr<Inliner> inliner_;
@@ -123,7 +124,7 @@ Status Preparer::Run() {
   const auto is_another = [this](const NodeHead& head, std::int64_t version) {
     return ours_.IsAnother(head, version);
   };
-  Status read = functions_.Read(model_, origin_, is_ours, is_another);
+  Status read = functions_.Read(model_, origin_, is_ours, is_another, inlines_functions_);
   if (!read.ok()) return read;
   for (FieldReader reader(model_); reader.Next();) {
     const Field& field = reader.field();
@@ -439,10 +440,13 @@ void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) 
 }  // namespace
 
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
-               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name) {
+               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name,
+               bool inlines_functions) {
   *prepared = PreparedModel();
   return ReadModel(model, origin, runtime_version, "prepare", [&] {
-    return Preparer(model, origin, runtime_version, operators, file_name, prepared).Run();
+    return Preparer(model, origin, runtime_version, operators, file_name, prepared,
+                    inlines_functions)
+        .Run();
   });
 }
 

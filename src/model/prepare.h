@@ -44,8 +44,10 @@ struct PreparedModel {
 /// result is at worst a ModelError or an error of `operators`. It is a plain Error if the version
 /// is invalid or too old, or if there is not enough memory. If `file_name` names the file that
 /// holds `model`, large weights of a model that must be changed may become references into that
-/// file.
+/// file. `inlines_functions`: all functions of the model are inlined, and not only those that must
+/// be.
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
-               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name = {});
+               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name = {},
+               bool inlines_functions = false);
 
 }  // namespace opgraft::model

@@ -82,6 +82,8 @@ class Examination:
     native: dict[str, str] = field(default_factory=dict)
     #: From the operators that packs run in this model to the packs.
     run_by_packs: dict[str, str] = field(default_factory=dict)
+    #: The nodes that the runtime cannot run as they are: the fields of opgraft's `Rescue`.
+    rescues: list[dict[str, str]] = field(default_factory=list)
     #: From the operators of all packs, including those that come with Opgraft, to the packs.
     in_packs: dict[str, str] = field(default_factory=dict)
     #: The domains in which the runtime has operators; None if it cannot list them.
@@ -368,6 +370,11 @@ def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
     from opgraft._doctor import _survey
     from opgraft._run._prepare import prepare_to_open
 
+    kernels = None
+    if request.is_installed:
+        from opgraft._run._kernels import Kernels
+
+        kernels = Kernels()
     try:
         prepared, _ = prepare_to_open(
             request.model,
@@ -375,6 +382,7 @@ def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
             runtime=request.runtime,
             allow=request.allow,
             prefer=request.prefer,
+            kernels=kernels,
         )
     except Error as error:
         say("refusal", [type(error).__name__, str(error)])
@@ -383,6 +391,7 @@ def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
             say("is_too_new", is_too_new or _is_for_a_newer_runtime(request))
         return False
     say("run_by_packs", prepared.packs)
+    say("rescues", [one._asdict() for one in prepared.rescues])
     if prepared.path is None:
         say("prepared", _pyop.survey(prepared.bytes, "the model", request.runtime))
     else:
