@@ -432,11 +432,10 @@ void IslandMaker::Refuse(const NodeParts& node, const Types& inputs, const Types
     names += (names.empty() ? "" : ", ") + TypeName(type);
     has_wider |= HasWider(type);
   }
-  const Widening widening = WideningOf(node);
   std::string reason = "there is no kernel for its types (" + names + ")";
   if (!has_wider) {
     reason += ", and none of them has a wider type that holds the same values";
-  } else if (!widening.floats && !widening.integers) {
+  } else if (WiderTypes(node, inputs, outputs).empty()) {
     reason += ", and in wider types its result could be another one";
   } else {
     reason += ", nor for wider types in which its result is the same";

@@ -180,7 +180,7 @@ TEST(IslandsTest, WhatWouldGiveAnotherResultIsRefusedByName) {
       {"Add", 11, "has a wider type"},          // float64
       {"Add", 7, "has a wider type"},           // int64
       {"ReduceMax", 3, "its result could be"},  // of nothing it gives the limit of the type
-      {"MaxPool", 3, "nor for wider types"},   {"QuantizeLinear", kBf16, "its result could be"},
+      {"MaxPool", 3, "its result could be"},   {"QuantizeLinear", kBf16, "its result could be"},
   };
   for (const Case& one : cases) {
     const bool is_quantized = std::string(one.operator_name) == "QuantizeLinear";
