@@ -43,15 +43,16 @@ constexpr std::string_view kStepwise =
 ///   the cut turns into the smallest integer again;
 /// - comparisons and choices (Clip without limits clips nothing in either type): the same values.
 /// Missing because they differ: ReduceMax and ReduceMin (of nothing, they give the limits of their
-/// type), MaxPool (its padding does), ReduceMean and AveragePool (they may round), Resize, Gemm.
+/// type), MaxPool (its padding does), ReduceMean and AveragePool (they may round), Resize, Gemm;
+/// and ReduceSum, ReduceProd, ReduceSumSquare, ReduceL1 and Einsum, because ONNX Runtime reduces
+/// integers in float64: a sum beyond 2^53 is rounded, and one beyond 2^63 is the largest integer.
 constexpr std::string_view kWhole =
     " Abs Add ArgMax ArgMin BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Clip CumSum Div Equal "
-    "Greater GreaterOrEqual Less LessOrEqual Max Min Mod Neg NonZero OneHot Range ReduceL1 "
-    "ReduceSum Relu Sign Sub TopK Unique ";
+    "Greater GreaterOrEqual Less LessOrEqual Max Min Mod Neg NonZero OneHot Range "
+    "Relu Sign Sub TopK Unique ";
 
 /// The same for products, but only in int64, in which products of narrow integers fit.
-constexpr std::string_view kProducts =
-    " CumProd Einsum MatMul Mul PRelu ReduceProd ReduceSumSquare ";
+constexpr std::string_view kProducts = " CumProd MatMul Mul PRelu ";
 
 /// `list` begins and ends with a space.
 bool Has(std::string_view list, std::string_view name) {
