@@ -22,7 +22,7 @@ ifeq ($(wildcard build/CTestTestfile.cmake),)
 $(shell rm -f $(VENV)/.installed)
 endif
 
-.PHONY: demo test test-full test-matrix test-asan test-tsan fuzz bench bench-plots plots docs docs-serve \
+.PHONY: demo test test-full test-matrix test-asan test-tsan test-aarch64 fuzz bench bench-plots plots docs docs-serve \
 	lint format wheel release clean
 .DELETE_ON_ERROR:
 
@@ -49,6 +49,10 @@ test-asan: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 
 test-tsan: $(VENV)/.installed $(VENV)/.torch $(VENV)/.sklearn
 	@$(BIN)/python tests/sanitize.py thread $(PYTEST_OPTIONS)
+
+# Built for aarch64 in build/aarch64, run under qemu.
+test-aarch64: $(VENV)/.packages $(VENV)/.cross
+	@$(BIN)/python tests/aarch64.py
 
 fuzz: $(VENV)/.clang
 	@$(BIN)/python tests/fuzz.py
@@ -167,6 +171,23 @@ $(VENV)/.clang: $(VENV)/.packages
 		fi; \
 		echo "== installing clang"; \
 		apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q install -y clang; \
+	fi
+	@touch $@
+
+# A compiler for aarch64, and qemu, which runs what it makes.
+$(VENV)/.cross: $(VENV)/.packages
+	@missing=""; \
+	command -v aarch64-linux-gnu-g++ > /dev/null || missing="$$missing g++-aarch64-linux-gnu"; \
+	command -v qemu-aarch64-static > /dev/null || command -v qemu-aarch64 > /dev/null \
+		|| missing="$$missing qemu-user-static"; \
+	if [ -n "$$missing" ]; then \
+		if [ "$$(id -u)" != 0 ]; then \
+			echo "These system packages are missing. Install them, then run make again:"; \
+			echo "    sudo apt-get install$$missing"; exit 1; \
+		fi; \
+		echo "== installing the system packages$$missing"; \
+		apt-get -q update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -q install -y --no-install-recommends $$missing; \
 	fi
 	@touch $@
 

@@ -2,7 +2,7 @@
 # this build instead of from the installed package.
 add_library(opgraft::opgraft ALIAS opgraft)
 set(OPGRAFT_PACK_MAP ${PROJECT_SOURCE_DIR}/src/pack/exports.map)
-if(OPGRAFT_TESTS)
+if(OPGRAFT_TESTS AND NOT OPGRAFT_TEST_RUNTIME)
   # The tests of packs run in the ONNX Runtime that is installed for the Python of this build.
   execute_process(COMMAND ${Python_EXECUTABLE} -c
     "import glob, importlib.util as u; s = u.find_spec('onnxruntime'); print(*(glob.glob(s.submodule_search_locations[0] + '/capi/libonnxruntime.so*')[:1] if s else []))"

@@ -28,14 +28,26 @@ needs_plugins = pytest.mark.skipif(
 
 def build_driver() -> Path:
     """Returns its library; builds it if it does not exist yet."""
-    source = _SOURCES / "fake_driver.cc"
-    library = KEPT / f"fake_driver-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}.so"
+    return _build(_SOURCES / "fake_driver.cc")
+
+
+def build_other_provider() -> Path:
+    """Returns the library of a provider that calls itself CUDAExecutionProvider."""
+    repository = _SOURCES.parents[1]
+    return _build(
+        _SOURCES / "other_provider.cc", f"-I{repository / 'src'}", f"-I{repository / 'include'}"
+    )
+
+
+def _build(source: Path, *flags: str) -> Path:
+    library = KEPT / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}.so"
     with alone(library):
         if not library.exists():
             unfinished = library.with_suffix(f".{os.getpid()}")
             command = [find_compiler("g++"), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror"]
             subprocess.run(
-                [*command, "-shared", "-fPIC", str(source), "-o", str(unfinished)], check=True
+                [*command, *flags, "-shared", "-fPIC", str(source), "-o", str(unfinished)],
+                check=True,
             )
             unfinished.replace(library)
     return library

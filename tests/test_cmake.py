@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import opgraft
 from opgraft._base import _library
 from packs import (
     all_symbols,
+    command,
     exported_symbols,
     linked_how,
     needed_libraries,
@@ -39,8 +39,7 @@ def test_one_recipe_for_all_packs(cmake_build: Path, tmp_path: Path) -> None:
     source.write_text("""#include <opgraft/op.h>
         OPGRAFT_OP("recipe::Op").Input<float>("x").Output<float>("y").Shape(opgraft::SameAs("x"))
             .Cpu([](opgraft::Tensor<const float>, opgraft::Tensor<float>) {});""")
-    command = [sys.executable, "-m", "opgraft", "build", str(source)]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert command("build", source, cwd=tmp_path).returncode == 0
     ours = [Path(path) for path in _library.shipped_packs()]
     for library in (*ours, cmake_build / "libown.so", tmp_path / "librecipe.so"):
         assert "NODELETE" in linked_how(library), library
@@ -53,8 +52,8 @@ def test_one_recipe_for_all_packs(cmake_build: Path, tmp_path: Path) -> None:
 
 @needs_gtest
 def test_the_cases_are_known_to_ctest(cmake_build: Path) -> None:
-    command = ["ctest", "--output-on-failure"]
-    done = subprocess.run(command, cwd=cmake_build, capture_output=True, text=True, check=False)
+    ctest = ["ctest", "--output-on-failure"]
+    done = subprocess.run(ctest, cwd=cmake_build, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "times_factor_test" in done.stdout
     assert "100% tests passed, 0 tests failed out of 1" in done.stdout
@@ -83,7 +82,7 @@ def test_used_wrongly(tmp_path: Path, line: str, message: str) -> None:
         f"find_package(opgraft REQUIRED)\n{line}\n"
     )
     (tmp_path / "t.cc").touch()
-    command = ["cmake", "-S", ".", "-B", "build", f"-Dopgraft_DIR={opgraft.cmake_dir()}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    configure = ["cmake", "-S", ".", "-B", "build", f"-Dopgraft_DIR={opgraft.cmake_dir()}"]
+    done = subprocess.run(configure, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert message in " ".join(done.stderr.split())

@@ -23,6 +23,15 @@ namespace opgraft::ort {
 /// The provider's name, and the type of its kernels.
 inline constexpr char kCudaProvider[] = "OpgraftCUDA";
 
+/// The provider of ONNX Runtime's CUDA build. Both have the same memory and streams of their own,
+/// which nothing orders: a node would read what a node of the other has not written yet. So no
+/// session has nodes on both.
+inline constexpr char kRuntimesCudaProvider[] = "CUDAExecutionProvider";
+inline constexpr char kTwoCudaProviders[] =
+    "OpgraftCUDA and CUDAExecutionProvider cannot share a session: their work is on different "
+    "streams, so that results could be wrong. Fix: name one of the two, OpgraftCUDA for operators "
+    "of Opgraft on the GPU, or CUDAExecutionProvider for those of ONNX Runtime and of packs";
+
 /// The first version of ONNX Runtime that supports it.
 inline constexpr RuntimeVersion kOldestCudaRuntime{1, 24, 0};
 

@@ -3,6 +3,7 @@
 #include "cuda/provider.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,15 @@ namespace {
 template <class Function>
 void* Erased(Function* function) {
   return reinterpret_cast<void*>(function);
+}
+
+/// Whether ONNX Runtime's own provider for CUDA has taken the node already.
+Status FindIsTaken(const OrtApi* api, const OrtNode* node, bool* is_taken) {
+  const char* provider = nullptr;
+  Status status = ort::FromRuntime(api, Node_GetEpName(api, node, &provider));
+  if (!status.ok() || provider == nullptr) return status;
+  *is_taken |= std::strcmp(provider, ort::kRuntimesCudaProvider) == 0;
+  return status;
 }
 
 }  // namespace
@@ -100,6 +110,12 @@ Status Provider::TakeNodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support
   OrtStatus* status = Graph_GetNumNodes(api, graph, &count);
   std::vector<const OrtNode*> nodes(count);
   if (status == nullptr) status = Graph_GetNodes(api, graph, nodes.data(), count);
+  // Beside that provider nothing runs here. The runtime would only log an error.
+  bool is_taken = false;
+  for (std::size_t i = 0; status == nullptr && i < count; ++i) {
+    if (Status found = FindIsTaken(api, nodes[i], &is_taken); !found.ok()) return found;
+  }
+  if (is_taken) return Status();
   for (std::size_t i = 0; status == nullptr && i < count; ++i) {
     const OrtKernelDef* found = nullptr;
     status = EpGraphSupportInfo_LookUpKernel(provider_api, support, nodes[i], &found);

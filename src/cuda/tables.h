@@ -106,6 +106,7 @@ inline constexpr ort::ApiCall<320, const char*, int, std::uint32_t, std::int32_t
 inline constexpr ort::ApiFunction<321, int(const OrtMemoryInfo*)> MemoryInfoGetDeviceMemType{};
 inline constexpr ort::ApiCall<344, const OrtGraph*, std::size_t*> Graph_GetNumNodes{};
 inline constexpr ort::ApiCall<345, const OrtGraph*, const OrtNode**, std::size_t> Graph_GetNodes{};
+inline constexpr ort::ApiCall<368, const OrtNode*, const char**> Node_GetEpName{};
 inline constexpr ort::ApiFunction<373, const char*(const OrtRunOptions*, const char*)>
     GetRunConfigEntry{};
 

@@ -12,9 +12,22 @@
 #include "adapter/cuda_services.h"
 #include "adapter/runtime.h"
 #include "core/platform.h"
+#include "runtime/pack_domains.h"
+
+struct OrtEpAssignedSubgraph;
 
 namespace opgraft::ort {
 namespace {
+
+/// In options with OpgraftCUDA: the number of the GPU. Python sets it too.
+constexpr char kDeviceEntry[] = "opgraft.cuda.device";
+/// Has the runtime remember which provider each node got.
+constexpr char kRecordEntry[] = "session.record_ep_graph_assignment_info";
+
+// Since 1.24.
+constexpr ApiCall<407, const OrtSession*, const OrtEpAssignedSubgraph* const**, std::size_t*>
+    Session_GetEpGraphAssignmentInfo{};
+constexpr ApiCall<408, const OrtEpAssignedSubgraph*, const char**> EpAssignedSubgraph_GetEpName{};
 
 Status FindGpus(const OrtApi* api, const OrtEnv* environment,
                 std::vector<const OrtEpDevice*>* gpus) {
@@ -74,12 +87,36 @@ Status UseCuda(const OrtApiBase* base, OrtEnv* environment, OrtSessionOptions* o
   for (const OrtEpDevice* const one : gpus) {
     const char* const number = GetKeyValue(api, EpDevice_EpMetadata(api, one), "cuda_device_id");
     if (number == nullptr || number != wanted) continue;
-    return FromRuntime(api, SessionOptionsAppendExecutionProvider_V2(api, options, environment,
-                                                                     &one, 1, nullptr, nullptr, 0));
+    status = FromRuntime(api, SessionOptionsAppendExecutionProvider_V2(
+                                  api, options, environment, &one, 1, nullptr, nullptr, 0));
+    if (!status.ok()) return status;
+    status = FromRuntime(api, AddSessionConfigEntry(api, options, kRecordEntry, "1"));
+    if (!status.ok()) return status;
+    return FromRuntime(api, AddSessionConfigEntry(api, options, kDeviceEntry, wanted.c_str()));
   }
   return Status::Unavailable("there is no GPU " + wanted + ": ONNX Runtime has " +
                              std::to_string(gpus.size()) +
                              " of them (at most 8; CUDA_VISIBLE_DEVICES selects them)");
+}
+
+Status CheckOneCudaProvider(const Runtime& runtime, const OrtSessionOptions* options,
+                            const OrtSession* session) {
+  const OrtApi* const api = runtime.api;
+  bool is_used = false;
+  std::string gpu;
+  Status status = ReadEntry(api, options, kDeviceEntry, &is_used, &gpu);
+  if (!status.ok() || !is_used) return status;
+  const OrtEpAssignedSubgraph* const* parts = nullptr;
+  std::size_t count = 0;
+  status = FromRuntime(api, Session_GetEpGraphAssignmentInfo(api, session, &parts, &count));
+  bool is_shared = false;
+  for (std::size_t i = 0; status.ok() && i < count; ++i) {
+    const char* provider = "";
+    status = FromRuntime(api, EpAssignedSubgraph_GetEpName(api, parts[i], &provider));
+    is_shared |= std::strcmp(provider, kRuntimesCudaProvider) == 0;
+  }
+  if (!status.ok()) return status;
+  return is_shared ? Status::Error(kTwoCudaProviders) : Status();
 }
 
 }  // namespace opgraft::ort

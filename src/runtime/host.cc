@@ -64,8 +64,9 @@ Status LoadNeeded(const model::PreparedModel& prepared) {
 }
 
 /// Creates the session as planned, with options of its own. `given` is the model in memory.
-Status Carry(const OrtApi* api, const OrtEnv* environment, const model::SessionPlan& plan,
+Status Carry(const Runtime& runtime, const OrtEnv* environment, const model::SessionPlan& plan,
              std::string_view given, OrtSessionOptions* options, OrtSession** session) {
+  const OrtApi* const api = runtime.api;
   if (plan.tells_folder) {
     Status status =
         FromRuntime(api, AddSessionConfigEntry(api, options, kFolderEntry, plan.folder.c_str()));
@@ -78,6 +79,7 @@ Status Carry(const OrtApi* api, const OrtEnv* environment, const model::SessionP
                                              session));
   if (!status.ok()) return status;
   status = plan.CheckUnchanged();
+  if (status.ok()) status = CheckOneCudaProvider(runtime, options, *session);
   if (!status.ok()) {
     ReleaseSession(api, *session);
     *session = nullptr;
@@ -105,7 +107,7 @@ Status Open(const Runtime& runtime, const OrtEnv* environment, const model::Plan
   status = ort::Register(runtime, own, request.allow);
   const std::string_view given = plan->model.bytes.empty() ? request.bytes : plan->model.bytes;
   if (status.ok()) {
-    status = Carry(api, environment, *plan, given, own, session);
+    status = Carry(runtime, environment, *plan, given, own, session);
     *refused = status.kind() == ErrorKind::kError;
   }
   ReleaseSessionOptions(api, own);

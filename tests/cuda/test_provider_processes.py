@@ -6,37 +6,16 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from fake_gpu import PROVIDERS, build_driver, build_operators, needs_plugins
-from fake_models import model
+from fake_gpu import build_driver, build_operators, needs_plugins
+from fake_models import in_process, model
 
 pytestmark = needs_plugins
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-
-
-def in_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs code in a process of its own, with the pack and a model at hand."""
-    begin = f"""
-    import numpy as np, onnx.parser, opgraft
-    opgraft.load({str(build_operators())!r})
-    X = np.arange(6, dtype=np.float32).reshape(2, 3)
-    MODEL = onnx.parser.parse_model('<ir_version: 9, opset_import: ["": 18, "test.cuda": 1]> '
-        'g (float[n, m] x) => (float[n, m] y) {{ y = test.cuda.Twice(x) }}')
-    def session():
-        return opgraft.InferenceSession(MODEL, providers={PROVIDERS!r})
-    """
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(begin) + textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OPGRAFT_CUDA_DRIVER": str(build_driver()), **environment},
-    )
 
 
 @pytest.mark.parametrize(

@@ -385,3 +385,16 @@ def test_exact_in_both_hosts(tmp_path: Path) -> None:
     x, z = random(500), random(500, seed=1)
     np.testing.assert_array_equal(in_cpp(model, tmp_path, "--exact", x=x, z=z), x * z + z)
     assert (in_cpp(model, tmp_path, x=x, z=z) != x * z + z).any()
+
+
+def test_the_body_of_a_newer_operator_is_rescued_too(tmp_path: Path) -> None:
+    text = "({0}[n] x, {0}[n] z) => ({0}[n] y) {{ y = SwiGLU (x, z) }}"
+    model = graph_model(text.format("bfloat16"), opset=28)
+    x, z = random(50), random(50, seed=1)
+    twin = ReferenceEvaluator(graph_model(text.format("float"), opset=28))
+    given = {"x": x.astype(np.float32), "z": z.astype(np.float32)}
+    expected = twin.run(None, given)[0]
+    for result in (in_python(model, x=x, z=z), in_cpp(model, tmp_path, x=x, z=z)):
+        np.testing.assert_allclose(result.astype(np.float32), expected, **NEAR)
+    rungs = {one.rung for one in opgraft.prepare(model).rescues}
+    assert rungs == {"function body", "float32 instead of bfloat16"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,26 @@ import onnx, opgraft.sklearn, opgraft.sklearn.operators
 print(opgraft.sklearn.python_steps(onnx.ModelProto()))
 """
     assert without("skl2onnx", code) == "[]"
+
+
+def test_a_process_without_torch_stays_so() -> None:
+    """skops looks through all packages of scikit-learn, one of which imports torch."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("skops", reason="skops is not installed: pip install opgraft[sklearn]")
+    code = """if True:
+        import sys
+        import opgraft.sklearn.operators
+        import skops.io._trusted_types as trusted
+        print("torch" in sys.modules, sorted(trusted.SKLEARN_ESTIMATOR_TYPE_NAMES))
+        import sklearn.externals.array_api_compat.torch
+        print("torch" in sys.modules)
+    """
+    plain = "import skops.io._trusted_types as t; print(sorted(t.SKLEARN_ESTIMATOR_TYPE_NAMES))"
+    ours, all_known = (
+        subprocess.run([sys.executable, "-c", one], capture_output=True, text=True, check=True)
+        for one in (code, plain)
+    )
+    assert ours.stdout.splitlines() == [f"False {all_known.stdout.strip()}", "True"]
 
 
 def test_the_documentation_says_what_to_install() -> None:

@@ -135,3 +135,31 @@ def test_what_is_too_large_loses_its_upper_bits() -> None:
     given = torch.tensor([2.5e9, -3e9, 300.7, 7])
     for narrow in (torch.int32, torch.int16):
         same(lambda x, t=narrow: x.long().to(t), (torch.tensor([1.5, 2, 3, 4]),), (given,))
+
+
+@pytest.mark.parametrize("dynamo", [True, False], ids=["captured", "traced"])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8], ids=str)
+def test_a_number_minus_integers(dtype: Any, dynamo: bool) -> None:
+    # torch's exporter fails where the types differ.
+    given = LARGE[:4] if dtype is torch.int64 else torch.tensor([0, 1, 100, 3], dtype=dtype)
+
+    def differences(x: Any) -> Any:
+        return torch.cat([1.0 - x, torch.rsub(x, 2.5, alpha=2), (7 - x).float()])
+
+    same(differences, (SMALL.to(dtype),), (given,), dynamo=dynamo)
+    same(lambda x: 1 - x, (SMALL.to(dtype),), (given,), dynamo=dynamo)
+
+
+@pytest.mark.parametrize("dynamo", [True, False], ids=["captured", "traced"])
+def test_a_factor_of_small_integers(dynamo: bool) -> None:
+    # A trace of torch's multiplies in int8, where 3 * 100 is 44.
+    example = torch.tensor([1, 2, 3], dtype=torch.int8)
+    given = torch.tensor([100, -99, 3], dtype=torch.int8)
+    for function in (torch.add, torch.sub):
+        for other in (torch.tensor([0.5, 1, 2]), torch.tensor([5, 6, 7])):
+            same(
+                lambda x, y, f=function: f(y, x, alpha=3),
+                (example, other),
+                (given, other),
+                dynamo=dynamo,
+            )

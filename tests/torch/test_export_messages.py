@@ -220,3 +220,22 @@ def test_torch_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
     assert logging.getLogger("torch.onnx").level == level
     shown = capfd.readouterr()
     assert (shown.out, shown.err) == ("", "")
+
+
+def _contains(x: Any) -> Any:
+    return x * 2 if 1.0 in x else x * 3
+
+
+def _over_rows(x: Any) -> Any:
+    y = torch.zeros_like(x)
+    for row, column in (x > 3).nonzero():
+        y[row, column] = row + column
+    return y
+
+
+@pytest.mark.parametrize("model", [_contains, _over_rows])
+def test_lines_that_torch_omits_are_those_of_the_model(model: Any) -> None:
+    told = refused(model)
+    assert "opgraft" not in told.replace("tests/torch", "").partition("To export")[0]
+    lines = [line for line in told.splitlines() if ".py, line " in line]
+    assert lines and all("test_export_messages.py, line " in line for line in lines)

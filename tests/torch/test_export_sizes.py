@@ -154,3 +154,24 @@ def test_a_refused_size_is_an_error(name: str, capfd: pytest.CaptureFixture[str]
         opgraft.torch.export(model, args, dynamic_shapes=shapes)
     assert str(caught.value).startswith("dynamic_shapes: ")
     assert "Traceback" not in capfd.readouterr().err
+
+
+def by_text(x):
+    return x * 2 if str(x.shape[0]) == "7" else x * 3
+
+
+def shown(x):
+    print(f"{x.shape[0]} rows")
+    return x * 3
+
+
+def test_the_text_of_a_size_is_the_examples(capfd: pytest.CaptureFixture[str]) -> None:
+    options: dict[str, Any] = {"dynamic_shapes": ({0: "batch"},), "verify": False}
+    with pytest.warns(UserWarning, match="'x', axis 0 \\('batch'\\) is always 4"):
+        program = opgraft.torch.export(by_text, (torch.ones(4, 3),), **options)
+    assert shape_of(program, "x") == [4, 3]
+    # A trace may keep the size open; then the line is told.
+    report = opgraft.torch.export(by_text, (torch.ones(4, 3),), **options | {"verify": True}).report
+    assert any("ask for sizes" in note and "str(x.shape[0])" in note for note in report.notes)
+    program = opgraft.torch.export(shown, (torch.ones(4, 3),), **options)
+    assert shape_of(program, "x") == ["batch", 3]

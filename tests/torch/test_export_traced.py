@@ -408,3 +408,22 @@ def test_a_trace_that_fails_prints_nothing(capfd):
             torch.special.bessel_j0, (torch.rand(3),), dynamo=False, fallback="none"
         )
     assert capfd.readouterr().out == ""
+
+
+class BySize(torch.nn.Module):
+    def forward(self, x):
+        return x * {7: 2.0}.get(x.shape[0], 3.0)
+
+
+class BySizeOfData(torch.nn.Module):
+    def forward(self, x):
+        return x * {1: 2.0}.get(x[x > 0].shape[0], 3.0)
+
+
+def test_a_size_that_is_looked_up_is_told():
+    # A size is a tensor in a trace, which no dictionary has.
+    report = export(BySize(), torch.ones(4, 3), dynamic_shapes=({0: "batch"},)).report
+    assert any("ask for sizes" in note and "{7: 2.0}" in note for note in report.notes)
+    with pytest.raises(opgraft.ModelError, match="decides by data") as caught:
+        export(BySizeOfData(), torch.tensor([1.0, -2, 3]))
+    assert "{1: 2.0}" in str(caught.value)

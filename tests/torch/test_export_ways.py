@@ -10,9 +10,15 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install opgraft[torch]")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install opgraft[torch]")
 
+from onnxscript import opset18  # noqa: E402
+
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
+from opgraft.torch import _private  # noqa: E402
+from opgraft.torch._capture._progress import Progress  # noqa: E402
+from opgraft.torch._capture._request import Request  # noqa: E402
 from opgraft.torch._export import _export  # noqa: E402
+from opgraft.torch._export._plain_export import PlainExport  # noqa: E402
 
 X = torch.rand(3, 4, generator=torch.Generator().manual_seed(0))
 
@@ -83,6 +89,31 @@ def test_torch_alone_is_held_to_the_same() -> None:
 
     with pytest.raises(opgraft.Error, match="decides by data"):
         opgraft.torch.export(Branch(), (X,))
+
+
+def test_torch_reads_its_translations_once(monkeypatch: Any) -> None:
+    """For all exports by torch alone, none of which changes what the next one gets."""
+    registration = _private.private("torch.onnx._internal.exporter._registration")
+    original = vars(registration.ONNXRegistry)["from_torchlib"]
+    _private.torch_registry(_private.default_opset())
+    read = []
+    ops = registration.onnxscript_apis.get_torchlib_ops
+    monkeypatch.setattr(
+        registration.onnxscript_apis, "get_torchlib_ops", lambda: read.append(1) or ops()
+    )
+
+    def plain(table: Any) -> list[str]:
+        opset, kinds = _private.default_opset(), set[str]()
+        names = (None, None)
+        request = Request(
+            torch.nn.ReLU(), (X,), {}, None, opset, names, table, False, kinds, specialise=False
+        )
+        program = PlainExport(request, table).run(Progress("relu", is_shown=False), verify=False)
+        return [node.op_type for node in program.model.graph]
+
+    assert plain({torch.ops.aten.relu.default: lambda x: opset18.Neg(x)}) == ["Neg"]
+    assert plain({}) == ["Relu"]
+    assert not read and vars(registration.ONNXRegistry)["from_torchlib"] is original
 
 
 def test_a_trace_is_tried_where_verification_fails() -> None:

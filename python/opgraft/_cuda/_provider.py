@@ -19,6 +19,7 @@ from opgraft._base._library import cuda_library_path
 PROVIDER = "OpgraftCUDA"
 _CPU = "CPUExecutionProvider"
 PROVIDERS = (PROVIDER, _CPU)
+_RUNTIMES_OWN = "CUDAExecutionProvider"
 _OLDEST = (1, 24)
 _BY_NAME = (1, 26)  # the first version that finds a library's providers by name
 _VENDOR = 0x10DE
@@ -99,6 +100,20 @@ class Chosen:
             self.provider_options = [
                 one for i, one in enumerate(self.provider_options) if i != place
             ] or None
+
+
+def check_alone(providers: Sequence[str]) -> None:
+    """Refuses a session that has ONNX Runtime's own provider for CUDA as well.
+
+    `kTwoCudaProviders` in src/adapter/cuda_services.h says why; the C++ host refuses there.
+    """
+    if PROVIDER in providers and _RUNTIMES_OWN in providers:
+        raise Error(
+            f"{PROVIDER} and {_RUNTIMES_OWN} cannot share a session: their work is on different "
+            "streams, so that results could be wrong. Fix: "
+            f"providers=[{PROVIDER!r}, {_CPU!r}] for operators of Opgraft on the GPU, or "
+            f"providers=[{_RUNTIMES_OWN!r}, {_CPU!r}] for those of ONNX Runtime and of packs"
+        )
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from opgraft._base._errors import Error, ModelError, of_kind, raised_by_runtime,
 from opgraft._base._library import installed_libtorch, library_path
 from opgraft._base._log import tell
 from opgraft._base._modules import import_all, names
-from opgraft._cuda._provider import Chosen
+from opgraft._cuda._provider import Chosen, check_alone
 from opgraft._declare._packs import load_needed, load_preferred
 from opgraft._pyop import is_plain
 from opgraft._run._kernels import Kernels
@@ -354,6 +354,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     def _use_gpu(self, gpu: int | None) -> None:
         """Sets the GPU of the session, or None."""
         self._arrays: Arrays | None = None
+        check_alone(self.get_providers())
         if gpu is not None:
             from opgraft._run import _gpu_runs
 

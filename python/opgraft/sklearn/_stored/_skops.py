@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import sklearn
-import skops.io
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
@@ -27,7 +26,11 @@ from opgraft.sklearn._stored import (
     _unpack,
 )
 from opgraft.sklearn._stored._damage import ADVICE, OPENING, damaged
+from opgraft.sklearn._stored._skops_import import without_torch
 from opgraft.sklearn._stored._walk import parts, walk
+
+with without_torch():
+    import skops.io
 
 Allows = Callable[[list[str]], None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import os
@@ -33,7 +34,7 @@ def guards_of(
         for one in _private.specialisations(program)
         if one.is_on_data and not _is_fixed(one.expression, fixed)
     ]
-    guards = [_drafted(one) for one in drafted]
+    guards = [_drafted(one, conditions or ()) for one in drafted]
     # A draft writes its assumptions into the graph as well.
     lines = {(one.line.file, one.line.number) for one in guards}
     known = {symbol for one in drafted for symbol in _symbols(one.expression)} | fixed
@@ -49,8 +50,8 @@ def _is_fixed(expression: str, fixed: set[str]) -> bool:
 
 
 def user_line(stack: Sequence[tuple[str, int, str]]) -> Line:
-    """The innermost line of a stack that is neither torch's nor ours."""
-    found = _own(stack)[-1:] or list(stack[-1:])
+    """The innermost line of a stack that is neither torch's nor ours; else torch's own."""
+    found = _own(stack)[-1:] or [one for one in stack if not one[0].startswith(_private.OURS)][-1:]
     return Line(*found[0]) if found else Line()
 
 
@@ -58,11 +59,12 @@ def _own(stack: Iterable[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
     return [one for one in stack if not one[0].startswith(_private.NOT_THE_MODELS)]
 
 
-def _drafted(one: _private.Specialisation) -> Guard:
+def _drafted(one: _private.Specialisation, conditions: Sequence[_private.Condition]) -> Guard:
     taken = {"True": True, "False": False}.get(one.result) if one.occurrences == 1 else None
     detail = f"{one.expression} is {one.result}" if one.result else one.expression
-    line = user_line(one.stack)
-    callers = [Line(*frame) for frame in _own(one.stack)]
+    # The draft's report omits the model's lines where a method of torch decides (`1.0 in x`).
+    callers = [Line(*frame) for frame in _own(one.stack)] or _asking(one.expression, conditions)
+    line = callers[-1] if callers else user_line(one.stack)
     guard = _guards.at(line, taken, f"in torch's words, {detail}", callers)
     # A torch function that the line calls may reject the data, just as the model may.
     layers = [frame for frame in one.full_stack if frame[0].startswith(_LAYERS)]
@@ -70,6 +72,13 @@ def _drafted(one: _private.Specialisation) -> Guard:
     if not guard.is_asserted and inner.is_asserted:
         guard = _guards.unless_caught(replace(inner, line=line), callers)
     return guard
+
+
+def _asking(expression: str, conditions: Iterable[_private.Condition]) -> list[Line]:
+    """The lines of the model that lead to the first condition on the same numbers."""
+    symbols = _symbols(expression)
+    found = (one for one in conditions if one.stack and _symbols(str(one.expression)) == symbols)
+    return [line_at(*frame) for one in itertools.islice(found, 1) for frame in one.stack]
 
 
 def _symbols(expression: str) -> set[str]:

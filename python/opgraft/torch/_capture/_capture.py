@@ -23,6 +23,7 @@ from opgraft.torch._capture import _guards, _open_sizes, _raising
 from opgraft.torch._capture._arguments import signature_of
 from opgraft.torch._capture._asserts import guards_of
 from opgraft.torch._capture._guards import Guard
+from opgraft.torch._capture._identity import identities
 from opgraft.torch._capture._kept import keeping
 from opgraft.torch._capture._lines import line_at
 from opgraft.torch._capture._missing_fakes import fakes
@@ -161,6 +162,8 @@ class _Capture:
         # Guards and conditions of the last capture.
         self._texts: list[Guard] = []
         self._raising: list[Guard] = []
+        # Comparisons by identity, of all captures: strict ones are wrong there too.
+        self._identities: list[Guard] = []
         self._conditions: list[_private.Condition] = []
         self._model = model
         self._args = args
@@ -183,10 +186,11 @@ class _Capture:
                 tell("export", "%s fails: %s", way, _first_line(error))
                 errors.append((way, error))
                 continue
-            guards = [*guards_of(program, self._conditions), *self._texts, *self._raising]
+            misled = [*self._texts, *self._identities]
+            guards = [*guards_of(program, self._conditions), *misled, *self._raising]
             guards = _guards.merged(guards)
-            # The text was that of a symbol, not of the example's number, which only a trace has.
-            if not self._texts and (self._specialise or not _guards.refused(guards)):
+            # The model saw a symbol, not the example's number, which only a trace has.
+            if not misled and (self._specialise or not _guards.refused(guards)):
                 return Captured(
                     program,
                     way,
@@ -213,6 +217,7 @@ class _Capture:
             keeping_random_state(),
             texts() as self._texts,
             _raising.noted() as self._raising,
+            identities(is_watched=way != "strict") as compared,
             _data_set(is_watched=way != "strict") as data_set,
             _private.noted_conditions() as self._conditions,
             _private.fresh_dispatch(),
@@ -222,6 +227,7 @@ class _Capture:
         ):
             strategy = self._ways[way](verbose=False)
             result = strategy(self._model, self._args, dict(self._kwargs), shapes)
+        self._identities += compared
         if result.exported_program is not None:
             if data_set or self._has_leaks(result.exported_program):
                 return None, Leak("torch.export loses what the model writes to `.data`")

@@ -1,7 +1,7 @@
 """Notes where a model formats a tensor, or a number in it, as text during a capture.
 
 The text is that of a symbol, or of a tensor without data. A graph that depends on it would be
-wrong, and torch does not warn.
+wrong, and torch does not warn. An open size gives the text of the example's, which fixes it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from opgraft.torch._capture import _guards
 from opgraft.torch._capture._guards import Guard, Line
 from opgraft.torch._capture._lines import line_at, statements_in
 
+#: What sizes, and what is made of them, are in Python.
+_PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 _ADVICE = "keep it a tensor: a graph has no text"
 #: Functions that only show a text; methods of loggers do too.
 _SHOWING = (warnings.warn, *(getattr(logging, name) for name in logging.__all__ if name.islower()))
@@ -39,10 +41,14 @@ def texts() -> Iterator[list[Guard]]:
 
     def watched(method: Any, is_meant: Any) -> Any:
         def text(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() == owner and is_meant(self):
+            is_of_size = type(self) in _PLAIN and not is_meant(self)
+            if threading.get_ident() == owner and (is_of_size or is_meant(self)):
                 caller = sys._getframe(1)
                 file = caller.f_code.co_filename
                 if not file.startswith((_private.OF_TORCH, _private.OURS)) and not is_shown(caller):
+                    if is_of_size:
+                        plain = _PLAIN[type(self)](self)
+                        return getattr(plain, method.__name__)(*args, **kwargs)
                     code = linecache.getline(file, caller.f_lineno).strip()
                     condition = f"the text in `{code}` is the same as in the example"
                     found.append(Guard(Line(file, caller.f_lineno, code), condition, _ADVICE))

@@ -74,6 +74,7 @@ class PlainExport:
                 _private.noted_conditions() as conditions,
                 _private.fresh_dispatch(),
                 _private.undoing_transforms(),  # torch leaves them on when it fails
+                _private.reading_torch_once(self._request.opset),
                 torch.no_grad(),
             ):
                 warnings.simplefilter("ignore", UserWarning)  # Opgraft has warned already

@@ -113,6 +113,7 @@ def dynamo_export(
     args = (*model_args, {}) if ends_with_names else model_args
     with (
         _told(options.diagnostic_options),
+        _private.reading_torch_once(registry.opset_version),
         _private.complex_translations(registry.translations(is_complex=True)),
     ):
         symbolics = _symbolic.translations(registry.opset_version)

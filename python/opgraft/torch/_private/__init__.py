@@ -55,9 +55,11 @@ from opgraft.torch._private.exporter import (
     onnx_type,
     origin,
     original,
+    reading_torch_once,
     recorder,
     registered_name,
     rename,
+    torch_registry,
     translate,
 )
 from opgraft.torch._private.folders import OF_TORCH, OURS
@@ -256,6 +258,7 @@ __all__ = [
     "paths",
     "pausing_trace",
     "private",
+    "reading_torch_once",
     "record",
     "recorder",
     "register_with_torch",
@@ -270,6 +273,7 @@ __all__ = [
     "shapes_of",
     "specialisations",
     "split_arguments",
+    "torch_registry",
     "trace_to_onnx",
     "traced_graph",
     "traced_value",

@@ -36,7 +36,7 @@ def lowest_opset() -> int:
     return int(exporter("_constants", "TORCHLIB_OPSET"))
 
 
-def new_registry(opset_version: int) -> Any:
+def torch_registry(opset_version: int) -> Any:
     """Returns a registry with torch's translations, to which others can be added.
 
     It is a copy of one that is built only once, since that takes most of a second. It includes
@@ -49,10 +49,37 @@ def new_registry(opset_version: int) -> Any:
         logger.setLevel(logging.ERROR)  # torch warns if torchvision is not installed
         try:
             _registries[key] = made.from_torchlib(opset_version=opset_version)
-            _drop_second_names(_registries[key])
         finally:
             logger.setLevel(level)
     return copy_registry(_registries[key])
+
+
+def new_registry(opset_version: int) -> Any:
+    """Returns the same registry without the second names of operators."""
+    registry = torch_registry(opset_version)
+    _drop_second_names(registry)
+    return registry
+
+
+@contextmanager
+def reading_torch_once(opset_version: int) -> Iterator[None]:
+    """Makes torch.onnx.export with this opset use a copy of the kept registry, in this thread only,
+    instead of building one for each export."""
+    kept = torch_registry(max(opset_version, lowest_opset()))
+    made = type(kept)
+    before = made.__dict__["from_torchlib"]
+    owner = threading.get_ident()
+
+    def from_torchlib(cls: Any, opset_version: int = kept.opset_version) -> Any:
+        if threading.get_ident() == owner and opset_version == kept.opset_version:
+            return copy_registry(kept)
+        return before.__func__(cls, opset_version)
+
+    made.from_torchlib = classmethod(from_torchlib)
+    try:
+        yield
+    finally:
+        made.from_torchlib = before
 
 
 #: Second names of operators. torch translates them, but converts types (of an integer added to a

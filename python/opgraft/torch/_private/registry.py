@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from opgraft.torch._private.exporter import _EXPORTER, recorder
+from opgraft.torch._private.exporter import _EXPORTER, lowest_opset, recorder, torch_registry
 from opgraft.torch._private.lookup import moved, private
 
 
@@ -15,7 +15,7 @@ from opgraft.torch._private.lookup import moved, private
 def own_translations() -> dict[str, list[tuple[Callable[..., Any], bool]]]:
     """Returns torch's translations and whether they are for complex inputs, by the operator's name,
     namespace::name.overload."""
-    registry = private(f"{_EXPORTER}._registration", "ONNXRegistry").from_torchlib()
+    registry = torch_registry(lowest_opset())
     found: dict[str, list[tuple[Callable[..., Any], bool]]] = {}
     try:
         for target, translations in registry.functions.items():

@@ -35,6 +35,7 @@ _COPIED = "torch.tensor results are registered as constants"
 _METHODS = (
     *("__bool__", "__int__", "__float__", "__complex__", "__index__", "__len__", "__array__"),
     *("__contains__", "__dlpack__", "item", "tolist", "numpy", "equal", "allclose", "is_nonzero"),
+    "__hash__",
 )
 #: Methods of tensors that expose their memory, or let Python write to it. A trace does not show
 #: what happens to that memory.
@@ -158,7 +159,26 @@ class Watch(TorchFunctionMode):
         def call(*args: Any, **kwargs: Any) -> Any:
             return self._watched(name, len(self._warned), method, args, kwargs)
 
-        return call
+        def hashed(tensor: torch.Tensor) -> Any:
+            if not tensor.dim() and not tensor.is_floating_point():
+                self._looked_up(tensor)
+            return method(tensor)
+
+        return hashed if name == "__hash__" else call
+
+    def _looked_up(self, tensor: torch.Tensor) -> None:
+        """Records a size that is looked up in a dictionary or a set. In a trace it is a tensor,
+        which is never found there."""
+        caller: Any = sys._getframe(1)
+        while caller is not None and caller.f_code.co_filename.startswith(_private.OURS):
+            caller = caller.f_back
+        if caller is None or caller.f_code.co_filename.startswith(_private.OF_TORCH):
+            return
+        value = _private.traced_value(tensor)
+        source = self._sources.of(value)
+        if source == "sizes" or str(value.node().kind()) == "prim::NumToTensor":
+            stack = _stack()
+            self._note(Conversion(_guards.at(stack.line, callers=stack.callers), source or "sizes"))
 
     def _watched(self, name: str, count: int, function: Any, args: Any, kwargs: Any) -> Any:
         """Calls a function and records what torch warns about, beyond the first `count` warnings

@@ -16,7 +16,7 @@ from opgraft.torch._rungs._functions import Call, Value, cumulative, function
 from opgraft.torch._rungs._functions.means import reduced_axes
 
 #: ONNX Runtime lacks operators for some types, which are computed in another type.
-_COMPUTED_IN = {
+COMPUTED_IN = {
     torch.int8: torch.int32,
     torch.uint8: torch.int32,
     torch.int16: torch.int32,
@@ -28,7 +28,7 @@ _COMPUTED_IN = {
 
 
 def gives_integers(call: Call) -> bool:
-    return call.result.dtype in _COMPUTED_IN
+    return call.result.dtype in COMPUTED_IN
 
 
 class Whole:
@@ -41,7 +41,7 @@ class Whole:
 
     @classmethod
     def for_result(cls, call: Call) -> Whole:
-        return cls(call, _COMPUTED_IN[call.result.dtype])
+        return cls(call, COMPUTED_IN[call.result.dtype])
 
     def floor(self, x: Any, y: Any) -> Value:
         """Returns x / y, rounded down."""
@@ -120,7 +120,7 @@ def _is_large_power(call: Call) -> bool:
 def power(call: Call, x: Value, exponent: int) -> Value:
     """Computes by squaring; ONNX Runtime's kernel computes in doubles."""
     op = call.op
-    dtype = _COMPUTED_IN[call.result.dtype]
+    dtype = COMPUTED_IN[call.result.dtype]
     square = call.cast(x, dtype)
     one = call.cast(call.constant(1, np.int64), dtype)
     result = None if exponent else op.Expand(one, op.Shape(x))
@@ -133,7 +133,7 @@ def power(call: Call, x: Value, exponent: int) -> Value:
 
 
 def _adds_integers(call: Call) -> bool:
-    return call.example(0).dtype in _COMPUTED_IN and call.result.dtype == torch.int64
+    return call.example(0).dtype in COMPUTED_IN and call.result.dtype == torch.int64
 
 
 @function(
