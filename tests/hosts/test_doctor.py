@@ -558,11 +558,11 @@ def test_functions_of_onnx_need_no_kernel(doctor: Doctor) -> None:
 
 
 def test_types_that_an_operator_is_not_implemented_for(doctor: Doctor) -> None:
-    """The schema allows bfloat16, but no kernel does; only a trial shows that."""
-    model = parse("(bfloat16[n, n] x) => (bfloat16[n, n] y) { y = MatMul(x, x) }")
+    """The schema allows uint64, but no kernel does, nor for a wider type; only a trial shows it."""
+    model = parse("(uint64[n] x) => (uint64[m] y) { y = ReduceProd(x) }")
     status, report = doctor(model)
     assert (status, report["trial"]["loaded"]) == (1, False)
-    assert only(report)["operator"] == "ai.onnx::MatMul"
+    assert only(report)["operator"] == "ai.onnx::ReduceProd"
     assert "not for these types" in only(report)["problem"]
     paste(only(report))
     assert doctor(None, "--import", "onnx_operators")[0] == 0
