@@ -140,6 +140,7 @@ class SessionPlan:
     refers_to_original: bool  #: whether some weights are references to the model's file
     needs_file: bool  #: whether the model can only be opened as a file, by its path
     python_operators: list[PlannedOperator]
+    rescues: list[tuple[str, str, str, str, str]]  #: the fields of opgraft's `Rescue`
     packs: dict[str, str]  #: from operators, "domain::Name", to the paths of their packs
     aten: dict[str, bool]  #: operators of ATen, and whether they run without an allowance
     def take_content(self) -> bytes | None:

@@ -32,6 +32,20 @@ class PythonOperator(NamedTuple):
     operator: str = ""
 
 
+class Rescue(NamedTuple):
+    """A node that the runtime cannot run as it is, and what stands in for it."""
+
+    node: str
+    #: "SwiGLU", or "domain::Name".
+    operator: str
+    #: By what it is run, such as "function body".
+    rung: str
+    #: What that costs in each run, such as "7 nodes".
+    cost: str
+    #: What would make it unnecessary, such as "opset 28"; or "".
+    native_from: str
+
+
 _Bytes = bytes  # since PreparedModel.bytes hides the name
 
 
@@ -55,6 +69,8 @@ class PreparedModel:
     #: The operators of torch's library ATen that it will run in libtorch, "aten::name" or
     #: "aten::name.overload", and whether they run without an allowance.
     aten: dict[str, bool] = field(default_factory=dict)
+    #: The nodes that the runtime cannot run as they are, and what stands in for each.
+    rescues: tuple[Rescue, ...] = ()
     #: Whether the runtime must be told the folder, since it gets bytes whose data is there.
     _tells_folder: bool = field(default=False, repr=False)
 
@@ -204,6 +220,7 @@ def _from(
         _content=content,
         packs=plan.packs,
         aten=plan.aten,
+        rescues=tuple(Rescue(*one) for one in plan.rescues),
         _tells_folder=plan.tells_folder,
     )
 

@@ -72,6 +72,15 @@ nb::list PythonOperators(const SessionPlan& plan) {
   return operators;
 }
 
+nb::list RescuesOf(const SessionPlan& plan) {
+  nb::list rescues;
+  for (const model::Rescue& one : plan.model.rescues) {
+    rescues.append(nb::make_tuple(ReadableName(one.node), ReadableName(one.operator_name), one.rung,
+                                  one.cost, one.native_from));
+  }
+  return rescues;
+}
+
 nb::dict PacksOf(const SessionPlan& plan) {
   nb::dict packs;
   for (const auto& [name, pack] : plan.model.native_operators) {
@@ -108,6 +117,7 @@ void DefinePlans(nb::module_& module) {
                    [](const SessionPlan& plan) { return plan.model.refers_to_original; })
       .def_prop_ro("needs_file", [](const SessionPlan& plan) { return plan.model.needs_file; })
       .def_prop_ro("python_operators", &PythonOperators)
+      .def_prop_ro("rescues", &RescuesOf)
       .def_prop_ro("packs", &PacksOf)
       .def_prop_ro("aten", &AtenOf)
       .def("check_unchanged", [](const SessionPlan& plan) {
