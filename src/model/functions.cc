@@ -14,6 +14,25 @@ namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
+const OpsetImport* FindImport(const std::vector<OpsetImport>& imports, std::string_view domain) {
+  const auto found = std::find_if(imports.begin(), imports.end(), [&](const OpsetImport& import) {
+    return Normalized(import.domain) == Normalized(domain);
+  });
+  return found != imports.end() ? &*found : nullptr;
+}
+
+/// Calls `visit` with the nodes of the graphs in the node's attributes, but not deeper.
+template <class Visit>
+void VisitInnerNodes(std::string_view node, const Visit& visit) {
+  VisitGraphsOf(node, [&](std::string_view graph, std::string_view) {
+    for (FieldReader reader(graph); reader.Next();) {
+      if (reader.field().tag() == tag::kGraphNode) visit(reader.field().Bytes());
+    }
+  });
+}
+
+}  // namespace
+
 Function ReadFunction(std::string_view bytes) {
   Function function;
   function.bytes = bytes;
@@ -37,25 +56,6 @@ Function ReadFunction(std::string_view bytes) {
   }
   return function;
 }
-
-const OpsetImport* FindImport(const std::vector<OpsetImport>& imports, std::string_view domain) {
-  const auto found = std::find_if(imports.begin(), imports.end(), [&](const OpsetImport& import) {
-    return Normalized(import.domain) == Normalized(domain);
-  });
-  return found != imports.end() ? &*found : nullptr;
-}
-
-/// Calls `visit` with the nodes of the graphs in the node's attributes, but not deeper.
-template <class Visit>
-void VisitInnerNodes(std::string_view node, const Visit& visit) {
-  VisitGraphsOf(node, [&](std::string_view graph, std::string_view) {
-    for (FieldReader reader(graph); reader.Next();) {
-      if (reader.field().tag() == tag::kGraphNode) visit(reader.field().Bytes());
-    }
-  });
-}
-
-}  // namespace
 
 std::string Function::FullName() const {
   return std::string(domain) + (domain.empty() ? "" : ".") + std::string(name) +
@@ -118,7 +118,7 @@ void Functions::Look(std::string_view node, const IsOurs& is_ours, Contents* con
     const Pending next = pending.back();
     pending.pop_back();
     const NodeHead head = ReadHead(next.node);
-    const bool ours = is_ours(head);
+    const bool ours = is_ours(next.node, head);
     const Index* const called = ours ? nullptr : Find(head);
     contents->has_ours |= ours;
     if (ours) contents->ours.emplace(head.domain, head.op_type);

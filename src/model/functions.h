@@ -17,8 +17,8 @@
 
 namespace opgraft::model {
 
-/// Whether Opgraft runs a node.
-using IsOurs = std::function<bool(const NodeHead&)>;
+/// Whether Opgraft runs a node, or puts the body of its operator in its place.
+using IsOurs = std::function<bool(std::string_view node, const NodeHead&)>;
 /// Whether an operator that Opgraft runs is a different one in this version of its domain than in
 /// the version that applies to the model.
 using IsAnother = std::function<bool(const NodeHead&, std::int64_t version)>;
@@ -40,6 +40,9 @@ struct Function {
   std::string FullName() const;
 };
 
+/// Reads a FunctionProto.
+Function ReadFunction(std::string_view bytes);
+
 class Functions {
  public:
   /// Reads the functions of `model`, whose bytes must outlive this object. Returns a ModelError,
@@ -52,6 +55,8 @@ class Functions {
   const Function* FindInlined(const NodeHead& head) const;
   /// Whether the function with these bytes is inlined.
   bool IsInlined(std::string_view bytes) const { return inlined_bytes_.count(bytes.data()) != 0; }
+  /// Whether the node calls a function of the model.
+  bool IsCall(const NodeHead& head) const { return Find(head) != nullptr; }
   bool AnyInlined() const { return !inlined_.empty(); }
 
   /// The imports of inlined functions that the model lacks.
