@@ -346,6 +346,9 @@ def _prepare(options: argparse.Namespace) -> int:
     for name, pack in sorted(prepared.packs.items()):
         told.append(Line(f"the pack {os.path.basename(pack)} runs {name.removeprefix('::')}"))
     told += [Line(f"libtorch runs {name}") for name in sorted(prepared.aten)]
+    for rescue in prepared.rescues:
+        how = f"by {rescue.rung} ({rescue.cost})"
+        told.append(Line(harmless_line(f"node '{rescue.node}' runs {rescue.operator} {how}")))
     if told:
         show(told)
     survey = _survey.take(options.target, options.runtime or installed_runtime())
