@@ -412,6 +412,12 @@ def test_invalid_nodes_are_refused() -> None:
     said = refusal("LinearAttention", 27, three, q_num_heads=1.5, kv_num_heads=1)
     assert "kind FLOAT, expected INT" in said
     assert "update_rule" in refusal("LinearAttention", 27, three, update_rule="x", **heads)
+    with pytest.raises(opgraft.ModelError, match="onnx.inliner.inline_selected_functions"):
+        graph = helper.make_graph([], "g", [], [])
+        node = helper.make_node(
+            "FlexAttention", three, ["y"], domain="ai.onnx.preview", score_mod=graph
+        )
+        _pyop.function_body(node.SerializeToString(), 1)
     assert "'silu'" in refusal("CausalConvWithState", 27, ["x", "w"], activation="relu")
 
 

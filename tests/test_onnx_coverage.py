@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -68,11 +70,9 @@ def test_the_bench_tells_wrong_from_right() -> None:
     assert bench.judge(case, lambda model, inputs: []) != bench.RIGHT
 
     def crash(model: bytes, inputs: list[Any]) -> list[Any]:
-        import os
-
-        os.abort()
+        os.kill(os.getpid(), signal.SIGKILL)
 
     bench.HOSTS["crash"] = crash
     ((name, said),) = bench.results([case], "crash")
     assert name == "test_abs"
-    assert "the process ended with -6" in said
+    assert "the process ended with -9" in said

@@ -273,8 +273,9 @@ std::string WriteFlexAttention(const BodyNode& node) {
   for (const char* const name : {"score_mod", "prob_mod"}) {
     if (!node.Has(name)) continue;
     throw NoBodyError(std::string("it has the graph '") + name +
-                      "', which Opgraft cannot put in place yet. Fix: inline the operator with "
-                      "onnx.inliner before the model is opened");
+                      "', which Opgraft cannot put in place yet. Fix: model = "
+                      "onnx.inliner.inline_selected_functions(model, [(\"ai.onnx.preview\", "
+                      "\"FlexAttention\")], inline_schema_functions=True)");
   }
   std::int64_t precision = ReadPrecision(node);
   constexpr std::int64_t kFloat32 = 1;
