@@ -382,7 +382,7 @@ def _prepare(options: argparse.Namespace) -> int:
 
 
 def _told_of_rescues(prepared: PreparedModel, options: argparse.Namespace) -> list[Line]:
-    """Says which nodes are rescued, each of them with --verbose."""
+    """Says which nodes are rescued; those in wider types one by one only with --verbose."""
     if options.runtime is not None and not is_installed(options.runtime):
         complain(
             f"note: ONNX Runtime {options.runtime} is not installed, so what it has kernels for is "
@@ -390,20 +390,21 @@ def _told_of_rescues(prepared: PreparedModel, options: argparse.Namespace) -> li
         )
     if prepared.why_refused:
         complain(f"note: {prepared.why_refused}")
-    if options.verbose:
-        return [
-            Line(
-                harmless_line(
-                    f"node '{one.node}' ({one.operator}) is rescued: {one.rung}, {one.cost}"
-                    + (f"; not needed with {one.native_from}" if one.native_from else "")
-                )
-            )
-            for one in prepared.rescues
-        ]
-    rungs = Counter(one.rung for one in prepared.rescues)
-    return [
+    told = []
+    counts: Counter[str] = Counter()
+    for one in prepared.rescues:
+        is_body = one.rung == "function body"
+        if not (is_body or options.verbose):
+            counts[one.rung] += 1
+            continue
+        until = (
+            f"; not needed with {one.native_from}" if options.verbose and one.native_from else ""
+        )
+        what = f"{'by' if is_body else 'in'} {one.rung} ({one.cost}){until}"
+        told.append(Line(harmless_line(f"node '{one.node}' runs {one.operator} {what}")))
+    return told + [
         Line(f"nodes that are rescued: {count}, {rung} (--verbose names each)")
-        for rung, count in rungs.items()
+        for rung, count in counts.items()
     ]
 
 

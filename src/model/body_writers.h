@@ -8,6 +8,20 @@
 
 namespace opgraft::model {
 
+// arithmetic_bodies.cc
+std::string WriteBitShift(const BodyNode& node);
+std::string WriteMod(const BodyNode& node);
+std::string WriteRmsNormalization(const BodyNode& node);
+
+// attention_bodies.cc
+std::string WriteAttention(const BodyNode& node);
+std::string WriteFlexAttention(const BodyNode& node);
+
+// rearranging_bodies.cc
+std::string WriteDepthToSpace(const BodyNode& node);
+std::string WriteRotaryEmbedding(const BodyNode& node);
+std::string WriteSpaceToDepth(const BodyNode& node);
+
 // recurrent_bodies.cc
 std::string WriteLinearAttention(const BodyNode& node);
 std::string WriteCausalConvWithState(const BodyNode& node);

@@ -36,8 +36,16 @@ struct WrittenBody {
 };
 
 constexpr WrittenBody kWrittenBodies[] = {
+    {"", "Attention", 23, kNewest, WriteAttention},
+    {"", "BitShift", 28, kNewest, WriteBitShift},
     {"", "CausalConvWithState", 27, kNewest, WriteCausalConvWithState},
+    {"", "DepthToSpace", 28, kNewest, WriteDepthToSpace},
     {"", "LinearAttention", 27, kNewest, WriteLinearAttention},
+    {"", "Mod", 28, kNewest, WriteMod},
+    {"", "RMSNormalization", 23, kNewest, WriteRmsNormalization},
+    {"", "RotaryEmbedding", 23, kNewest, WriteRotaryEmbedding},
+    {"", "SpaceToDepth", 28, kNewest, WriteSpaceToDepth},
+    {kPreviewDomain, "FlexAttention", 1, 1, WriteFlexAttention},
 };
 
 template <class Body>

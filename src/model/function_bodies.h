@@ -16,9 +16,10 @@ namespace opgraft::model {
 bool HasBody(std::string_view domain, std::string_view op_type, std::int64_t version);
 
 /// Writes the body of a node as a FunctionProto, which the node calls. Its nodes are in the same
-/// opset as the node, but use older operators wherever there are any. `function` stays empty if the
-/// operator has no body. Returns a ModelError, which begins with `origin`, if the node has one but
-/// is invalid, or if the body depends on something that the model does not declare.
+/// opset as the node, except those of the same operator, which are meant in its previous version.
+/// `function` stays empty if the operator has no body. Returns a ModelError, which begins with
+/// `origin`, if the node has one but is invalid, or if the body depends on something that the model
+/// does not declare.
 Status FindBody(std::string_view node, const NodeHead& head, std::int64_t version,
                 const DeclaredValues& declared, std::string_view origin, std::string* function);
 

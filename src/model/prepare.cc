@@ -79,8 +79,14 @@ class Preparer {
                  Rope* graph, bool* changed);
   Status AddCall(const Function& function, std::string_view call, int depth, Declarations* declared,
                  Rope* graph);
+  /// Whether a node belongs to the body of its own operator, which means the operator's previous
+  /// version.
+  bool IsWithinItsBody(const NodeHead& head) const {
+    return std::find(bodies_.begin(), bodies_.end(), head.op_type) != bodies_.end();
+  }
   /// Returns the opset version of a node that a body must replace; 0 for any other node.
   std::int64_t VersionForBody(std::string_view node, const NodeHead& head) {
+    if (IsWithinItsBody(head)) return 0;
     const std::int64_t version = lowering_.VersionForBody(node, head);
     return version == 0 || ours_.Has(head) || functions_.IsCall(head) ? 0 : version;
   }
@@ -119,7 +125,7 @@ class Preparer {
   NodeNames names_;
   std::string_view graph_;
   std::unique_ptr<Inliner> inliner_;
-  int body_depth_ = 0;                               // bodies around the node that is being added
+  std::vector<std::string_view> bodies_;             // bodies around the node that is being added
   std::size_t added_ = 0;                            // nodes of bodies
   std::map<std::string_view, std::int64_t> needed_;  // domains of packs, with their versions
   std::deque<std::string> made_nodes_;  // the storage of ropes and views of inlined nodes
@@ -261,7 +267,7 @@ Status Preparer::AddNode(std::string_view node, std::string_view slice, int dept
     *changed = true;
     return AddBody(node, head, version, depth, declared, graph);
   }
-  added_ += static_cast<std::size_t>(body_depth_ > 0);
+  added_ += static_cast<std::size_t>(!bodies_.empty());
   Rope rewritten;
   bool node_changed = false;
   const std::size_t references = references_.count();
@@ -299,7 +305,7 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
       Status status = RewriteNode(node.plain, head, depth, declared, &unused, &changed);
       if (!status.ok()) return status;
       graph->AddMessage(tag::kGraphNode, std::move(node.bytes));
-      added_ += static_cast<std::size_t>(body_depth_ > 0);
+      added_ += static_cast<std::size_t>(!bodies_.empty());
       continue;
     }
     Status status = inliner_->Charge(node.bytes.size());
@@ -318,10 +324,10 @@ Status Preparer::AddBody(std::string_view node, const NodeHead& head, std::int64
   if (!status.ok()) return status;
   const Function body = ReadFunction(bytes);
   const std::size_t before = added_;
-  ++body_depth_;
+  bodies_.push_back(head.op_type);
   status = AddCall(body, node, depth, declared, graph);
-  --body_depth_;
-  if (!status.ok() || body_depth_ != 0) return status;
+  bodies_.pop_back();
+  if (!status.ok() || !bodies_.empty()) return status;
   const std::string_view domain = Normalized(head.domain);
   prepared_->rescues.push_back(
       {.node = NodeName(node, head),
@@ -405,7 +411,7 @@ Status Preparer::RewriteNode(std::string_view node, const NodeHead& head, int de
   }
   if (IsAten(head)) return RewriteAten(node, head, declared, out, changed);
   if (ours_.Has(head)) return RewriteOurs(node, head, declared, out, changed);
-  lowering_.NoteNode(node, head);
+  if (!IsWithinItsBody(head)) lowering_.NoteNode(node, head);
   for (FieldReader reader(node); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() != tag::kNodeAttribute) {

@@ -53,8 +53,6 @@ std::string WriteLinearAttention(const BodyNode& node) {
       "> ()"
       R"(
   one = Constant <value: tensor = int64[1] {1}> ()
-  last = Constant <value: tensor = int64[1] {-1}> ()
-  before_last = Constant <value: tensor = int64[1] {-2}> ()
   batch = Shape <start = 0, end = 1> (query)
   length = Shape <start = 1, end = 2> (query)
   query_width = Shape <start = 2, end = 3> (query)
@@ -77,6 +75,8 @@ std::string WriteLinearAttention(const BodyNode& node) {
   std::string scanned = "queries, keys, values";
   std::string parameters = "state_before, query_now, key_now, value_now";
   std::string step;
+  // The runtime warns about constants that nothing uses.
+  if (has_decay || has_beta) text += "last = Constant <value: tensor = int64[1] {-1}> () ";
   if (has_decay) {
     text += R"(
   decay_shape = Concat <axis = 0> (batch, length, heads, last, one)
@@ -154,7 +154,6 @@ std::string WriteCausalConvWithState(const BodyNode& node) {
       "CausalConvWithState <activation> (input, weight, bias?, past_state?) => "
       "(output, present_state) {";
   text += R"(
-  zero = Constant <value: tensor = int64[1] {0}> ()
   one = Constant <value: tensor = int64[1] {1}> ()
   two = Constant <value: tensor = int64[1] {2}> ()
   kernel = Shape <start = 2, end = 3> (weight)
@@ -177,6 +176,7 @@ std::string WriteCausalConvWithState(const BodyNode& node) {
             (node.HasInput(2) ? ", bias) " : ") ");
   } else {
     text += R"(
+  zero = Constant <value: tensor = int64[1] {0}> ()
   start = Constant <value_int = 0> ()
   unit = Constant <value_int = 1> ()
   length = Shape <start = 2, end = 3> (input)

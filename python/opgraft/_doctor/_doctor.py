@@ -243,7 +243,7 @@ def _conclude(
         error=error,
         versions=[]
         if survey.is_ort_format
-        else versions(survey, {*found.declared, *found.run_by_packs}, found),
+        else versions(survey, {*found.declared, *found.run_by_packs, *found.rescued}, found),
         operators=findings,
         problems=problems,
         hints=judge.hints(),

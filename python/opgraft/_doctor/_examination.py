@@ -16,11 +16,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from opgraft._base._log import tell
 from opgraft._base._signals import signal_name
 from opgraft._terminal._bar import Bar
+
+if TYPE_CHECKING:
+    from opgraft._run._prepare import Rescue
 
 _COMMAND = (
     "import sys; sys.path[:] = sys.argv.pop(1).split({separator!r}); "
@@ -84,6 +87,8 @@ class Examination:
     run_by_packs: dict[str, str] = field(default_factory=dict)
     #: The nodes that the runtime cannot run as they are: the fields of opgraft's `Rescue`.
     rescues: list[dict[str, str]] = field(default_factory=list)
+    #: For operators that the runtime cannot run as they are: what stands in for their nodes.
+    rescued: dict[str, str] = field(default_factory=dict)
     #: From the operators of all packs, including those that come with Opgraft, to the packs.
     in_packs: dict[str, str] = field(default_factory=dict)
     #: The domains in which the runtime has operators; None if it cannot list them.
@@ -392,11 +397,21 @@ def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
         return False
     say("run_by_packs", prepared.packs)
     say("rescues", [one._asdict() for one in prepared.rescues])
+    say("rescued", _rescued(prepared.rescues))
     if prepared.path is None:
         say("prepared", _pyop.survey(prepared.bytes, "the model", request.runtime))
     else:
         say("prepared", _survey.values_of(prepared.path, request.runtime))
     return True
+
+
+def _rescued(rescues: Sequence[Rescue]) -> dict[str, str]:
+    """Returns by "domain::Name" what the nodes run by, and what that costs."""
+    ways: dict[str, set[str]] = {}
+    for one in rescues:
+        name = one.operator if "::" in one.operator else f"::{one.operator}"
+        ways.setdefault(name, set()).add(f"{one.rung}, {one.cost}")
+    return {name: "; ".join(sorted(of)) for name, of in ways.items()}
 
 
 def _is_for_a_newer_runtime(request: Request) -> bool:
