@@ -51,7 +51,8 @@ struct TypedValue {
 /// The values that one graph defines, within those of the enclosing graphs.
 class TypedValues {
  public:
-  /// All must outlive this object. `outer` belongs to the enclosing graph; nullptr if there is none.
+  /// All must outlive this object. `outer` belongs to the enclosing graph; nullptr if there is
+  /// none.
   TypedValues(TypedValues* outer, ValueNames* names, CastCounts* counts)
       : outer_(outer), names_(names), counts_(counts) {}
 
