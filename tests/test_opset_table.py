@@ -74,6 +74,9 @@ def is_lowered(operator: str, opset: int, runtime: str) -> bool:
     try:
         prepared = onnx.ModelProto.FromString(opgraft.prepare(model, runtime=runtime).bytes)
     except opgraft.ModelError as error:
+        if f", operator {operator}: " in str(error):
+            # It has a body, which a node without inputs does not fit. No runtime runs Swish itself.
+            return operator == "Swish" and RUNTIMES[runtime] >= 24
         words = (f"have changed in between: {operator}", f"the same in both: {operator}")
         assert any(one in str(error) for one in words)
         return False
@@ -126,7 +129,7 @@ def lowered(runtime: str | None = None) -> Iterator[tuple[Any, opgraft.PreparedM
             prepared = opgraft.prepare(case.model, runtime=runtime)
         except opgraft.ModelError:
             continue
-        if prepared.bytes != case.model.SerializeToString():
+        if prepared.bytes != case.model.SerializeToString() and not prepared.rescues:
             yield case, prepared
 
 

@@ -84,6 +84,10 @@ inline constexpr ApiCall<9, OrtSession*, const OrtRunOptions*, const char* const
     Run{};
 inline constexpr ApiCall<10, OrtSessionOptions**> CreateSessionOptions{};
 inline constexpr ApiCall<12, const OrtSessionOptions*, OrtSessionOptions**> CloneSessionOptions{};
+inline constexpr ApiCall<11, OrtSessionOptions*, const char*> SetOptimizedModelFilePath{};
+inline constexpr ApiCall<13, OrtSessionOptions*, int> SetSessionExecutionMode{};
+inline constexpr ApiCall<15, OrtSessionOptions*> DisableProfiling{};
+inline constexpr ApiCall<22, OrtSessionOptions*, int> SetSessionLogSeverityLevel{};
 inline constexpr ApiCall<23, OrtSessionOptions*, int> SetSessionGraphOptimizationLevel{};
 inline constexpr ApiCall<24, OrtSessionOptions*, int> SetIntraOpNumThreads{};
 inline constexpr ApiCall<228, OrtSessionOptions*, const char*> RegisterCustomOpsLibrary_V2{};

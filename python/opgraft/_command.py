@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from opgraft._base._errors import Error
@@ -16,7 +17,7 @@ from opgraft._doctor._examination import find_held
 from opgraft._doctor._permissions import allowance_of, held_for, permissions_of
 from opgraft._doctor._vouching import doubt_of
 from opgraft._run import _run
-from opgraft._run._prepare import installed_runtime, prepare
+from opgraft._run._prepare import PreparedModel, installed_runtime, is_installed, prepare
 from opgraft._terminal import _versions
 from opgraft._terminal._document import Code, Line, harmless_line
 from opgraft._terminal._screen import complain, show
@@ -109,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         "looked for in the current folder",
     )
     _add_packs(run)
+    _add_exact(run)
     run.add_argument(
         "--gpu",
         metavar="NUMBER",
@@ -147,6 +149,7 @@ def _parser() -> argparse.ArgumentParser:
         "be repeated",
     )
     _add_packs(prepare_parser)
+    _add_exact(prepare_parser)
     prepare_parser.set_defaults(command=_prepare)
     _add_doctor(commands.add_parser)
     _add_bundle(commands.add_parser)
@@ -327,6 +330,14 @@ def _add_packs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_exact(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="let each node that runs in a wider type than its own round its result",
+    )
+
+
 def _prepare(options: argparse.Namespace) -> int:
     sys.path.append(os.getcwd())
     for pack in options.packs:
@@ -337,6 +348,7 @@ def _prepare(options: argparse.Namespace) -> int:
         allow=options.allow,
         imports=options.imports,
         prefer=options.prefer,
+        exact=options.exact,
     )
     prepared.save(options.target)
     told = []
@@ -346,6 +358,7 @@ def _prepare(options: argparse.Namespace) -> int:
     for name, pack in sorted(prepared.packs.items()):
         told.append(Line(f"the pack {os.path.basename(pack)} runs {name.removeprefix('::')}"))
     told += [Line(f"libtorch runs {name}") for name in sorted(prepared.aten)]
+    told += _told_of_rescues(prepared, options)
     if told:
         show(told)
     survey = _survey.take(options.target, options.runtime or installed_runtime())
@@ -366,6 +379,33 @@ def _prepare(options: argparse.Namespace) -> int:
         show([Code(f"to run it: {line}")])
     _name_the_unknown(options.target, survey)
     return 0
+
+
+def _told_of_rescues(prepared: PreparedModel, options: argparse.Namespace) -> list[Line]:
+    """Says which nodes are rescued; those in wider types one by one only with --verbose."""
+    if options.runtime is not None and not is_installed(options.runtime):
+        complain(
+            f"note: ONNX Runtime {options.runtime} is not installed, so what it has kernels for is "
+            "not known, and no node is put into another type for it"
+        )
+    if prepared.why_refused:
+        complain(f"note: {prepared.why_refused}")
+    told = []
+    counts: Counter[str] = Counter()
+    for one in prepared.rescues:
+        is_body = one.rung == "function body"
+        if not (is_body or options.verbose):
+            counts[one.rung] += 1
+            continue
+        until = (
+            f"; not needed with {one.native_from}" if options.verbose and one.native_from else ""
+        )
+        what = f"{'by' if is_body else 'in'} {one.rung} ({one.cost}){until}"
+        told.append(Line(harmless_line(f"node '{one.node}' runs {one.operator} {what}")))
+    return told + [
+        Line(f"nodes that are rescued: {count}, {rung} (--verbose names each)")
+        for rung, count in counts.items()
+    ]
 
 
 def _name_the_unknown(path: str, survey: _survey.Survey) -> None:

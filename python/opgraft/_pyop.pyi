@@ -140,6 +140,8 @@ class SessionPlan:
     refers_to_original: bool  #: whether some weights are references to the model's file
     needs_file: bool  #: whether the model can only be opened as a file, by its path
     python_operators: list[PlannedOperator]
+    why_refused: str  #: why nodes cannot run that were not rescued; "" if there are none
+    rescues: list[tuple[str, str, str, str, str]]  #: the fields of opgraft's `Rescue`
     packs: dict[str, str]  #: from operators, "domain::Name", to the paths of their packs
     aten: dict[str, bool]  #: operators of ATen, and whether they run without an allowance
     def take_content(self) -> bytes | None:
@@ -157,7 +159,11 @@ def make_plan(
     environment: str,
     prefer: str,
     may_refer: bool = False,
+    loads: Callable[[bytes], bool] | None = None,
+    conditions: str = "",
+    exact: bool = False,
 ) -> SessionPlan: ...
+def function_body(node: bytes, version: int, graph: bytes = b"") -> bytes | None: ...
 def refuse_to_open(runtime: str) -> NoReturn: ...
 
 class AtenWord:

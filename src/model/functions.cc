@@ -14,6 +14,25 @@ namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
+const OpsetImport* FindImport(const std::vector<OpsetImport>& imports, std::string_view domain) {
+  const auto found = std::find_if(imports.begin(), imports.end(), [&](const OpsetImport& import) {
+    return Normalized(import.domain) == Normalized(domain);
+  });
+  return found != imports.end() ? &*found : nullptr;
+}
+
+/// Calls `visit` with the nodes of the graphs in the node's attributes, but not deeper.
+template <class Visit>
+void VisitInnerNodes(std::string_view node, const Visit& visit) {
+  VisitGraphsOf(node, [&](std::string_view graph, std::string_view) {
+    for (FieldReader reader(graph); reader.Next();) {
+      if (reader.field().tag() == tag::kGraphNode) visit(reader.field().Bytes());
+    }
+  });
+}
+
+}  // namespace
+
 Function ReadFunction(std::string_view bytes) {
   Function function;
   function.bytes = bytes;
@@ -38,32 +57,13 @@ Function ReadFunction(std::string_view bytes) {
   return function;
 }
 
-const OpsetImport* FindImport(const std::vector<OpsetImport>& imports, std::string_view domain) {
-  const auto found = std::find_if(imports.begin(), imports.end(), [&](const OpsetImport& import) {
-    return Normalized(import.domain) == Normalized(domain);
-  });
-  return found != imports.end() ? &*found : nullptr;
-}
-
-/// Calls `visit` with the nodes of the graphs in the node's attributes, but not deeper.
-template <class Visit>
-void VisitInnerNodes(std::string_view node, const Visit& visit) {
-  VisitGraphsOf(node, [&](std::string_view graph, std::string_view) {
-    for (FieldReader reader(graph); reader.Next();) {
-      if (reader.field().tag() == tag::kGraphNode) visit(reader.field().Bytes());
-    }
-  });
-}
-
-}  // namespace
-
 std::string Function::FullName() const {
   return std::string(domain) + (domain.empty() ? "" : ".") + std::string(name) +
          (overload.empty() ? "" : ":") + std::string(overload);
 }
 
 Status Functions::Read(std::string_view model, std::string_view origin, const IsOurs& is_ours,
-                       const IsAnother& is_another) {
+                       const IsAnother& is_another, bool inlines_all) {
   std::vector<OpsetImport> imports;
   std::vector<std::string_view> graphs;
   for (FieldReader reader(model); reader.Next();) {
@@ -92,7 +92,7 @@ Status Functions::Read(std::string_view model, std::string_view origin, const Is
     }
   }
   if (Status status = CheckForCycles(origin); !status.ok()) return status;
-  SpreadInlining();
+  SpreadInlining(inlines_all);
   return CheckImports(origin, imports, is_another);
 }
 
@@ -118,7 +118,7 @@ void Functions::Look(std::string_view node, const IsOurs& is_ours, Contents* con
     const Pending next = pending.back();
     pending.pop_back();
     const NodeHead head = ReadHead(next.node);
-    const bool ours = is_ours(head);
+    const bool ours = is_ours(next.node, head);
     const Index* const called = ours ? nullptr : Find(head);
     contents->has_ours |= ours;
     if (ours) contents->ours.emplace(head.domain, head.op_type);
@@ -171,12 +171,12 @@ Status Functions::CheckForCycles(std::string_view origin) const {
 }
 
 /// A function that calls one that must be inlined must be inlined too.
-void Functions::SpreadInlining() {
+void Functions::SpreadInlining(bool inlines_all) {
   std::vector<std::vector<Index>> callers(functions_.size());
   std::vector<Index> pending;
   for (Index i = 0; i < functions_.size(); ++i) {
     for (const Index called : contents_[i].calls) callers[called].push_back(i);
-    if (contents_[i].has_ours) pending.push_back(i);
+    if (contents_[i].has_ours || inlines_all) pending.push_back(i);
   }
   while (!pending.empty()) {
     const Index next = pending.back();

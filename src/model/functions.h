@@ -17,8 +17,8 @@
 
 namespace opgraft::model {
 
-/// Whether Opgraft runs a node.
-using IsOurs = std::function<bool(const NodeHead&)>;
+/// Whether Opgraft runs a node, or puts the body of its operator in its place.
+using IsOurs = std::function<bool(std::string_view node, const NodeHead&)>;
 /// Whether an operator that Opgraft runs is a different one in this version of its domain than in
 /// the version that applies to the model.
 using IsAnother = std::function<bool(const NodeHead&, std::int64_t version)>;
@@ -40,18 +40,24 @@ struct Function {
   std::string FullName() const;
 };
 
+/// Reads a FunctionProto.
+Function ReadFunction(std::string_view bytes);
+
 class Functions {
  public:
   /// Reads the functions of `model`, whose bytes must outlive this object. Returns a ModelError,
   /// which names the model as `origin`, if functions call one another in a cycle, or if a function
   /// that must be inlined is defined twice or would mean another operator in the model.
+  /// `inlines_all`: every function is inlined, and not only those that must be.
   Status Read(std::string_view model, std::string_view origin, const IsOurs& is_ours,
-              const IsAnother& is_another);
+              const IsAnother& is_another, bool inlines_all = false);
 
   /// Returns the function that the node calls if it must be inlined, else nullptr.
   const Function* FindInlined(const NodeHead& head) const;
   /// Whether the function with these bytes is inlined.
   bool IsInlined(std::string_view bytes) const { return inlined_bytes_.count(bytes.data()) != 0; }
+  /// Whether the node calls a function of the model.
+  bool IsCall(const NodeHead& head) const { return Find(head) != nullptr; }
   bool AnyInlined() const { return !inlined_.empty(); }
 
   /// The imports of inlined functions that the model lacks.
@@ -74,7 +80,7 @@ class Functions {
   const Index* Find(const NodeHead& head) const;
   void Look(std::string_view node, const IsOurs& is_ours, Contents* contents);
   Status CheckForCycles(std::string_view origin) const;
-  void SpreadInlining();
+  void SpreadInlining(bool inlines_all);
   Status CheckImports(std::string_view origin, const std::vector<OpsetImport>& imports,
                       const IsAnother& is_another);
 

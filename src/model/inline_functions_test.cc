@@ -79,7 +79,7 @@ TEST(InlineFunctionsTest, ConstantsOfAFunctionAreNotCopiedOnTheWay) {
   const std::string model =
       Local("f", {"x"}, {"y"}, {Node("Constant", "", {}, {"w"}, value), PyOp()});
   Functions functions;
-  const IsOurs is_ours = [](const NodeHead& head) { return head.IsPyOp(); };
+  const IsOurs is_ours = [](std::string_view, const NodeHead& head) { return head.IsPyOp(); };
   const IsAnother is_another = [](const NodeHead&, std::int64_t) { return false; };
   ASSERT_TRUE(functions.Read(model, "'m.onnx'", is_ours, is_another).ok());
   const std::string call = Call("f", {"a"}, {"b"});

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "model/fields.h"
+#include "model/function_bodies.h"
 #include "model/onnx_tags.h"
 #include "model/opset_changes.h"
+#include "model/runtime_operators.h"
 
 namespace opgraft::model {
 
@@ -32,6 +34,10 @@ void Lowering::Read(std::string_view model) {
   const auto note = [this](const Field& field) {
     OpsetImport import = ReadOpsetImport(field.Bytes());
     const std::int64_t version = import.version;
+    const auto [found, is_new] =
+        imported_.try_emplace(Normalized(import.domain), Range{version, version});
+    found->second.lowest = std::min(found->second.lowest, version);
+    found->second.highest = std::max(found->second.highest, version);
     if (!Lower(&import)) return;
     std::int64_t& highest = lowered_[Normalized(import.domain)];
     highest = std::max(highest, version);
@@ -50,6 +56,22 @@ bool Lowering::Lower(OpsetImport* import) const {
   if (import->version <= limit) return false;
   import->version = limit;
   return true;
+}
+
+std::int64_t Lowering::VersionForBody(std::string_view node, const NodeHead& head) const {
+  const std::string_view domain = Normalized(head.domain);
+  const bool is_lacking = RuntimeLacks(node, head);
+  const bool is_lowered = domain.empty() && lowered_.contains(domain);
+  const auto versions = imported_.find(domain);
+  if ((!is_lacking && !is_lowered) || versions == imported_.end()) return 0;
+  const auto [lowest, highest] = versions->second;
+  if (!HasBody(domain, head.op_type, highest)) return 0;
+  if (!is_lacking && DifferenceIn(limits_, node, head, highest).empty()) return 0;
+  // The model and its functions may import different versions, and then the node may mean either.
+  const bool is_certain =
+      lowest == highest ||
+      (domain.empty() && Difference(node, head.op_type, lowest, highest).empty());
+  return is_certain ? highest : 0;
 }
 
 void Lowering::NoteNode(std::string_view node, const NodeHead& head) {

@@ -31,6 +31,9 @@ class Lowering {
   void Read(std::string_view model);
   /// Lowers a version to the newest that the runtime supports; returns false if it need not change.
   bool Lower(OpsetImport* import) const;
+  /// Returns the opset version of a node that the runtime cannot run, but whose operator has a body
+  /// that stands for it; 0 for any other node.
+  std::int64_t VersionForBody(std::string_view node, const NodeHead& head) const;
   /// Records a node that the runtime will run.
   void NoteNode(std::string_view node, const NodeHead& head);
 
@@ -40,7 +43,13 @@ class Lowering {
                std::int64_t* opset_limit) const;
 
  private:
+  struct Range {
+    std::int64_t lowest;
+    std::int64_t highest;
+  };
+
   const RuntimeLimits limits_;
+  std::map<std::string_view, Range> imported_;        // by domain
   std::map<std::string_view, std::int64_t> lowered_;  // the highest version of each lowered domain
   std::map<std::string_view, std::set<std::string>> differences_;  // operators by domain
 };

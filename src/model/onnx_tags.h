@@ -115,7 +115,14 @@ inline std::string AttributeTypeName(std::int64_t type) {
 
 enum ValueInfo : std::uint32_t { kValueName = 1, kValueType = 2 };
 
-enum Type : std::uint32_t { kTensorType = 1, kElementType = 1, kTensorShape = 2 };
+/// TypeProto; the messages for all kinds of types have their element's type as field 1.
+enum Type : std::uint32_t {
+  kTensorType = 1,
+  kSequenceType = 4,
+  kOptionalType = 9,
+  kElementType = 1,
+  kTensorShape = 2,
+};
 
 enum Shape : std::uint32_t { kDimension = 1, kDimensionValue = 1 };
 

@@ -15,6 +15,7 @@
 #include "model/constants.h"
 #include "model/declared_values.h"
 #include "model/fields.h"
+#include "model/function_bodies.h"
 #include "model/functions.h"
 #include "model/inline_functions.h"
 #include "model/legacy_aten.h"
@@ -34,8 +35,6 @@
 namespace opgraft::model {
 namespace {
 
-/// The largest message that protobuf, and therefore the runtime, parses.
-constexpr std::size_t kLargestMessage = 0x7fffffff;
 /// What a graph declares about its values, and the declarations that are added to it.
 struct Declarations {
   explicit Declarations(const DeclaredValues* outer, std::string_view graph = {})
@@ -55,7 +54,8 @@ struct Declarations {
 class Preparer {
  public:
   Preparer(std::string_view model, std::string_view origin, std::string_view runtime_version,
-           OperatorSource& source, std::string_view file_name, PreparedModel* prepared)
+           OperatorSource& source, std::string_view file_name, PreparedModel* prepared,
+           bool inlines_functions)
       : model_(model),
         origin_(origin),
         runtime_version_(runtime_version),
@@ -63,7 +63,8 @@ class Preparer {
         prepared_(prepared),
         ours_(source, limits_, runtime_version),
         lowering_(limits_),
-        references_(model, limits_.takes_folder ? file_name : std::string_view()) {}
+        references_(model, limits_.takes_folder ? file_name : std::string_view()),
+        inlines_functions_(inlines_functions) {}
 
   Status Run();
 
@@ -78,8 +79,23 @@ class Preparer {
                  Rope* graph, bool* changed);
   Status AddCall(const Function& function, std::string_view call, int depth, Declarations* declared,
                  Rope* graph);
-  Status RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
-                     bool* changed);
+  /// Whether a node belongs to the body of its own operator, which means the operator's previous
+  /// version.
+  bool IsWithinItsBody(const NodeHead& head) const {
+    return std::find(bodies_.begin(), bodies_.end(), head.op_type) != bodies_.end();
+  }
+  /// Returns the opset version of a node that a body must replace; 0 for any other node.
+  std::int64_t VersionForBody(std::string_view node, const NodeHead& head) {
+    if (IsWithinItsBody(head)) return 0;
+    const std::int64_t version = lowering_.VersionForBody(node, head);
+    return version == 0 || ours_.Has(head) || functions_.IsCall(head) ? 0 : version;
+  }
+  /// Adds the body of the node's operator in its place.
+  [[gnu::noinline]] Status AddBody(std::string_view node, const NodeHead& head,
+                                   std::int64_t version, int depth, Declarations* declared,
+                                   Rope* graph);
+  Status RewriteNode(std::string_view node, const NodeHead& head, int depth, Declarations* declared,
+                     Rope* out, bool* changed);
   /// Separate from RewriteNode, whose stack frames exist once for each nested graph.
   [[gnu::noinline]] Status RewriteOurs(std::string_view node, const NodeHead& head,
                                        Declarations* declared, Rope* out, bool* changed);
@@ -104,9 +120,13 @@ class Preparer {
   OurNodes ours_;
   Lowering lowering_;
   WeightReferences references_;
+  const bool inlines_functions_;
   Functions functions_;
   NodeNames names_;
+  std::string_view graph_;
   std::unique_ptr<Inliner> inliner_;
+  std::vector<std::string_view> bodies_;             // bodies around the node that is being added
+  std::size_t added_ = 0;                            // nodes of bodies
   std::map<std::string_view, std::int64_t> needed_;  // domains of packs, with their versions
   std::deque<std::string> made_nodes_;  // the storage of ropes and views of inlined nodes
 };
@@ -119,11 +139,13 @@ Status Preparer::Run() {
   std::set<std::string_view> imported;
   ours_.Read(model_);
   lowering_.Read(model_);
-  const auto is_ours = [this](const NodeHead& head) { return ours_.Has(head); };
+  const auto is_ours = [this](std::string_view node, const NodeHead& head) {
+    return ours_.Has(head) || VersionForBody(node, head) != 0;
+  };
   const auto is_another = [this](const NodeHead& head, std::int64_t version) {
     return ours_.IsAnother(head, version);
   };
-  Status read = functions_.Read(model_, origin_, is_ours, is_another);
+  Status read = functions_.Read(model_, origin_, is_ours, is_another, inlines_functions_);
   if (!read.ok()) return read;
   for (FieldReader reader(model_); reader.Next();) {
     const Field& field = reader.field();
@@ -143,9 +165,7 @@ Status Preparer::Run() {
         if (has_graph) return Status::Model(std::string(origin_) + " has two graphs, expected one");
         has_graph = true;
         names_ = NodeNames(field.Bytes());
-        if (functions_.AnyInlined()) {
-          inliner_ = std::make_unique<Inliner>(field.Bytes(), origin_, model_.size());
-        }
+        graph_ = field.Bytes();
         Rope graph;
         bool graph_changed = false;
         Status status = RewriteGraph(field.Bytes(), nullptr, 0, &graph, &graph_changed);
@@ -235,18 +255,23 @@ Status Preparer::RewriteGraph(std::string_view graph, const DeclaredValues* oute
 
 Status Preparer::AddNode(std::string_view node, std::string_view slice, int depth,
                          Declarations* declared, Rope* graph, bool* changed) {
+  const NodeHead head = ReadHead(node);
   if (functions_.AnyInlined()) {
-    const NodeHead head = ReadHead(node);
     const Function* const called = ours_.Has(head) ? nullptr : functions_.FindInlined(head);
     if (called != nullptr) {
       *changed = true;
       return AddCall(*called, node, depth, declared, graph);
     }
   }
+  if (const std::int64_t version = VersionForBody(node, head); version != 0) {
+    *changed = true;
+    return AddBody(node, head, version, depth, declared, graph);
+  }
+  added_ += static_cast<std::size_t>(!bodies_.empty());
   Rope rewritten;
   bool node_changed = false;
   const std::size_t references = references_.count();
-  Status status = RewriteNode(node, depth, declared, &rewritten, &node_changed);
+  Status status = RewriteNode(node, head, depth, declared, &rewritten, &node_changed);
   if (!status.ok()) return status;
   *changed |= node_changed;
   node_changed |= references_.count() != references;  // in nested graphs
@@ -266,6 +291,7 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
                          Declarations* declared, Rope* graph) {
   if (depth > kMaximumDepth) return NestedTooDeep(origin_);
   Expansion expansion;
+  if (inliner_ == nullptr) inliner_ = std::make_unique<Inliner>(graph_, origin_, model_.size());
   if (Status status = inliner_->Expand(function, call, &expansion); !status.ok()) return status;
   for (const auto& [name, value] : expansion.values) {
     if (declared->values.Add({name, value})) declared->Add(name, value);
@@ -273,11 +299,13 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
   for (Expansion::Node& node : expansion.nodes) {
     const NodeHead head = node.plain.empty() ? NodeHead() : ReadHead(node.plain);
     bool changed = false;
-    if (!node.plain.empty() && !ours_.Has(head) && functions_.FindInlined(head) == nullptr) {
+    if (!node.plain.empty() && !ours_.Has(head) && functions_.FindInlined(head) == nullptr &&
+        VersionForBody(node.plain, head) == 0) {
       Rope unused;  // the node that is written differs from this one only in names
-      Status status = RewriteNode(node.plain, depth, declared, &unused, &changed);
+      Status status = RewriteNode(node.plain, head, depth, declared, &unused, &changed);
       if (!status.ok()) return status;
       graph->AddMessage(tag::kGraphNode, std::move(node.bytes));
+      added_ += static_cast<std::size_t>(!bodies_.empty());
       continue;
     }
     Status status = inliner_->Charge(node.bytes.size());
@@ -286,6 +314,29 @@ Status Preparer::AddCall(const Function& function, std::string_view call, int de
     status = AddNode(made_nodes_.back(), {}, depth + 1, declared, graph, &changed);
     if (!status.ok()) return status;
   }
+  return Status();
+}
+
+Status Preparer::AddBody(std::string_view node, const NodeHead& head, std::int64_t version,
+                         int depth, Declarations* declared, Rope* graph) {
+  std::string& bytes = made_nodes_.emplace_back();
+  Status status = FindBody(node, head, version, declared->values, origin_, &bytes);
+  if (!status.ok()) return status;
+  const Function body = ReadFunction(bytes);
+  const std::size_t before = added_;
+  bodies_.push_back(head.op_type);
+  status = AddCall(body, node, depth, declared, graph);
+  bodies_.pop_back();
+  if (!status.ok() || !bodies_.empty()) return status;
+  const std::string_view domain = Normalized(head.domain);
+  prepared_->rescues.push_back(
+      {.node = NodeName(node, head),
+       .operator_name =
+           (domain.empty() ? "" : std::string(domain) + "::") + std::string(head.op_type),
+       .rung = "function body",
+       .cost = std::to_string(added_ - before) + " nodes",
+       .native_from = "an ONNX Runtime that has " + std::string(head.op_type) + " of opset " +
+                      std::to_string(version)});
   return Status();
 }
 
@@ -353,15 +404,14 @@ Status Preparer::RewriteAten(std::string_view node, const NodeHead& head, Declar
   return Status();
 }
 
-Status Preparer::RewriteNode(std::string_view node, int depth, Declarations* declared, Rope* out,
-                             bool* changed) {
-  const NodeHead head = ReadHead(node);
+Status Preparer::RewriteNode(std::string_view node, const NodeHead& head, int depth,
+                             Declarations* declared, Rope* out, bool* changed) {
   if (const Schema* const native = ours_.FindNative(head)) {
     return RewriteNative(node, head, *native, declared->values, out, changed);
   }
   if (IsAten(head)) return RewriteAten(node, head, declared, out, changed);
   if (ours_.Has(head)) return RewriteOurs(node, head, declared, out, changed);
-  lowering_.NoteNode(node, head);
+  if (!IsWithinItsBody(head)) lowering_.NoteNode(node, head);
   for (FieldReader reader(node); reader.Next();) {
     const Field& field = reader.field();
     if (field.tag() != tag::kNodeAttribute) {
@@ -419,7 +469,8 @@ Status Preparer::RewriteFunction(std::string_view function, Rope* out, bool* cha
     if (field.tag() == tag::kFunctionNode) {
       Rope node;
       Declarations declared(nullptr);
-      Status status = RewriteNode(field.Bytes(), 0, &declared, &node, changed);
+      const NodeHead head = ReadHead(field.Bytes());
+      Status status = RewriteNode(field.Bytes(), head, 0, &declared, &node, changed);
       if (!status.ok()) return status;
     }
     out->Borrow(field.slice());
@@ -439,10 +490,13 @@ void Preparer::RewriteOpsetImport(const Field& field, Rope* out, bool* changed) 
 }  // namespace
 
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
-               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name) {
+               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name,
+               bool inlines_functions) {
   *prepared = PreparedModel();
   return ReadModel(model, origin, runtime_version, "prepare", [&] {
-    return Preparer(model, origin, runtime_version, operators, file_name, prepared).Run();
+    return Preparer(model, origin, runtime_version, operators, file_name, prepared,
+                    inlines_functions)
+        .Run();
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "model/operator_source.h"
 #include "model/python_spec.h"
+#include "model/rescue.h"
 #include "opgraft/status.h"
 
 namespace opgraft::model {
@@ -31,6 +32,8 @@ struct PreparedModel {
   std::map<std::string, std::string> native_operators;
   /// The ATen operators that the model will run, "aten::name" or "aten::name.overload".
   std::set<std::string> aten_operators;
+  /// The nodes that the runtime cannot run as they are, and what stands in for each.
+  std::vector<Rescue> rescues;
   /// If the model was refused because operators have changed: the newest opset of the default
   /// domain that the runtime supports, for a host that can convert the model. Otherwise 0.
   std::int64_t opset_limit = 0;
@@ -41,8 +44,10 @@ struct PreparedModel {
 /// result is at worst a ModelError or an error of `operators`. It is a plain Error if the version
 /// is invalid or too old, or if there is not enough memory. If `file_name` names the file that
 /// holds `model`, large weights of a model that must be changed may become references into that
-/// file.
+/// file. `inlines_functions`: all functions of the model are inlined, and not only those that must
+/// be.
 Status Prepare(std::string_view model, std::string_view origin, std::string_view runtime_version,
-               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name = {});
+               OperatorSource& operators, PreparedModel* prepared, std::string_view file_name = {},
+               bool inlines_functions = false);
 
 }  // namespace opgraft::model

@@ -1,13 +1,16 @@
 // A fuzzer for Prepare: any bytes are either prepared or refused, and a prepared model can be
-// prepared again. It also surveys them.
+// prepared again. It also surveys and rescues them.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <protozero/pbf_writer.hpp>
 #include <string>
 #include <string_view>
 
+#include "model/islands.h"
+#include "model/kernel_probe.h"
 #include "model/prepare.h"
 #include "model/survey.h"
 
@@ -63,6 +66,30 @@ void TakeSurveyOf(std::string_view model) {
   if (!status.ok() && status.kind() != ErrorKind::kModel) Fail("not a ModelError", status);
 }
 
+/// Says yes to about half of the nodes. Answers are not remembered, so that none depends on others.
+class SomeKernels final : public KernelProbe {
+ public:
+  bool Loads(std::string_view model) override {
+    return std::hash<std::string_view>()(model) % 2 == 0;
+  }
+  std::string Conditions() const override { return ""; }
+};
+
+void MakeIslandsOf(std::string_view model, bool rounds_each) {
+  SomeKernels kernels;
+  Islands islands;
+  const Status status = MakeIslands({.model = model,
+                                     .origin = "the model",
+                                     .runtime_version = "1.31.1",
+                                     .rounds_each = rounds_each,
+                                     .probe = &kernels},
+                                    &islands);
+  if (!status.ok() && status.kind() != ErrorKind::kModel) Fail("not a ModelError", status);
+  if (islands.bytes.empty()) return;
+  if (islands.bytes.size() > 16 * model.size() + 4096) Fail("the model is blown up", status);
+  TakeSurveyOf(islands.bytes);
+}
+
 /// Prepends 16 MB of documentation, because only large models get references to weights.
 std::string_view Enlarged(std::string_view model) {
   static std::string large = [] {
@@ -84,6 +111,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view model(reinterpret_cast<const char*>(data), size);
   for (const char* runtime : {"1.19.2", "1.31.1"}) PrepareTwice(model, runtime, "");
   opgraft::model::TakeSurveyOf(model);
+  for (const bool rounds_each : {false, true}) opgraft::model::MakeIslandsOf(model, rounds_each);
   // This is slow, so it is done only for some models that are large enough to hold such a weight.
   if (size > 4096 && size % 16 == 0) {
     PrepareTwice(opgraft::model::Enlarged(model), "1.31.1", "model.onnx");

@@ -197,13 +197,14 @@ TEST(PrepareTest, LowersTheIrVersionAndTheOpset) {
 
 TEST(PrepareTest, AnOperatorInTheWayOfLoweringIsNamed) {
   const std::string cast = Node("Cast", "", {"x"}, {"y"}, TextAttribute("round_mode", "up"));
-  const std::string swish = Node("Swish", "ai.onnx", {"x"}, {"y"});
+  const std::string scatter = Node("TensorScatter", "ai.onnx", {"x"}, {"y"});
   const Texts words = {"'m.onnx'", "opset 25", kOldRuntime, "at most 21",
-                       "have changed in between: Cast with 'round_mode' (since opset 24), Swish (since"};
-  ExpectRefused(Model(Graph({Node("Sin", "", {"x"}, {"x2"}), swish, If(Graph({cast}))}), 25),
+                       "have changed in between: Cast with 'round_mode' (since opset 24), "
+                       "TensorScatter (since"};
+  ExpectRefused(Model(Graph({Node("Sin", "", {"x"}, {"x2"}), scatter, If(Graph({cast}))}), 25),
                 words);
   ExpectRefused(Model("", 21) + Function("f", cast, 24), {"have changed in between: Cast"});
-  const std::string other_domain = Node("Swish", "my.domain", {"x"}, {"y"});
+  const std::string other_domain = Node("TensorScatter", "my.domain", {"x"}, {"y"});
   EXPECT_NE(Prepared(Model(Graph({other_domain, Node("Sin", "", {"x"}, {"y"})}), 25)).bytes, "");
 }
 
@@ -220,7 +221,7 @@ TEST(PrepareTest, AVersionThatNobodyKnowsIsRefused) {
 
 TEST(PrepareTest, TellsAHostThatCanConvertWhatToConvertTo) {
   PreparedModel prepared;
-  const std::string model = Model(Graph({Node("Swish", "", {"x"}, {"y"})}), 25);
+  const std::string model = Model(Graph({Node("TensorScatter", "", {"x"}, {"y"})}), 25);
   EXPECT_FALSE(Prepare(model, "m", "1.22.1", no_operators, &prepared).ok());
   EXPECT_EQ(prepared.opset_limit, 22);
   EXPECT_TRUE(Prepare(model, "m", "1.31.1", no_operators, &prepared).ok());

@@ -16,6 +16,9 @@ namespace opgraft::model {
 /// The largest model that we can read, because lengths have 32 bits.
 inline constexpr std::size_t kLargestReadable = 0xffffffff;
 
+/// The largest message that protobuf, and therefore the runtime, parses.
+inline constexpr std::size_t kLargestMessage = 0x7fffffff;
+
 /// Whether the model is in the runtime's own format, which is not ONNX and needs no preparation.
 inline bool IsRuntimeFormat(std::string_view model) {
   return model.size() > 8 && model.substr(4, 4) == "ORTM";

@@ -1,6 +1,8 @@
 // The operators in docs/ContribOperators.md of ONNX Runtime 1.28, which include all those of 1.19.
 #include "model/runtime_operators.h"
 
+#include "model/fields.h"
+#include "model/onnx_tags.h"
 #include "model/runtime_limits.h"
 
 namespace opgraft::model {
@@ -40,6 +42,20 @@ bool RuntimeMayHave(std::string_view domain, std::string_view name) {
     const std::size_t end = start + name.size();
     const bool ends = end == kContribOperators.size() || kContribOperators[end] == ' ';
     if (!name.empty() && ends && kContribOperators[start - 1] == ' ') return true;
+  }
+  return false;
+}
+
+bool RuntimeLacks(std::string_view node, const NodeHead& head) {
+  if (head.domain == "ai.onnx.preview") return head.op_type == "FlexAttention";
+  if (!IsDefaultDomain(head.domain)) return false;
+  // Up to 1.31, there are schemas of Swish and of Attention 24, but no kernel, and no windows.
+  if (head.op_type == "Swish") return true;
+  if (head.op_type != "Attention") return false;
+  for (FieldReader reader(node); reader.Next();) {
+    if (reader.field().tag() != tag::kNodeAttribute) continue;
+    const std::string_view name = ReadText(reader.field().Bytes(), tag::kAttributeName);
+    if (name == "left_window_size" || name == "right_window_size") return true;
   }
   return false;
 }

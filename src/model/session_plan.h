@@ -9,6 +9,7 @@
 
 #include "core/platform.h"
 #include "core/policy.h"
+#include "model/kernel_probe.h"
 #include "model/operator_source.h"
 #include "model/prepare.h"
 #include "opgraft/status.h"
@@ -28,6 +29,12 @@ struct PlanRequest {
   /// Whether large weights of a model that must be changed may be references into its file, if this
   /// runtime can follow them; otherwise they are copied.
   bool may_refer = false;
+  /// After the runtime has refused the model: finds its kernels, so that nodes without one can run
+  /// in another type. nullptr if nothing is to be rescued.
+  KernelProbe* probe = nullptr;
+  /// Whether each rescued node rounds its result to its own type, as ONNX says, even if a neighbour
+  /// takes it on in the wider type.
+  bool exact = false;
 };
 
 struct SessionPlan {
@@ -42,6 +49,9 @@ struct SessionPlan {
   /// Identifies the file that was prepared. References into it are not valid for any other file.
   platform::FileIdentity identity;
 
+  /// Why nodes cannot run that were not rescued, in a sentence or two; "" if there are none.
+  std::string why_refused;
+
   /// Whether the runtime opens the file at `path`. Otherwise it gets `model.bytes` or, if that is
   /// empty, the bytes of the request.
   bool opens_file = false;
@@ -54,6 +64,10 @@ struct SessionPlan {
   /// Replaces the runtime's error with a better one if the model tells more about the cause.
   /// `given` is what the runtime was given; empty: the file.
   Status Explain(Status error, std::string_view given) const;
+
+  /// Returns the error for a rescued model that the runtime refuses too, or that nothing could be
+  /// done for: `error` is why it was refused.
+  Status ExplainRescue(Status error) const;
 
   /// Returns the UnavailableError for a runtime that does not take a prepared model with external
   /// data in memory: if `model.needs_file`, the session cannot be created.

@@ -23,13 +23,14 @@ constexpr char kUsage[] =
     "usage: opgraft-run --onnxruntime LIBRARY [--allow MODULE]... [--import MODULE]...\n"
     "                   [--pack FILE]... [--prefer NAME]... [--gpu NUMBER]\n"
     "                   [--input NAME=FILE.npy]... [--output NAME=FILE.npy]...\n"
-    "                   [--record FILE] MODEL\n"
+    "                   [--record FILE] [--exact] MODEL\n"
     "Runs MODEL with the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
     "module that the model may run, or 'package.*'; --import a module to import first, for the\n"
     "operators that it declares; --pack a pack to load first; --prefer an operator of ONNX\n"
     "Runtime's own domains, or a domain, that a pack must run; --gpu a GPU for the nodes that can\n"
     "run there; --record a file that always names the operators that are running, in case\n"
-    "something ends the process. Python is the one that OPGRAFT_PYTHON names, else python3 on the\n"
+    "something ends the process; --exact rounds the result of each node that runs in a wider type\n"
+    "than its own. Python is the one that OPGRAFT_PYTHON names, else python3 on the\n"
     "PATH.\n";
 
 struct Options {
@@ -39,6 +40,7 @@ struct Options {
   std::vector<std::string> packs;
   std::string gpu;     ///< the number of the GPU; empty for none
   std::string record;  ///< the file of the record; empty for none
+  bool is_exact = false;
   std::map<std::string, std::string> inputs;
   std::map<std::string, std::string> outputs;
 };
@@ -60,6 +62,10 @@ Status ParseOptions(int count, char** arguments, Options* options) {
       if (!options->model.empty())
         return Status::Error("two models are given\n" + std::string(kUsage));
       options->model = argument;
+      continue;
+    }
+    if (argument == "--exact") {
+      options->is_exact = true;
       continue;
     }
     if (i + 1 == count) return Status::Error(argument + " needs a value\n" + kUsage);
@@ -151,6 +157,9 @@ Status Runner::Open(const Options& options) {
     int gpu = -1;
     std::from_chars(options.gpu.data(), options.gpu.data() + options.gpu.size(), gpu);
     status = UseCuda(base, environment_, session_options, gpu);
+  }
+  if (status.ok() && options.is_exact) {
+    status = Take(ort::AddSessionConfigEntry(api_, session_options, "opgraft.exact", "1"));
   }
   if (status.ok()) {
     status = CreateSession(base, environment_, options.model, session_options, options.allowed,

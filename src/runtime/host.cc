@@ -20,13 +20,18 @@
 #include "model/session_plan.h"
 #include "opgraft/onnxruntime.h"
 #include "runtime/cuda_session.h"
+#include "runtime/pack_domains.h"
 #include "runtime/registration.h"
+#include "runtime/session_probe.h"
 
 namespace opgraft::ort {
 namespace {
 
 /// The folder of the external data of a model in memory; known to ONNX Runtime from 1.21.1 on.
 constexpr char kFolderEntry[] = "session.model_external_initializers_file_folder_path";
+
+/// "1" if rescued nodes are to round each result; see docs/rescue.md.
+constexpr char kExactEntry[] = "opgraft.exact";
 
 /// Loads a pack, unless Python code of this process has declared one of its operators.
 Status Load(const char* path) {
@@ -82,34 +87,65 @@ Status Carry(const Runtime& runtime, const OrtEnv* environment, const model::Ses
   return status;
 }
 
-Status Create(const OrtApiBase* base, const OrtEnv* environment, model::PlanRequest request,
-              const OrtSessionOptions* options, OrtSession** session) {
-  Runtime runtime;
-  if (Status status = Runtime::Find(base, &runtime); !status.ok()) return status;
+/// Plans a session and creates it. `refused` is set if the runtime has refused the model.
+Status Open(const Runtime& runtime, const OrtEnv* environment, const model::PlanRequest& request,
+            const OrtSessionOptions* options, OrtSession** session, model::SessionPlan* plan,
+            bool* refused) {
   const OrtApi* const api = runtime.api;
-  const std::string allowed_by_environment = AllowedByEnvironment();
-  request.environment = allowed_by_environment;
-  request.runtime_version = GetVersionString(base);
-  request.may_refer = true;
-  if (Status status = LoadPreferred(request.prefer); !status.ok()) return status;
-  model::SessionPlan plan;
   Status status = model::MakePlan(
       request,
-      [](const Policy& policy) { return std::make_unique<pyop::BridgedOperators>(policy); }, &plan);
-  if (status.ok() && plan.model.needs_file) {
+      [](const Policy& policy) { return std::make_unique<pyop::BridgedOperators>(policy); }, plan);
+  if (status.ok() && plan->model.needs_file) {
     status = model::SessionPlan::NeedsFile(request.runtime_version);
   }
-  if (status.ok()) status = LoadNeeded(plan.model);
+  if (status.ok()) status = LoadNeeded(plan->model);
   // The options are copied, so that the caller can use them for any number of sessions and
   // policies.
   OrtSessionOptions* own = nullptr;
   if (status.ok()) status = FromRuntime(api, CloneSessionOptions(api, options, &own));
   if (!status.ok()) return status;
   status = ort::Register(runtime, own, request.allow);
-  const std::string_view given = plan.model.bytes.empty() ? request.bytes : plan.model.bytes;
-  if (status.ok()) status = Carry(runtime, environment, plan, given, own, session);
+  const std::string_view given = plan->model.bytes.empty() ? request.bytes : plan->model.bytes;
+  if (status.ok()) {
+    status = Carry(runtime, environment, *plan, given, own, session);
+    *refused = status.kind() == ErrorKind::kError;
+  }
   ReleaseSessionOptions(api, own);
-  return plan.Explain(std::move(status), given);
+  return plan->Explain(std::move(status), given);
+}
+
+/// Opens a model that the runtime has refused with `error`, with its nodes in types that the
+/// runtime has kernels for.
+Status OpenRescued(const Runtime& runtime, const OrtEnv* environment, model::PlanRequest request,
+                   const OrtSessionOptions* options, Status error, OrtSession** session) {
+  SessionProbe probe(runtime.api, environment, options);
+  if (!probe.status().ok()) return error;
+  bool is_there = false;
+  std::string exact;
+  const Status read = ReadEntry(runtime.api, options, kExactEntry, &is_there, &exact);
+  request.probe = &probe;
+  request.exact = read.ok() && is_there && exact == "1";
+  model::SessionPlan plan;
+  bool refused = false;
+  const Status status = Open(runtime, environment, request, options, session, &plan, &refused);
+  if (status.ok()) return status;
+  return plan.ExplainRescue(plan.model.rescues.empty() ? std::move(error) : status);
+}
+
+Status Create(const OrtApiBase* base, const OrtEnv* environment, model::PlanRequest request,
+              const OrtSessionOptions* options, OrtSession** session) {
+  Runtime runtime;
+  if (Status status = Runtime::Find(base, &runtime); !status.ok()) return status;
+  const std::string allowed_by_environment = AllowedByEnvironment();
+  request.environment = allowed_by_environment;
+  request.runtime_version = GetVersionString(base);
+  request.may_refer = true;
+  if (Status status = LoadPreferred(request.prefer); !status.ok()) return status;
+  model::SessionPlan plan;
+  bool refused = false;
+  Status status = Open(runtime, environment, request, options, session, &plan, &refused);
+  if (!refused) return status;
+  return OpenRescued(runtime, environment, std::move(request), options, std::move(status), session);
 }
 
 /// Calls `body`, which returns a Status, inside a call from a program: no exception escapes.

@@ -95,6 +95,9 @@ class Judge:
         if operator.is_function:
             finding.run_by = "function of the model"
             return finding
+        if operator.full_name in self.found.rescued:
+            finding.run_by = f"ONNX Runtime ({self.found.rescued[operator.full_name]})"
+            return finding
         if operator.domain in self.domains:
             return self._judge_runtimes_own(operator, finding)
         return self._judge_foreign(operator, finding)

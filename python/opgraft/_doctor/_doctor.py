@@ -243,7 +243,7 @@ def _conclude(
         error=error,
         versions=[]
         if survey.is_ort_format
-        else versions(survey, {*found.declared, *found.run_by_packs}, found),
+        else versions(survey, {*found.declared, *found.run_by_packs, *found.rescued}, found),
         operators=findings,
         problems=problems,
         hints=judge.hints(),
@@ -256,6 +256,7 @@ def _conclude(
         differs=list(survey.differs),
         state=list(survey.state),
         installed=installed(),
+        rescues=found.rescues,
     )
 
 
@@ -323,6 +324,11 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
         shown += [gap, Line(head, style=STRONG), *_listed(diagnosis.state)]
     if diagnosis.operators:
         shown += [gap, _table(diagnosis)]
+    if diagnosis.rescues:
+        head = (
+            "nodes that ONNX Runtime cannot run as they are, and what Opgraft puts in their place:"
+        )
+        shown += [gap, Line(head, style=STRONG), *_listed(_rescued(diagnosis.rescues))]
     if diagnosis.steps:
         shown += [gap, steps_table(diagnosis.steps)]
         shown += [Line(harmless_line(one)) for one in reasons(diagnosis.steps)]
@@ -342,6 +348,25 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
     for hint in diagnosis.hints:
         shown += [gap, Line(hint)]
     return shown
+
+
+def _rescued(rescues: Sequence[dict[str, str]]) -> list[str]:
+    """Returns a line for each kind of rescue of each operator."""
+    kinds: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for one in rescues:
+        kinds.setdefault((one["operator"], one["rung"], one["native_from"]), []).append(one)
+    lines = []
+    for (operator, rung, native_from), ones in kinds.items():
+        name = ones[0]["node"]
+        more = f" and {len(ones) - 1} more" if len(ones) > 1 else ""
+        costs = [one["cost"] for one in ones]
+        cost = costs[0] if len(set(costs)) == 1 else " or ".join(sorted(set(costs)))
+        until = f"; not needed with {native_from}" if native_from else ""
+        each = " each" if len(ones) > 1 else ""
+        lines.append(
+            harmless_line(f"{operator} (node '{name}'{more}): {rung}, {cost}{each}{until}")
+        )
+    return lines
 
 
 def _listed(texts: Sequence[str]) -> list[Block]:

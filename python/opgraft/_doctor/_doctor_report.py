@@ -110,6 +110,8 @@ class Diagnosis:
     state: list[str] = field(default_factory=list)
     #: The versions of what is installed, by name.
     installed: dict[str, str] = field(default_factory=dict)
+    #: The nodes that the runtime cannot run as they are, and what stands in for each.
+    rescues: list[dict[str, str]] = field(default_factory=list)
     #: The steps of an estimator of scikit-learn, if its conversion wrote them into the model.
     steps: list[Step] = field(default_factory=list)
     #: What a deployment needs; empty if something is missing.
@@ -163,6 +165,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "holds_where": diagnosis.holds_where,
         "differs": diagnosis.differs,
         "state": diagnosis.state,
+        "rescues": diagnosis.rescues,
         "steps": [vars(one) for one in diagnosis.steps],
         "ship": as_dicts(diagnosis.ship),
         "trial": {

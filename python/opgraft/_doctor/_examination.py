@@ -16,11 +16,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from opgraft._base._log import tell
 from opgraft._base._signals import signal_name
 from opgraft._terminal._bar import Bar
+
+if TYPE_CHECKING:
+    from opgraft._run._prepare import Rescue
 
 _COMMAND = (
     "import sys; sys.path[:] = sys.argv.pop(1).split({separator!r}); "
@@ -82,6 +85,10 @@ class Examination:
     native: dict[str, str] = field(default_factory=dict)
     #: From the operators that packs run in this model to the packs.
     run_by_packs: dict[str, str] = field(default_factory=dict)
+    #: The nodes that the runtime cannot run as they are: the fields of opgraft's `Rescue`.
+    rescues: list[dict[str, str]] = field(default_factory=list)
+    #: For operators that the runtime cannot run as they are: what stands in for their nodes.
+    rescued: dict[str, str] = field(default_factory=dict)
     #: From the operators of all packs, including those that come with Opgraft, to the packs.
     in_packs: dict[str, str] = field(default_factory=dict)
     #: The domains in which the runtime has operators; None if it cannot list them.
@@ -368,6 +375,11 @@ def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
     from opgraft._doctor import _survey
     from opgraft._run._prepare import prepare_to_open
 
+    kernels = None
+    if request.is_installed:
+        from opgraft._run._kernels import Kernels
+
+        kernels = Kernels()
     try:
         prepared, _ = prepare_to_open(
             request.model,
@@ -375,6 +387,7 @@ def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
             runtime=request.runtime,
             allow=request.allow,
             prefer=request.prefer,
+            kernels=kernels,
         )
     except Error as error:
         say("refusal", [type(error).__name__, str(error)])
@@ -383,11 +396,22 @@ def _prepare(request: Request, say: Callable[[str, object], None]) -> bool:
             say("is_too_new", is_too_new or _is_for_a_newer_runtime(request))
         return False
     say("run_by_packs", prepared.packs)
+    say("rescues", [one._asdict() for one in prepared.rescues])
+    say("rescued", _rescued(prepared.rescues))
     if prepared.path is None:
         say("prepared", _pyop.survey(prepared.bytes, "the model", request.runtime))
     else:
         say("prepared", _survey.values_of(prepared.path, request.runtime))
     return True
+
+
+def _rescued(rescues: Sequence[Rescue]) -> dict[str, str]:
+    """Returns by "domain::Name" what the nodes run by, and what that costs."""
+    ways: dict[str, set[str]] = {}
+    for one in rescues:
+        name = one.operator if "::" in one.operator else f"::{one.operator}"
+        ways.setdefault(name, set()).add(f"{one.rung}, {one.cost}")
+    return {name: "; ".join(sorted(of)) for name, of in ways.items()}
 
 
 def _is_for_a_newer_runtime(request: Request) -> bool:

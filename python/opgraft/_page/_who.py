@@ -88,7 +88,7 @@ def kind_of(finding: Finding, node: str | None = None) -> str:
         return "missing"
     if finding.run_by == "function of the model":
         return "function"
-    if finding.run_by == "ONNX Runtime":
+    if finding.run_by.partition(" (")[0] == "ONNX Runtime":
         return "runtime"
     if finding.pack is not None:
         return "pack"

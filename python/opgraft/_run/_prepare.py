@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from opgraft import _pyop
+    from opgraft._run._kernels import Kernels
 
 Model = Union[str, "os.PathLike[str]", bytes, "ModelProto", "PreparedModel"]
 
@@ -30,6 +31,20 @@ class PythonOperator(NamedTuple):
     class_name: str
     #: "domain::Name" if it was declared by @opgraft.op; it has no class_name then.
     operator: str = ""
+
+
+class Rescue(NamedTuple):
+    """A node that the runtime cannot run as it is, and what stands in for it."""
+
+    node: str
+    #: "SwiGLU", or "domain::Name".
+    operator: str
+    #: By what it is run, such as "function body".
+    rung: str
+    #: What that costs in each run, such as "7 nodes".
+    cost: str
+    #: What would make it unnecessary, such as "opset 28"; or "".
+    native_from: str
 
 
 _Bytes = bytes  # since PreparedModel.bytes hides the name
@@ -55,6 +70,10 @@ class PreparedModel:
     #: The operators of torch's library ATen that it will run in libtorch, "aten::name" or
     #: "aten::name.overload", and whether they run without an allowance.
     aten: dict[str, bool] = field(default_factory=dict)
+    #: The nodes that the runtime cannot run as they are, and what stands in for each.
+    rescues: tuple[Rescue, ...] = ()
+    #: Why ONNX Runtime cannot run some of its nodes; "" if that is not known.
+    why_refused: str = ""
     #: Whether the runtime must be told the folder, since it gets bytes whose data is there.
     _tells_folder: bool = field(default=False, repr=False)
 
@@ -100,6 +119,7 @@ def prepare(
     allow: Iterable[str] = (),
     imports: Iterable[str] = (),
     prefer: Iterable[str] = (),
+    exact: bool = False,
 ) -> PreparedModel:
     """Prepares `model` (a path, bytes or a ModelProto) for a plain onnxruntime session.
 
@@ -107,6 +127,9 @@ def prepare(
     Operators declared by `@opgraft.op` are found if their module has been imported: `imports` names
     modules to import first, `allow` those that may be imported if the model asks for them.
     `prefer` names operators of ONNX Runtime's own domains that packs should run instead of it.
+    Nodes for whose types the installed ONNX Runtime has no kernel run in wider types, and
+    `prepared.rescues` lists them; with `exact`, each of them rounds its result to its own type.
+    For another version that is not known, and nothing is changed.
 
     >>> prepared = opgraft.prepare("model.onnx")
     >>> prepared.report[0]
@@ -115,8 +138,21 @@ def prepare(
     >>> opgraft.register(options, allow=["mymodule"])
     >>> session = onnxruntime.InferenceSession(prepared.bytes, options)
     """
+    kernels = None
+    if runtime is None or is_installed(runtime):
+        from opgraft._run._kernels import Kernels  # here, since it needs onnxruntime
+
+        installed_runtime()
+        kernels = Kernels()
     prepared, _ = prepare_to_open(
-        model, may_refer=False, runtime=runtime, allow=allow, imports=imports, prefer=prefer
+        model,
+        may_refer=False,
+        runtime=runtime,
+        allow=allow,
+        imports=imports,
+        prefer=prefer,
+        kernels=kernels,
+        exact=exact,
     )
     load_needed(prepared.packs)
     return prepared
@@ -130,10 +166,13 @@ def prepare_to_open(
     allow: Iterable[str] = (),
     imports: Iterable[str] = (),
     prefer: Iterable[str] = (),
+    kernels: Kernels | None = None,
+    exact: bool = False,
 ) -> tuple[PreparedModel, Callable[[], None] | None]:
     """Like `prepare`; with `may_refer`, large weights may become references to the model's file.
 
     In that case also returns a function that raises a ModelError if that file has been replaced.
+    Nodes are rescued if `kernels` are given.
     """
     import_all(imports)
     if isinstance(model, PreparedModel):
@@ -143,6 +182,8 @@ def prepare_to_open(
         ",".join(names(allow, "allow")),
         os.environ.get("OPGRAFT_ALLOW", ""),
         ",".join(load_preferred(prefer)),
+        kernels,
+        exact,
     )
     is_path = isinstance(model, (str, os.PathLike))
     tell(
@@ -174,11 +215,17 @@ class _How(NamedTuple):
     allow: str
     environment: str
     prefer: str
+    kernels: Kernels | None
+    exact: bool
 
     def plan(self, **model: Any) -> _pyop.SessionPlan:
         from opgraft import _pyop  # here, since `import opgraft` needs neither it nor NumPy
 
-        return _pyop.make_plan(**model, **self._asdict())
+        how = self._asdict()
+        kernels = how.pop("kernels")
+        if kernels is not None:
+            model |= {"loads": kernels.loads, "conditions": kernels.conditions}
+        return _pyop.make_plan(**model, **how)
 
 
 def _from(
@@ -204,6 +251,8 @@ def _from(
         _content=content,
         packs=plan.packs,
         aten=plan.aten,
+        rescues=tuple(Rescue(*one) for one in plan.rescues),
+        why_refused=plan.why_refused,
         _tells_folder=plan.tells_folder,
     )
 

@@ -87,6 +87,7 @@ def _run_in_python(
             allow=options.allow,
             imports=options.imports,
             prefer=options.prefer,
+            exact=options.exact,
         )
     names = [output.name for output in session.get_outputs()]
     for name in outputs:
@@ -253,6 +254,7 @@ def _run_in_cpp(options: argparse.Namespace) -> int:
     for option, entries in given.items():
         for entry in entries:
             command += [f"--{option}", entry]
+    command += ["--exact"] * options.exact
     environment = dict(os.environ)
     environment.setdefault("OPGRAFT_PYTHON", sys.executable)
     # If a signal ends the process, Python prints its stack.

@@ -22,6 +22,7 @@ from opgraft._base._modules import import_all, names
 from opgraft._cuda._provider import Chosen, check_alone
 from opgraft._declare._packs import load_needed, load_preferred
 from opgraft._pyop import is_plain
+from opgraft._run._kernels import Kernels
 from opgraft._run._prepare import Model, PreparedModel, prepare_to_open
 from opgraft._run._tensors import Exchange
 
@@ -126,6 +127,12 @@ def _refusal(error: Exception, prepared: PreparedModel, origin: str, folder: str
     return refusal
 
 
+def _is_by_runtime(error: Exception) -> bool:
+    """Whether the runtime has refused the model, rather than an operator of it, or Opgraft."""
+    reason = error.__cause__ if isinstance(error, Error) else error
+    return isinstance(reason, (runtime.NotImplemented, runtime.InvalidGraph, runtime.Fail))
+
+
 def _explanation(text: str, prepared: PreparedModel, origin: str, folder: str) -> str:
     """Returns what is wrong with the model, if looking into it shows that; otherwise ""."""
     if prepared.path is None:
@@ -184,6 +191,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     already keep their list. `imports` names modules to import first, for the operators that they
     declare by `@opgraft.op`. `prefer` names operators of ONNX Runtime's own domains
     ("com.microsoft::Gelu", or a domain for all of them) that packs should run instead of it.
+    If the runtime refuses the model because it has no kernels for some types, these nodes run in
+    wider types (docs/rescue.md); with `exact`, each of them rounds its result to its own type.
     Everything else is as in onnxruntime.
 
     >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
@@ -201,10 +210,11 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         allow: Iterable[str] = (),
         imports: Iterable[str] = (),
         prefer: Iterable[str] = (),
+        exact: bool = False,
         **kwargs: Any,
     ) -> None:
         for name in kwargs:
-            meant = get_close_matches(name, ["allow", "imports", "prefer"], cutoff=0.7)
+            meant = get_close_matches(name, ["allow", "imports", "prefer", "exact"], cutoff=0.7)
             if meant:  # onnxruntime silently ignores unknown keywords
                 raise TypeError(f"there is no keyword '{name}'; did you mean '{meant[0]}'?")
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
@@ -212,20 +222,50 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         register(options, allow=allow, imports=imports)
         # The optimised model that the runtime writes would contain the references too.
         may_refer = not options.optimized_model_filepath
-        prepared, self._check_unchanged = prepare_to_open(
-            model, may_refer=may_refer, allow=_registered(options) or (), prefer=preferred
-        )
+        how: dict[str, Any] = {
+            "may_refer": may_refer,
+            "allow": _registered(options) or (),
+            "prefer": preferred,
+        }
+        prepared, self._check_unchanged = prepare_to_open(model, **how)
+        self._number = next(_numbers)
+        self._is_parallel = options.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
+        self._shares_options = sess_options is not None
+        origin = f"'{os.fspath(model)}'" if isinstance(model, (str, os.PathLike)) else "the model"
+        chosen = Chosen(providers, provider_options, options)
+        try:
+            self._create(prepared, options, chosen, origin, kwargs)
+        except Exception as refused:
+            if isinstance(model, PreparedModel) or not _is_by_runtime(refused):
+                raise
+            kernels = Kernels(chosen.providers, chosen.provider_options)
+            try:
+                rescued, self._check_unchanged = prepare_to_open(
+                    model, kernels=kernels, exact=exact, **how
+                )
+            except Error:
+                raise refused from refused.__cause__
+            self._create_rescued(rescued, options, chosen, origin, kwargs, refused)
+        tell("session", "opened %s with %s", origin, self.get_providers())
+        self._exchange = Exchange(self)
+        self._needs_help = self._exchange.is_needed
+        self._use_gpu(chosen.gpu)
+
+    def _create(
+        self,
+        prepared: PreparedModel,
+        options: onnxruntime.SessionOptions,
+        chosen: Chosen,
+        origin: str,
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Makes the runtime's session."""
         if load_needed(prepared.packs):
             register(options)
         if prepared.needs_file:
             _pyop.refuse_to_open(onnxruntime.__version__)
-        self._number = next(_numbers)
-        self._is_parallel = options.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
         self._folder = prepared.folder if prepared._tells_folder else None
-        self._shares_options = sess_options is not None
-        origin = f"'{os.fspath(model)}'" if isinstance(model, (str, os.PathLike)) else "the model"
         folder = prepared.folder or _get(options, _FOLDER_ENTRY) or ""
-        chosen = Chosen(providers, provider_options, options)
         with self._external_data(options), chosen.explaining(), self._making():
             _call(
                 super().__init__,
@@ -236,10 +276,29 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
                 otherwise=lambda error: _refusal(error, prepared, origin, folder),
                 **kwargs,
             )
-        tell("session", "opened %s with %s", origin, self.get_providers())
-        self._exchange = Exchange(self)
-        self._needs_help = self._exchange.is_needed
-        self._use_gpu(chosen.gpu)
+
+    def _create_rescued(
+        self,
+        prepared: PreparedModel,
+        options: onnxruntime.SessionOptions,
+        chosen: Chosen,
+        origin: str,
+        kwargs: dict[str, Any],
+        refused: Exception,
+    ) -> None:
+        """The same for a model that the runtime has refused. Raises `refused` if nothing helps."""
+        if prepared.rescues:
+            try:
+                self._create(prepared, options, chosen, origin, kwargs)
+            except Exception as error:
+                refused = error
+            else:
+                for one in prepared.rescues:
+                    tell("rescue", "node '%s' (%s): %s, %s", one.node, one.operator, *one[2:4])
+                return
+        if prepared.why_refused and _is_by_runtime(refused):
+            raise ModelError(f"{origin}: {prepared.why_refused} ({refused})") from refused
+        raise refused
 
     @contextmanager
     def _external_data(self, options: onnxruntime.SessionOptions) -> Iterator[None]:

@@ -19,6 +19,7 @@
 #include "python/call/failure.h"
 #include "python/eager/kernel.h"
 #include "python/module/aten_arguments.h"
+#include "python/module/bodies.h"
 #include "python/module/embedding.h"
 #include "python/module/packs.h"
 #include "python/module/plans.h"
@@ -84,6 +85,7 @@ NB_MODULE(_pyop, module) {
   DefineSchemas(module);
   DefineAtenArguments(module);
   DefineSurvey(module);
+  DefineBodies(module);
   DefinePacks(module);
   DefineTorchCalls(module);
   opgraft::eager::DefineKernel(module);

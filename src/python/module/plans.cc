@@ -4,13 +4,16 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "aten/operators.h"
 #include "base/text.h"
+#include "model/kernel_probe.h"
 #include "model/session_plan.h"
 #include "python/call/declarations.h"
 #include "python/call/exit_gate.h"
@@ -31,10 +34,43 @@ struct PlannedOperator {
   std::string operator_name;
 };
 
+/// Asks a Python function that makes a session of the model's bytes and returns whether it could.
+class CalledProbe final : public model::KernelProbe {
+ public:
+  CalledProbe(const nb::object& loads, std::string conditions)
+      : loads_(loads), conditions_(std::move(conditions)) {}
+
+  bool Loads(std::string_view model) override {
+    const nb::gil_scoped_acquire gil;
+    if (raised_ != nullptr) return false;
+    try {
+      return nb::cast<bool>(loads_(nb::bytes(model.data(), model.size())));
+    } catch (...) {  // such as a KeyboardInterrupt
+      raised_ = std::current_exception();
+      return false;
+    }
+  }
+
+  std::string Conditions() const override { return conditions_; }
+
+  /// Raises what the function has raised, if anything.
+  void Rethrow() const {
+    if (raised_ != nullptr) std::rethrow_exception(raised_);
+  }
+
+ private:
+  const nb::object& loads_;
+  const std::string conditions_;
+  std::exception_ptr raised_;
+};
+
 SessionPlan MakePlan(const std::optional<nb::bytes>& path, const nb::bytes& model,
                      const std::string& origin, const nb::bytes& folder, const std::string& runtime,
                      const std::string& allow, const std::string& environment,
-                     const std::string& prefer, bool may_refer) {
+                     const std::string& prefer, bool may_refer, const nb::object& loads,
+                     const std::string& conditions, bool exact) {
+  std::optional<CalledProbe> probe;
+  if (!loads.is_none()) probe.emplace(loads, conditions);
   model::PlanRequest request = {.bytes = {model.c_str(), model.size()},
                                 .origin = origin,
                                 .folder = {folder.c_str(), folder.size()},
@@ -42,7 +78,9 @@ SessionPlan MakePlan(const std::optional<nb::bytes>& path, const nb::bytes& mode
                                 .allow = allow,
                                 .environment = environment,
                                 .prefer = prefer,
-                                .may_refer = may_refer};
+                                .may_refer = may_refer,
+                                .probe = probe ? &*probe : nullptr,
+                                .exact = exact};
   if (path) request.path.emplace(path->c_str(), path->size());
   const auto declared = [](const Policy& policy) {
     return std::make_unique<DeclaredOperators>(policy);
@@ -50,6 +88,7 @@ SessionPlan MakePlan(const std::optional<nb::bytes>& path, const nb::bytes& mode
   SessionPlan plan;
   Status status;
   WithoutGil([&] { status = model::MakePlan(request, declared, &plan); });
+  if (probe) probe->Rethrow();
   if (!status.ok()) Raise(status, plan.model.opset_limit);
   return plan;
 }
@@ -70,6 +109,15 @@ nb::list PythonOperators(const SessionPlan& plan) {
                                  ReadableName(spec.class_name), ReadableName(spec.operator_name)}));
   }
   return operators;
+}
+
+nb::list RescuesOf(const SessionPlan& plan) {
+  nb::list rescues;
+  for (const model::Rescue& one : plan.model.rescues) {
+    rescues.append(nb::make_tuple(ReadableName(one.node), ReadableName(one.operator_name), one.rung,
+                                  one.cost, one.native_from));
+  }
+  return rescues;
 }
 
 nb::dict PacksOf(const SessionPlan& plan) {
@@ -108,8 +156,11 @@ void DefinePlans(nb::module_& module) {
                    [](const SessionPlan& plan) { return plan.model.refers_to_original; })
       .def_prop_ro("needs_file", [](const SessionPlan& plan) { return plan.model.needs_file; })
       .def_prop_ro("python_operators", &PythonOperators)
+      .def_prop_ro("rescues", &RescuesOf)
       .def_prop_ro("packs", &PacksOf)
       .def_prop_ro("aten", &AtenOf)
+      .def_prop_ro("why_refused",
+                   [](const SessionPlan& plan) { return ReadableName(plan.why_refused); })
       .def("check_unchanged", [](const SessionPlan& plan) {
         if (Status status = plan.CheckUnchanged(); !status.ok()) Raise(status);
       });
@@ -117,6 +168,7 @@ void DefinePlans(nb::module_& module) {
              nb::arg("model") = nb::bytes(""), nb::arg("origin") = "the model",
              nb::arg("folder") = nb::bytes(""), nb::arg("runtime"), nb::arg("allow"),
              nb::arg("environment"), nb::arg("prefer"), nb::arg("may_refer") = false,
+             nb::arg("loads") = nb::none(), nb::arg("conditions") = "", nb::arg("exact") = false,
              "Plans a session of the model at `path`, or of the bytes `model`");
   module.def(
       "refuse_to_open", [](const std::string& runtime) { Raise(SessionPlan::NeedsFile(runtime)); },
