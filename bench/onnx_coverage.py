@@ -37,7 +37,6 @@ CAUSES = [
     ("a type that the runtime's schema lacks", "Type Error"),
     ("an operator that the runtime does not know", "is not a registered function/op"),
     ("an attribute that the runtime does not know", "Unrecognized attribute"),
-    ("a graph of FlexAttention that cannot be put in place", "which Opgraft cannot put in place"),
     ("no kernel for these types", "NOT_IMPLEMENTED"),
     ("a type that NumPy has not", "Numpy"),
     ("refused by the runtime's kernel when the session is made", "Exception during initialization"),

@@ -10,6 +10,7 @@ from typing import Any
 import function_bodies
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import defs, helper
 from onnx.reference import ReferenceEvaluator
@@ -293,6 +294,27 @@ def test_flex_attention(kind: Any, precision: int) -> None:
     )
 
 
+def test_graphs_of_flex_attention() -> None:
+    """Names inside of them are also names in the body and in the model."""
+    inputs = {"q": some(1, 2, 3, 4), "k": some(1, 2, 5, 4, seed=1), "v": some(1, 2, 5, 6, seed=2)}
+    text = """<ir_version: 13, opset_import: ["": 26, "ai.onnx.preview": 1]>
+        g (float[1,2,3,4] q, float[1,2,5,4] k, float[1,2,5,6] v) => (float[1,2,3,6] y)
+        { y = ai.onnx.preview.FlexAttention <
+            score_mod = bend (float[b,h,l,s] scores) => (float[b,h,l,s] shares)
+              { half = Constant <value_float = 0.5> () shares = Mul (scores, half) },
+            prob_mod = keep (float[b,h,l,s] probs) => (float[b,h,l,s] half)
+              { y = Mul (probs, probs) half = Neg (y) }
+          > (q, k, v) }"""
+    model = onnx.parser.parse_model(text)
+    (got,) = opgraft.InferenceSession(model).run(None, inputs)
+    products = inputs["q"] @ np.swapaxes(inputs["k"], 2, 3) / 2 * 0.5
+    shares = np.exp(products) / np.exp(products).sum(-1, keepdims=True)
+    np.testing.assert_allclose(got, -(shares**2) @ inputs["v"], rtol=1e-4, atol=1e-5)
+    taken = onnx.parser.parse_model(text.replace("scores", "precise"))
+    with pytest.raises(opgraft.ModelError, match="called 'precise', which its body uses"):
+        opgraft.prepare(taken)
+
+
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
 def test_space_and_depth(mode: str) -> None:
     check("SpaceToDepth", 28, {"x": some(2, 3, 4, 6)}, blocksize=2, mode=mode)
@@ -412,11 +434,11 @@ def test_invalid_nodes_are_refused() -> None:
     said = refusal("LinearAttention", 27, three, q_num_heads=1.5, kv_num_heads=1)
     assert "kind FLOAT, expected INT" in said
     assert "update_rule" in refusal("LinearAttention", 27, three, update_rule="x", **heads)
-    with pytest.raises(opgraft.ModelError, match="onnx.inliner.inline_selected_functions"):
-        graph = helper.make_graph([], "g", [], [])
-        node = helper.make_node(
-            "FlexAttention", three, ["y"], domain="ai.onnx.preview", score_mod=graph
-        )
+    graph = helper.make_graph([], "g", [], [])
+    node = helper.make_node("FlexAttention", three, ["y"], domain="ai.onnx.preview")
+    node.attribute.append(helper.make_attribute("softmax_precision", 1))
+    node.attribute.append(helper.make_attribute("score_mod", graph))
+    with pytest.raises(opgraft.ModelError, match="'score_mod' has 0 inputs and 0 outputs"):
         _pyop.function_body(node.SerializeToString(), 1)
     assert "'silu'" in refusal("CausalConvWithState", 27, ["x", "w"], activation="relu")
 

@@ -12,9 +12,9 @@ std::string Window(std::int64_t size) {
   return "int64[1] {" + std::to_string(std::min(size, kLargestWindow)) + "}";
 }
 
-/// The steps from the keys and values of all positions, `keys` and `values`, to `weighted`: scores,
-/// `change_scores`, Softmax, `change_shares`. Query heads share the heads of keys in groups,
-/// without copies of the keys.
+/// The steps from the keys and values of all positions, `keys` and `values`, to `typed_sums`:
+/// scores, `change_scores`, Softmax, `change_shares`. Query heads share the heads of keys in
+/// groups, without copies of the keys.
 std::string WriteProducts(const std::string& scale, const std::string& change_scores,
                           const std::string& change_shares) {
   return R"(
@@ -47,7 +47,7 @@ std::string WriteProducts(const std::string& scale, const std::string& change_sc
   shared_keys = Unsqueeze (turned_keys, two)
   grouped_scores = MatMul (grouped_queries, shared_keys)
   scores_shape = Concat <axis = 0> (batch, query_heads, length, total)
-  scores = Reshape (grouped_scores, scores_shape)
+  all_scores = Reshape (grouped_scores, scores_shape)
   )" + change_scores +
          change_shares +
          R"(
@@ -173,12 +173,12 @@ std::string WriteBias(const BodyNode& node) {
   )" + allowed.text;
   if (!allowed.last.empty()) {
     text += "allowed_float = Where (" + allowed.last +
-            ", nothing, infinite) allowed_bias = CastLike (allowed_float, scores) ";
+            ", nothing, infinite) allowed_bias = CastLike (allowed_float, all_scores) ";
   }
   if (has_mask) {
     text += is_bool ? "mask_float = Where (attn_mask, nothing, infinite) "
-                      "short_mask = CastLike (mask_float, scores) "
-                    : "short_mask = CastLike (attn_mask, scores) ";
+                      "short_mask = CastLike (mask_float, all_scores) "
+                    : "short_mask = CastLike (attn_mask, all_scores) ";
     text += node.version() < 24 ? "mask = Identity (short_mask) " : R"(
   zero = Constant <value: tensor = int64[1] {0}> ()
   last_axis = Constant <value: tensor = int64[1] {-1}> ()
@@ -186,7 +186,7 @@ std::string WriteBias(const BodyNode& node) {
   lacking = Sub (total, mask_total)
   padding = Max (lacking, zero)
   paddings = Concat <axis = 0> (zero, padding)
-  masked_value = CastLike (infinite, scores)
+  masked_value = CastLike (infinite, all_scores)
   mask = Pad (short_mask, paddings, masked_value, last_axis)
   )";
   }
@@ -233,31 +233,31 @@ std::string WriteAttention(const BodyNode& node) {
   std::string scores;
   if (softcap != 0) {
     scores += "cap_float = Constant <value: tensor = float[1] {" + AsText(softcap) + "}> () " + R"(
-  cap = CastLike (cap_float, scores)
-  in_caps = Div (scores, cap)
+  cap = CastLike (cap_float, all_scores)
+  in_caps = Div (all_scores, cap)
   bent = Tanh (in_caps)
   capped = Mul (bent, cap)
   )";
   } else {
-    scores += "capped = Identity (scores) ";
+    scores += "capped = Identity (all_scores) ";
   }
   const std::string bias = WriteBias(node);
   scores += bias.empty() ? "biased = Identity (capped) " : bias + "biased = Add (capped, bias) ";
   scores += precision == 0 ? "precise = Identity (biased) "
                            : "precise = Cast <to = " + std::to_string(precision) + "> (biased) ";
   std::string shares =
-      "raw_shares = Softmax (precise) plain_shares = CastLike (raw_shares, scores) ";
+      "raw_shares = Softmax (precise) plain_shares = CastLike (raw_shares, all_scores) ";
   // Softmax makes NaN of a row in which everything is masked; its shares are 0.
   shares += bias.empty() ? "shares = Identity (plain_shares) " : R"(
   bias_axis = Constant <value: tensor = int64[1] {-1}> ()
   largest_bias = ReduceMax (bias, bias_axis)
   infinite_bias = CastLike (infinite, bias)
   is_masked = Equal (largest_bias, infinite_bias)
-  no_share = CastLike (nothing, scores)
+  no_share = CastLike (nothing, all_scores)
   shares = Where (is_masked, no_share, plain_shares)
   )";
   text += WriteProducts(WriteScale(node), scores, shares);
-  constexpr const char* kShown[] = {"scores", "capped", "biased", "shares"};
+  constexpr const char* kShown[] = {"all_scores", "capped", "biased", "shares"};
   text += std::string("qk_matmul_output = Identity (") + kShown[mode] + ") ";
   if (!is_packed) return text + "Y = CastLike (typed_sums, Q) }";
   return text + R"(
@@ -269,26 +269,29 @@ std::string WriteAttention(const BodyNode& node) {
   })";
 }
 
+/// The graphs of score_mod and prob_mod become branches that are always taken.
 std::string WriteFlexAttention(const BodyNode& node) {
-  for (const char* const name : {"score_mod", "prob_mod"}) {
-    if (!node.Has(name)) continue;
-    throw NoBodyError(std::string("it has the graph '") + name +
-                      "', which Opgraft cannot put in place yet. Fix: model = "
-                      "onnx.inliner.inline_selected_functions(model, [(\"ai.onnx.preview\", "
-                      "\"FlexAttention\")], inline_schema_functions=True)");
-  }
   std::int64_t precision = ReadPrecision(node);
   constexpr std::int64_t kFloat32 = 1;
   constexpr std::int64_t kFloat64 = 11;
   if (precision == 0) precision = node.NeededType(0) == kFloat64 ? kFloat64 : kFloat32;
-  std::string text =
-      "FlexAttention <prob_mod, scale, score_mod, softmax_precision> (Q, K, V) => "
-      "(Y) { queries = Identity (Q) keys = Identity (K) ";
-  text += "values = Cast <to = " + std::to_string(precision) + "> (V) ";
-  return text +
+  const std::string cast = "Cast <to = " + std::to_string(precision) + "> ";
+  const auto change = [&](const std::string& graph, const std::string& value,
+                          const std::string& changed) {
+    if (!node.Has(graph)) return changed + " = Identity (" + value + ") ";
+    return graph + "_integer = Constant <value_int = 1> () " + graph + "_always = Cast <to = 9> (" +
+           graph + "_integer) " + changed + " = If (" + graph + "_always, " + value +
+           ") <then_branch: graph = @" + graph + ", else_branch: graph = " + graph +
+           "_unused () => (" + graph + "_same) { " + graph + "_same = Identity (" + value + ") }> ";
+  };
+  return "FlexAttention <prob_mod, scale, score_mod, softmax_precision> (Q, K, V) => "
+         "(Y) { queries = Identity (Q) keys = Identity (K) values = " +
+         cast + "(V) " +
          WriteProducts(WriteScale(node),
-                       "precise = Cast <to = " + std::to_string(precision) + "> (scores) ",
-                       "shares = Softmax (precise) ") +
+                       "precise = " + cast + "(all_scores) " +
+                           change("score_mod", "precise", "changed_scores"),
+                       "plain_shares = Softmax (changed_scores) " +
+                           change("prob_mod", "plain_shares", "shares")) +
          "Y = CastLike (typed_sums, Q) }";
 }
 

@@ -67,6 +67,10 @@ std::string_view BodyNode::Text(std::string_view attribute, std::string_view pre
   return found.empty() ? preset : ReadText(found, tag::kAttributeString);
 }
 
+std::string_view BodyNode::Graph(std::string_view attribute) const {
+  return ReadText(Find(attribute, tag::kGraphAttribute), tag::kAttributeGraph);
+}
+
 std::int64_t BodyNode::TypeOf(std::size_t place) const {
   return HasInput(place) ? declared_.TypeOf(inputs_[place]) : 0;
 }

@@ -41,7 +41,9 @@ class BodyNode {
   std::int64_t Integer(std::string_view attribute, std::int64_t preset) const;
   float Real(std::string_view attribute, float preset) const;
   std::string_view Text(std::string_view attribute, std::string_view preset) const;
-  /// The same, and throws if it is less than `least`.
+  /// Returns the GraphProto of an attribute; throws if it has another kind.
+  std::string_view Graph(std::string_view attribute) const;
+  /// The same as Integer, and throws if it is less than `least`.
   std::int64_t IntegerFrom(std::int64_t least, std::string_view attribute,
                            std::int64_t preset) const;
 

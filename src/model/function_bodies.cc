@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/text.h"
+#include "model/body_graphs.h"
 #include "model/body_node.h"
 #include "model/body_writers.h"
 #include "model/function_text.h"
@@ -104,7 +105,7 @@ Status FindBody(std::string_view node, const NodeHead& head, std::int64_t versio
         ReadFunctionText(written != nullptr ? written->write(read) : fixed->text, &text);
     if (!status.ok()) return status;
     CheckCall(read, text);
-    *function = std::move(text.bytes);
+    *function = PutGraphs(read, text.bytes);
     return Status();
   } catch (const NoBodyError& error) {
     return Status::Model(std::string(origin) + ", node '" + ReadableName(NodeName(node, head)) +
