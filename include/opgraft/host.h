@@ -26,6 +26,9 @@ int opgraft_load(const char* path, char** text);
 int opgraft_use_cuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSessionOptions* options,
                      int gpu, char** text);
 int opgraft_import(const char* module, char** text);
+int opgraft_isolate(const OrtApiBase* runtime, OrtSessionOptions* options, const char* isolation,
+                    char** text);
+void opgraft_cancel(OrtSession* session);
 void opgraft_free(char* text);
 }
 
@@ -98,6 +101,24 @@ struct Lists {
 
 }  // namespace internal
 
+/// Worker processes that run the Python operators of sessions: a crash or a hang of an operator is
+/// an error of its call. The program needs no libpython then. docs/isolation.md describes them.
+struct Isolation {
+  /// The most processes that a session keeps busy. They are shared by all sessions.
+  int workers = 1;
+  /// The python command; empty: OPGRAFT_PYTHON, or python3.
+  std::string python = {};
+  /// Seconds for one call; 0: no limit. The worker of a call that takes longer is ended.
+  double timeout = 0;
+  /// Bytes of address space of a worker, and seconds of processor time for one call; 0: no limit.
+  unsigned long long memory_limit = 0;
+  unsigned long long cpu_limit = 0;
+  /// How often a call is repeated whose worker has ended, for operators that are declared pure.
+  int retries = 0;
+  /// Variables of the environment that workers get in addition to the usual ones.
+  std::vector<std::string> environment = {};
+};
+
 /// Loads a pack, a library of operators made by `opgraft build`, for the rest of the process.
 /// Sessions created afterwards find its operators. May be called from any thread; loading the same
 /// pack again does nothing.
@@ -155,6 +176,33 @@ inline Status UseCuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSession
   const int kind = opgraft_use_cuda(runtime, environment, options, gpu, &text);
   return internal::TakeStatus(kind, text);
 }
+
+/// Lets sessions with these options run their Python operators in worker processes. Call it once,
+/// before the options are used. A worker is started when a session needs one; all end with this
+/// process.
+inline Status Isolate(const OrtApiBase* runtime, OrtSessionOptions* options,
+                      const Isolation& isolation) {
+  std::string text = "process;workers=" + std::to_string(isolation.workers) +
+                     ";timeout=" + std::to_string(isolation.timeout) +
+                     ";memory_limit=" + std::to_string(isolation.memory_limit) +
+                     ";cpu_limit=" + std::to_string(isolation.cpu_limit) +
+                     ";retries=" + std::to_string(isolation.retries);
+  std::string names;
+  if (Status status = internal::Join("environment", isolation.environment, &names); !status.ok()) {
+    return status;
+  }
+  if ((names + isolation.python).find_first_of(std::string(";\0", 2)) != std::string::npos) {
+    return Status::Error("isolation: python and environment cannot contain ';' or a zero byte");
+  }
+  if (!isolation.python.empty()) text += ";python=" + isolation.python;
+  if (!names.empty()) text += ";environment=" + names;
+  char* error = nullptr;
+  return internal::TakeStatus(opgraft_isolate(runtime, options, text.c_str(), &error), error);
+}
+
+/// Ends the calls of a session of CreateSession that are under way in worker processes: its runs
+/// fail with a PyOpError. May be called from any thread.
+inline void Cancel(OrtSession* session) { opgraft_cancel(session); }
 
 /// Registers Opgraft's operators with `options`, for a program that creates the session itself from
 /// a file written by `opgraft prepare`.

@@ -21,14 +21,16 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: opgraft-run --onnxruntime LIBRARY [--allow MODULE]... [--import MODULE]...\n"
-    "                   [--pack FILE]... [--prefer NAME]... [--gpu NUMBER]\n"
+    "                   [--pack FILE]... [--prefer NAME]... [--gpu NUMBER] [--isolate SETTINGS]\n"
     "                   [--input NAME=FILE.npy]... [--output NAME=FILE.npy]...\n"
     "                   [--record FILE] MODEL\n"
     "Runs MODEL with the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
     "module that the model may run, or 'package.*'; --import a module to import first, for the\n"
     "operators that it declares; --pack a pack to load first; --prefer an operator of ONNX\n"
     "Runtime's own domains, or a domain, that a pack must run; --gpu a GPU for the nodes that can\n"
-    "run there; --record a file that always names the operators that are running, in case\n"
+    "run there; --isolate settings of worker processes for the Python operators, such as\n"
+    "'process;workers=2;timeout=1.5' (docs/isolation.md); --record a file that always names the "
+    "operators that are running, in case\n"
     "something ends the process. Python is the one that OPGRAFT_PYTHON names, else python3 on the\n"
     "PATH.\n";
 
@@ -37,8 +39,9 @@ struct Options {
   std::string model;
   Allowed allowed;
   std::vector<std::string> packs;
-  std::string gpu;     ///< the number of the GPU; empty for none
-  std::string record;  ///< the file of the record; empty for none
+  std::string gpu;      ///< the number of the GPU; empty for none
+  std::string isolate;  ///< the settings of worker processes; empty for none
+  std::string record;   ///< the file of the record; empty for none
   std::map<std::string, std::string> inputs;
   std::map<std::string, std::string> outputs;
 };
@@ -69,6 +72,8 @@ Status ParseOptions(int count, char** arguments, Options* options) {
       options->runtime = value;
     } else if (argument == "--allow") {
       options->allowed.modules.push_back(value);
+    } else if (argument == "--isolate") {
+      options->isolate = value;
     } else if (argument == "--import") {
       options->allowed.imports.push_back(value);
     } else if (argument == "--pack") {
@@ -151,6 +156,11 @@ Status Runner::Open(const Options& options) {
     int gpu = -1;
     std::from_chars(options.gpu.data(), options.gpu.data() + options.gpu.size(), gpu);
     status = UseCuda(base, environment_, session_options, gpu);
+  }
+  if (status.ok() && !options.isolate.empty()) {
+    char* text = nullptr;
+    const int kind = opgraft_isolate(base, session_options, options.isolate.c_str(), &text);
+    status = internal::TakeStatus(kind, text);
   }
   if (status.ok()) {
     status = CreateSession(base, environment_, options.model, session_options, options.allowed,

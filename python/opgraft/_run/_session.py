@@ -16,6 +16,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft import _pyop
 from opgraft._base._errors import Error, ModelError, of_kind, raised_by_runtime, translate
+from opgraft._base._host_of_workers import isolation_text
 from opgraft._base._library import installed_libtorch, library_path
 from opgraft._base._log import tell
 from opgraft._base._modules import import_all, names
@@ -35,7 +36,12 @@ _enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
 atexit.register(_pyop.close_gate)
 _numbers = itertools.count(1)  # of sessions
 _ALLOW_ENTRY = "opgraft.allow"
+_ISOLATION_ENTRY = "opgraft.isolation"
 _LIBTORCH_ENTRY = "opgraft.libtorch"
+_KEYWORDS = [
+    *("allow", "imports", "prefer", "isolation", "workers", "python", "timeout"),
+    *("memory_limit", "cpu_limit", "retries", "environment"),
+]
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 
@@ -45,6 +51,14 @@ def register(
     allow: Iterable[str] = (),
     imports: Iterable[str] = (),
     folder: str | None = None,
+    isolation: str | None = None,
+    workers: int | None = None,
+    python: str | os.PathLike[str] | None = None,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    cpu_limit: int | None = None,
+    retries: int | None = None,
+    environment: Iterable[str] = (),
 ) -> None:
     """Registers Opgraft's operators: plain sessions with these options then run prepared models.
 
@@ -56,6 +70,8 @@ def register(
     since are added. Another list is an error, since the runtime cannot undo a registration.
     `imports` names modules to import first, for the operators that they declare.
     `folder` is the folder of the external data of a model given as bytes: `prepared.folder`.
+    `isolation="process"` runs Python operators in worker processes, with the settings that follow
+    it: see docs/isolation.md.
 
     >>> opgraft.register(sess_options, allow=["mymodule", "mypackage.*"])
     """
@@ -67,6 +83,18 @@ def register(
     import_all(imports)
     entries = names(allow, "allow")
     registered = _registered(sess_options)
+    text = isolation_text(
+        isolation,
+        workers=workers,
+        python=python,
+        timeout=timeout,
+        memory_limit=memory_limit,
+        cpu_limit=cpu_limit,
+        retries=retries,
+        environment=environment,
+    )
+    if text is not None:
+        _isolate(sess_options, text, is_registered=registered is not None)
     if registered is None:
         _set(sess_options, _ALLOW_ENTRY, ",".join(entries))
         if libtorch := installed_libtorch():
@@ -81,6 +109,19 @@ def register(
             sess_options.register_custom_ops_library(library_path())
     if folder is not None and folder != _get(sess_options, _FOLDER_ENTRY):
         _set(sess_options, _FOLDER_ENTRY, folder)
+
+
+def _isolate(sess_options: onnxruntime.SessionOptions, text: str, is_registered: bool) -> None:
+    before = _get(sess_options, _ISOLATION_ENTRY)
+    if before == text:
+        return
+    if is_registered or before is not None:
+        raise Error(
+            f"these session options are already registered with isolation={before!r}. Fix: make "
+            f"new session options for isolation={text!r}"
+        )
+    _pyop.check_isolation(text)
+    _set(sess_options, _ISOLATION_ENTRY, text)
 
 
 def _set(sess_options: onnxruntime.SessionOptions, entry: str, value: str) -> None:
@@ -184,6 +225,13 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     already keep their list. `imports` names modules to import first, for the operators that they
     declare by `@opgraft.op`. `prefer` names operators of ONNX Runtime's own domains
     ("com.microsoft::Gelu", or a domain for all of them) that packs should run instead of it.
+
+    With `isolation="process"`, Python operators run in up to `workers` worker processes, in which a
+    crash is an error of the call. `python` names another python command for them. A call that takes
+    longer than `timeout` seconds fails; `memory_limit` is in bytes for a worker, `cpu_limit` in
+    seconds of processor time for a call. Calls of operators that are declared pure are repeated up
+    to `retries` times if their worker ends. Workers get the usual variables of the environment, and
+    those that `environment` names. docs/isolation.md has more.
     Everything else is as in onnxruntime.
 
     >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
@@ -201,15 +249,35 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         allow: Iterable[str] = (),
         imports: Iterable[str] = (),
         prefer: Iterable[str] = (),
+        isolation: str | None = None,
+        workers: int | None = None,
+        python: str | os.PathLike[str] | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+        cpu_limit: int | None = None,
+        retries: int | None = None,
+        environment: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
         for name in kwargs:
-            meant = get_close_matches(name, ["allow", "imports", "prefer"], cutoff=0.7)
+            meant = get_close_matches(name, _KEYWORDS, cutoff=0.7)
             if meant:  # onnxruntime silently ignores unknown keywords
                 raise TypeError(f"there is no keyword '{name}'; did you mean '{meant[0]}'?")
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         preferred = load_preferred(prefer)
-        register(options, allow=allow, imports=imports)
+        register(
+            options,
+            allow=allow,
+            imports=imports,
+            isolation=isolation,
+            workers=workers,
+            python=python,
+            timeout=timeout,
+            memory_limit=memory_limit,
+            cpu_limit=cpu_limit,
+            retries=retries,
+            environment=environment,
+        )
         # The optimised model that the runtime writes would contain the references too.
         may_refer = not options.optimized_model_filepath
         prepared, self._check_unchanged = prepare_to_open(
@@ -240,6 +308,15 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         self._exchange = Exchange(self)
         self._needs_help = self._exchange.is_needed
         self._use_gpu(chosen.gpu)
+
+    def cancel(self) -> None:
+        """Ends the calls of this session that run in worker processes: their runs raise PyOpError.
+
+        May be called from any thread. Operators that run in this process cannot be ended.
+
+        >>> threading.Timer(5, session.cancel).start()  # doctest: +SKIP
+        """
+        _pyop.cancel_calls(self._number)
 
     @contextmanager
     def _external_data(self, options: onnxruntime.SessionOptions) -> Iterator[None]:
