@@ -115,6 +115,10 @@ struct Isolation {
   unsigned long long cpu_limit = 0;
   /// How often a call is repeated whose worker has ended, for operators that are declared pure.
   int retries = 0;
+  /// Whether workers have no network, and can write files only below the paths in `writable`. Linux
+  /// with Landlock; an UnavailableError elsewhere.
+  bool sandbox = false;
+  std::vector<std::string> writable = {};
   /// Variables of the environment that workers get in addition to the usual ones.
   std::vector<std::string> environment = {};
 };
@@ -191,8 +195,19 @@ inline Status Isolate(const OrtApiBase* runtime, OrtSessionOptions* options,
   if (Status status = internal::Join("environment", isolation.environment, &names); !status.ok()) {
     return status;
   }
-  if ((names + isolation.python).find_first_of(std::string(";\0", 2)) != std::string::npos) {
-    return Status::Error("isolation: python and environment cannot contain ';' or a zero byte");
+  std::string paths;
+  for (const std::string& path : isolation.writable) {
+    if (path.find(':') != std::string::npos) {
+      return Status::Error("isolation: a writable path cannot contain ':'");
+    }
+    paths += (paths.empty() ? "" : ":") + path;
+  }
+  if (isolation.sandbox) text += ";sandbox=1";
+  if (!paths.empty()) text += ";writable=" + paths;
+  if ((names + isolation.python + paths).find_first_of(std::string(";\0", 2)) !=
+      std::string::npos) {
+    return Status::Error(
+        "isolation: python, writable and environment cannot contain ';' or a zero byte");
   }
   if (!isolation.python.empty()) text += ";python=" + isolation.python;
   if (!names.empty()) text += ";environment=" + names;

@@ -17,8 +17,8 @@ namespace opgraft::workers {
 /// What a host asks of a worker.
 enum class Request : std::uint64_t { kCreate = 1, kCompute = 2, kDrop = 3, kAnswer = 4 };
 /// What a worker replies. kQuestion asks whether an output is unwanted; the answer comes as a
-/// request.
-enum class Reply : std::uint64_t { kDone = 1, kError = 2, kQuestion = 3 };
+/// request. kLastError is an error after which the worker ends.
+enum class Reply : std::uint64_t { kDone = 1, kError = 2, kQuestion = 3, kLastError = 4 };
 /// How an input or output is given.
 enum class Form : std::uint64_t { kAbsent = 0, kMemory = 1, kTexts = 2 };
 

@@ -41,6 +41,8 @@ bool Set(std::string_view name, std::string_view value, Options* options) {
   if (name == "memory_limit") return Read(value, &options->memory_limit);
   if (name == "cpu_limit") return Read(value, &options->cpu_limit);
   if (name == "retries") return Read(value, &options->retries) && options->retries >= 0;
+  if (name == "sandbox") return options->sandbox = value == "1", value == "1" || value == "0";
+  if (name == "writable") return options->writable = value, true;
   if (name == "environment") return options->environment = Split(value, ','), true;
   return false;
 }
@@ -63,11 +65,15 @@ Status Options::Parse(std::string_view text, Options* options) {
                            kHow);
     }
   }
+  if (!options->writable.empty() && !options->sandbox) {
+    return Status::Error("isolation: 'writable' is for sandbox=True");
+  }
   return Status();
 }
 
 std::string Options::PoolKey() const {
   std::string key = python + ";" + std::to_string(memory_limit) + ";" + std::to_string(cpu_limit);
+  if (sandbox) key += ";sandbox;" + writable;
   for (const std::string& name : environment) key += ";" + name;
   return key;
 }

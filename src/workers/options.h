@@ -20,6 +20,8 @@ struct Options {
   std::uint64_t memory_limit = 0;        ///< bytes of address space of a worker; 0: no limit
   std::uint64_t cpu_limit = 0;           ///< seconds of processor time for one call; 0: no limit
   int retries = 0;                       ///< of calls of pure operators whose worker has ended
+  bool sandbox = false;                  ///< no network, and files are read-only
+  std::string writable;                  ///< paths that are not, separated by ':'
   std::vector<std::string> environment;  ///< further variables that a worker gets
 
   /// Returns an Error that names the entry if `text` is malformed.

@@ -15,6 +15,8 @@
 
 #include "base/text.h"
 #include "bridge/bridge.h"
+#include "core/platform.h"
+#include "workers/sandbox.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): unistd.h may lack it
 
@@ -31,10 +33,17 @@ constexpr std::string_view kPrefixes[] = {"LC_",       "PYTHON", "LD_",  "OMP_",
                                           "OPENBLAS_", "GOTO",   "KMP_", "NUMBA", "ASAN_",
                                           "TSAN_",     "UBSAN_", "LSAN_"};
 
-/// Nothing must be imported from the current folder, which `-c` puts first on the path.
+/// Nothing must be imported from the current folder, which `-c` puts first on the path. A sandbox
+/// is made before anything else is imported, since Landlock does not hold for threads that exist.
 constexpr char kWorkerProgram[] =
     "import sys\n"
     "if sys.path[0] == '': del sys.path[0]\n"
+    "if len(sys.argv) > 1:\n"
+    "    import ctypes, os\n"
+    "    confine = ctypes.CDLL(sys.argv[1]).opgraft_confine\n"
+    "    confine.restype = ctypes.c_char_p\n"
+    "    problem = confine(os.fsencode(sys.argv[2]))\n"
+    "    if problem is not None: sys.exit(problem.decode(errors='replace'))\n"
     "from opgraft._base._worker import main\n"
     "main()\n";
 
@@ -154,6 +163,11 @@ Status Process::Spawn(const Options& options) {
   std::vector<char*> arguments;
   for (const char* argument : {python.c_str(), "-c", kWorkerProgram}) {
     arguments.push_back(const_cast<char*>(argument));
+  }
+  const std::string library = platform::PathOf(reinterpret_cast<const void*>(&opgraft_confine));
+  if (options.sandbox) {
+    arguments.push_back(const_cast<char*>(library.c_str()));
+    arguments.push_back(const_cast<char*>(options.writable.c_str()));
   }
   arguments.push_back(nullptr);
   std::vector<char*> environment;

@@ -204,7 +204,11 @@ class RemoteOperator final : public pyop::Operator {
     while (status.ok()) {
       Reader reader(reply);
       const auto kind = reader.Kind<Reply>();
-      if (kind == Reply::kError) return ReadError(&reader, attempt);
+      if (kind == Reply::kError || kind == Reply::kLastError) {
+        status = ReadError(&reader, attempt);
+        if (kind == Reply::kLastError) static_cast<void>(process.Discard());
+        return status;
+      }
       if (kind == Reply::kDone) {
         status = ReadOutputs(&reader, call, attempt, &bytes);
         pool->CountCall(bytes);

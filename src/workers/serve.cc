@@ -235,12 +235,13 @@ class Server {
     Post(&header->reply, turn_ == 0 ? ++turn_ : turn_);
   }
 
-  void Fail(const Status& status, std::size_t end = kContents) {
+  void Fail(const Status& status, std::size_t end = kContents,
+            opgraft::workers::Reply kind = opgraft::workers::Reply::kError) {
     long long number = 0;
     const Status plain = Status::FindIn(status.ToString(), &number);
     std::string reply;
     Writer writer(&reply);
-    writer.Kind(opgraft::workers::Reply::kError);
+    writer.Kind(kind);
     writer.Kind(plain.kind());
     writer.Text(plain.message());
     writer.Text(number != 0 ? python_.take_exception(number) : "");
@@ -303,7 +304,7 @@ class Server {
     if (NodeOf(kControl) != control_) {
       Fail(Status::PyOp(one.spec.Who() + ": " + one.spec.Callee() +
                         " closed descriptors that belong to its worker process, which ends"),
-           call.end());
+           call.end(), opgraft::workers::Reply::kLastError);
       EndAll();
     }
     if (!status.ok()) return Fail(status, call.end());

@@ -36,7 +36,7 @@ FAULTS = {
         "did not reply within 0.3 s",
     ),
     "memory": (
-        "kept = []\n            while True: kept.append(np.ones(1 << 22))",
+        "kept = []\n            while True: kept.append(np.empty(1 << 26))",
         {"memory_limit": 1 << 32},
         "MemoryError",
     ),
@@ -298,7 +298,7 @@ def kill_under_load(write_module: Write, kills: int) -> None:
 
 
 def test_kills_under_load_leave_nothing_behind(write_module: Write) -> None:
-    kill_under_load(write_module, 20)
+    kill_under_load(write_module, 50)
 
 
 @pytest.mark.exhaustive

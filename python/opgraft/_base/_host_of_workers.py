@@ -35,6 +35,8 @@ def isolation_text(
     memory_limit: int | None,
     cpu_limit: int | None,
     retries: int | None,
+    sandbox: bool,
+    writable: Iterable[str | os.PathLike[str]],
     environment: Iterable[str],
 ) -> str | None:
     """Returns the entry of the session options for these settings; None for no isolation."""
@@ -45,7 +47,14 @@ def isolation_text(
         "memory_limit": memory_limit,
         "cpu_limit": cpu_limit,
         "retries": retries,
+        "sandbox": 1 if sandbox else None,
     }
+    one_path = isinstance(writable, (str, os.PathLike))
+    paths = [os.path.abspath(one) for one in ([writable] if one_path else list(writable))]  # type: ignore[list-item]
+    if paths and not sandbox:
+        raise Error("writable: this is a setting of the sandbox. Fix: sandbox=True")
+    if any(":" in one for one in paths):
+        raise Error("writable: a path cannot contain a colon")
     names = [environment] if isinstance(environment, str) else list(environment)
     given = [name for name, value in entries.items() if value is not None]
     given += ["environment"] if names else []
@@ -61,10 +70,11 @@ def isolation_text(
             raise TypeError(f"{name}: expected an int, not {value!r}")
     if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
         raise Error(f"timeout: expected a positive number of seconds, not {timeout!r}")
-    for text in (*names, entries["python"] or ""):
+    for text in (*names, *paths, entries["python"] or ""):
         if any(character in str(text) for character in ";,\0"):
             raise Error(f"isolation: {text!r} contains a semicolon, a comma or a zero byte")
     parts = ["process"]
     parts += [f"{name}={value}" for name, value in entries.items() if value is not None]
+    parts += ["writable=" + ":".join(paths)] if paths else []
     parts += ["environment=" + ",".join(names)] if names else []
     return ";".join(parts)

@@ -40,7 +40,7 @@ _ISOLATION_ENTRY = "opgraft.isolation"
 _LIBTORCH_ENTRY = "opgraft.libtorch"
 _KEYWORDS = [
     *("allow", "imports", "prefer", "isolation", "workers", "python", "timeout"),
-    *("memory_limit", "cpu_limit", "retries", "environment"),
+    *("memory_limit", "cpu_limit", "retries", "sandbox", "writable", "environment"),
 ]
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
@@ -58,6 +58,8 @@ def register(
     memory_limit: int | None = None,
     cpu_limit: int | None = None,
     retries: int | None = None,
+    sandbox: bool = False,
+    writable: Iterable[str | os.PathLike[str]] = (),
     environment: Iterable[str] = (),
 ) -> None:
     """Registers Opgraft's operators: plain sessions with these options then run prepared models.
@@ -91,6 +93,8 @@ def register(
         memory_limit=memory_limit,
         cpu_limit=cpu_limit,
         retries=retries,
+        sandbox=sandbox,
+        writable=writable,
         environment=environment,
     )
     if text is not None:
@@ -230,8 +234,9 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     crash is an error of the call. `python` names another python command for them. A call that takes
     longer than `timeout` seconds fails; `memory_limit` is in bytes for a worker, `cpu_limit` in
     seconds of processor time for a call. Calls of operators that are declared pure are repeated up
-    to `retries` times if their worker ends. Workers get the usual variables of the environment, and
-    those that `environment` names. docs/isolation.md has more.
+    to `retries` times if their worker ends. With `sandbox=True` workers have no network, and write
+    files only below the paths in `writable`. Workers get the usual variables of the environment,
+    and those that `environment` names. docs/isolation.md has more.
     Everything else is as in onnxruntime.
 
     >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
@@ -256,6 +261,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         memory_limit: int | None = None,
         cpu_limit: int | None = None,
         retries: int | None = None,
+        sandbox: bool = False,
+        writable: Iterable[str | os.PathLike[str]] = (),
         environment: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
@@ -276,6 +283,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             memory_limit=memory_limit,
             cpu_limit=cpu_limit,
             retries=retries,
+            sandbox=sandbox,
+            writable=writable,
             environment=environment,
         )
         # The optimised model that the runtime writes would contain the references too.

@@ -102,7 +102,9 @@ void DefineWorkers(nb::module_& module) {
   module.def("serve", &ServeHost, "Serves the host of this worker process; never returns");
   module.def("cancel_calls", &workers::CancelCalls, nb::arg("session"),
              "Ends the calls of a session, or of all if it is 0, that run in worker processes");
-  module.def("pool_stats", &PoolStatistics);
+  module.def("pool_stats", &PoolStatistics,
+             "What the worker processes of this process have done: how many there are, calls, how "
+             "many were started and restarted, bytes of tensors, and seconds that calls waited");
   module.def(
       "check_isolation",
       [](const std::string& text) {
