@@ -212,7 +212,8 @@ inline Status Isolate(const OrtApiBase* runtime, OrtSessionOptions* options,
   if (!isolation.python.empty()) text += ";python=" + isolation.python;
   if (!names.empty()) text += ";environment=" + names;
   char* error = nullptr;
-  return internal::TakeStatus(opgraft_isolate(runtime, options, text.c_str(), &error), error);
+  const int kind = opgraft_isolate(runtime, options, text.c_str(), &error);
+  return internal::TakeStatus(kind, error);
 }
 
 /// Ends the calls of a session of CreateSession that are under way in worker processes: its runs
@@ -226,7 +227,8 @@ inline Status Register(const OrtApiBase* runtime, OrtSessionOptions* options,
   internal::Lists lists;
   if (Status status = lists.Make(allowed); !status.ok()) return status;
   char* text = nullptr;
-  return internal::TakeStatus(opgraft_register(runtime, options, lists.allow.c_str(), &text), text);
+  const int kind = opgraft_register(runtime, options, lists.allow.c_str(), &text);
+  return internal::TakeStatus(kind, text);
 }
 
 }  // namespace opgraft

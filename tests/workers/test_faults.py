@@ -4,6 +4,7 @@ programs: the call fails with what happened, and everything else goes on."""
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -123,8 +124,6 @@ def test_the_same_in_a_program_without_python(
         assert np.array_equal(np.load(tmp_path / "y.npy"), floats(3) * 2)
         return
     assert completed.returncode == 1
-    import re
-
     assert re.search(message, completed.stderr), completed.stderr
 
 
@@ -157,6 +156,38 @@ def test_a_program_needs_no_python_of_its_own(
     completed = run_isolated(module, module_folder, tmp_path)
     assert completed.returncode == 0, completed.stderr
     assert np.load(tmp_path / "y.npy").tolist() == [0]
+
+
+def test_a_program_isolates_and_cancels(
+    write_module: Write, module_folder: Path, tmp_path: Path
+) -> None:
+    module = write_module("""
+        import time
+        class Op:
+            def compute(self, x):
+                while x[0] == 0:
+                    time.sleep(1)
+                return x + x
+    """)
+    onnx.save(pyop_model(module), tmp_path / "model.onnx")
+    library = Path(opgraft.library_path()).parent
+    compile = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", opgraft.get_include()]
+    compile += [str(Path(__file__).with_name("isolate.cc")), "-o", str(tmp_path / "isolate")]
+    compile += [f"-L{library}", f"-Wl,-rpath,{library}", "-lopgraft", "-pthread"]
+    subprocess.run(compile, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(module_folder), "OPGRAFT_PYTHON": HOST_PYTHON}
+    completed = subprocess.run(
+        [str(tmp_path / "isolate"), runtime_library(), str(tmp_path / "model.onnx"), module],
+        capture_output=True, text=True, env=environment, check=True,
+    )  # fmt: skip
+    lines = completed.stdout.splitlines()
+    assert "'a,b' is not a name" in lines[0]
+    assert "no module" in lines[1]
+    assert "'workers=0' is not a setting" in lines[2]
+    assert lines[3:5] == ["4.000000", "6.000000"]
+    assert "opgraft.PyOpError" in lines[5]
+    assert "since the call was cancelled" in lines[5]
+    assert lines[-1] == "8.000000"
 
 
 def test_a_call_can_be_cancelled_while_it_runs_and_while_it_waits(write_module: Write) -> None:

@@ -49,8 +49,8 @@ def isolation_text(
         "retries": retries,
         "sandbox": 1 if sandbox else None,
     }
-    one_path = isinstance(writable, (str, os.PathLike))
-    paths = [os.path.abspath(one) for one in ([writable] if one_path else list(writable))]  # type: ignore[list-item]
+    given_paths = [writable] if isinstance(writable, (str, os.PathLike)) else writable
+    paths = [os.path.abspath(os.fspath(one)) for one in given_paths]
     if paths and not sandbox:
         raise Error("writable: this is a setting of the sandbox. Fix: sandbox=True")
     if any(":" in one for one in paths):
