@@ -18,7 +18,7 @@ import opgraft
 from opgraft import extensions, testing
 from opgraft._base import _library
 from opgraft._declare import _declare, _shapes
-from opgraft._run import _prepare, _session
+from opgraft._run import _pool, _prepare, _session
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/**/*.md")]
@@ -61,8 +61,21 @@ def test_the_guide_to_extensions(tmp_path: Path) -> None:
         assert done.stdout.splitlines() == re.findall(r"^print.*  # (.*)$", code, re.M), done.stderr
 
 
+def test_the_guide_to_isolation(tmp_path: Path) -> None:
+    guide = (REPOSITORY / "docs" / "isolation.md").read_text()
+    module, program = re.findall(r"```python\n(.*?)```", guide, re.S)
+    (tmp_path / "slow_operators.py").write_text(module)
+    program = re.sub(r"^session.run(.*)  # .*", r"print(session.run\1)", program, flags=re.M)
+    (tmp_path / "program.py").write_text(program)
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    expected = re.search(r"^session.run.*  # (.*)$", guide, re.M)
+    assert expected is not None
+    assert done.stdout == expected[1] + "\n", done.stderr
+
+
 @pytest.mark.parametrize(
-    "module", [_declare, _library, _prepare, _session, _shapes, extensions, testing]
+    "module", [_declare, _library, _pool, _prepare, _session, _shapes, extensions, testing]
 )
 def test_docstrings(
     module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pyop_example: Path

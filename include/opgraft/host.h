@@ -26,6 +26,9 @@ int opgraft_load(const char* path, char** text);
 int opgraft_use_cuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSessionOptions* options,
                      int gpu, char** text);
 int opgraft_import(const char* module, char** text);
+int opgraft_isolate(const OrtApiBase* runtime, OrtSessionOptions* options, const char* isolation,
+                    char** text);
+void opgraft_cancel(OrtSession* session);
 void opgraft_free(char* text);
 }
 
@@ -98,6 +101,28 @@ struct Lists {
 
 }  // namespace internal
 
+/// Worker processes that run the Python operators of sessions: a crash or a hang of an operator is
+/// an error of its call. The program needs no libpython then. docs/isolation.md describes them.
+struct Isolation {
+  /// The most processes that a session keeps busy. They are shared by all sessions.
+  int workers = 1;
+  /// The python command; empty: OPGRAFT_PYTHON, or python3.
+  std::string python = {};
+  /// Seconds for one call; 0: no limit. The worker of a call that takes longer is ended.
+  double timeout = 0;
+  /// Bytes of address space of a worker, and seconds of processor time for one call; 0: no limit.
+  unsigned long long memory_limit = 0;
+  unsigned long long cpu_limit = 0;
+  /// How often a call is repeated whose worker has ended, for operators that are declared pure.
+  int retries = 0;
+  /// Whether workers have no network, and can write files only below the paths in `writable`. Linux
+  /// with Landlock; an UnavailableError elsewhere.
+  bool sandbox = false;
+  std::vector<std::string> writable = {};
+  /// Variables of the environment that workers get in addition to the usual ones.
+  std::vector<std::string> environment = {};
+};
+
 /// Loads a pack, a library of operators made by `opgraft build`, for the rest of the process.
 /// Sessions created afterwards find its operators. May be called from any thread; loading the same
 /// pack again does nothing.
@@ -156,6 +181,45 @@ inline Status UseCuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSession
   return internal::TakeStatus(kind, text);
 }
 
+/// Lets sessions with these options run their Python operators in worker processes. Call it once,
+/// before the options are used. A worker is started when a session needs one; all end with this
+/// process.
+inline Status Isolate(const OrtApiBase* runtime, OrtSessionOptions* options,
+                      const Isolation& isolation) {
+  std::string text = "process;workers=" + std::to_string(isolation.workers) +
+                     ";timeout=" + std::to_string(isolation.timeout) +
+                     ";memory_limit=" + std::to_string(isolation.memory_limit) +
+                     ";cpu_limit=" + std::to_string(isolation.cpu_limit) +
+                     ";retries=" + std::to_string(isolation.retries);
+  std::string names;
+  if (Status status = internal::Join("environment", isolation.environment, &names); !status.ok()) {
+    return status;
+  }
+  std::string paths;
+  for (const std::string& path : isolation.writable) {
+    if (path.find(':') != std::string::npos) {
+      return Status::Error("isolation: a writable path cannot contain ':'");
+    }
+    paths += (paths.empty() ? "" : ":") + path;
+  }
+  if (isolation.sandbox) text += ";sandbox=1";
+  if (!paths.empty()) text += ";writable=" + paths;
+  if ((names + isolation.python + paths).find_first_of(std::string(";\0", 2)) !=
+      std::string::npos) {
+    return Status::Error(
+        "isolation: python, writable and environment cannot contain ';' or a zero byte");
+  }
+  if (!isolation.python.empty()) text += ";python=" + isolation.python;
+  if (!names.empty()) text += ";environment=" + names;
+  char* error = nullptr;
+  const int kind = opgraft_isolate(runtime, options, text.c_str(), &error);
+  return internal::TakeStatus(kind, error);
+}
+
+/// Ends the calls of a session of CreateSession that are under way in worker processes: its runs
+/// fail with a PyOpError. May be called from any thread.
+inline void Cancel(OrtSession* session) { opgraft_cancel(session); }
+
 /// Registers Opgraft's operators with `options`, for a program that creates the session itself from
 /// a file written by `opgraft prepare`.
 inline Status Register(const OrtApiBase* runtime, OrtSessionOptions* options,
@@ -163,7 +227,8 @@ inline Status Register(const OrtApiBase* runtime, OrtSessionOptions* options,
   internal::Lists lists;
   if (Status status = lists.Make(allowed); !status.ok()) return status;
   char* text = nullptr;
-  return internal::TakeStatus(opgraft_register(runtime, options, lists.allow.c_str(), &text), text);
+  const int kind = opgraft_register(runtime, options, lists.allow.c_str(), &text);
+  return internal::TakeStatus(kind, text);
 }
 
 }  // namespace opgraft

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from opgraft._declare._declare import op
     from opgraft._declare._packs import Pack, load
     from opgraft._declare._shapes import broadcast_shapes
+    from opgraft._run._pool import pool_stats
     from opgraft._run._session import InferenceSession, register
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "library_path",
     "load",
     "op",
+    "pool_stats",
     "prepare",
     "register",
     "runtime_library",
@@ -53,6 +55,7 @@ _LAZY = {
     "broadcast_shapes": "opgraft._declare._shapes",
     "load": "opgraft._declare._packs",
     "op": "opgraft._declare._declare",
+    "pool_stats": "opgraft._run._pool",
     "register": "opgraft._run._session",
 }
 

@@ -19,7 +19,7 @@ namespace opgraft::pyop {
 /// Raised with every change of this file or of the headers that it includes. Both sides are built
 /// from one tree, but a program may bring a libopgraft that is older or newer than the package of
 /// its Python.
-inline constexpr std::uint32_t kBridgeVersion = 5;
+inline constexpr std::uint32_t kBridgeVersion = 6;
 
 /// A tensor in the runtime's memory, on the GPU if the operator runs on one. `data` is nullptr for
 /// an absent input, and must not be read if the type is string. Elements smaller than a byte are
@@ -65,11 +65,18 @@ class Gpu {
   virtual Status Copy(void* to, const void* from, std::size_t bytes) const = 0;
 };
 
+/// What a class or a declaration says about its operator, for worker processes.
+struct Traits {
+  bool is_pure = false;    ///< calling it again with the same inputs does no harm
+  bool is_single = false;  ///< all calls must be of one object, so of one worker
+};
+
 /// A Python operator, ready to run. Thread-safe: calls may overlap.
 class Operator {
  public:
   virtual ~Operator() = default;
   virtual Status Compute(Call& call) noexcept = 0;
+  virtual Traits traits() const { return {}; }
 };
 
 /// The functions that opgraft._pyop provides, in the capsule `opgraft._pyop.bridge`.
@@ -93,6 +100,15 @@ struct Bridge {
                          std::vector<SymbolicShape>* outputs);
   /// Imports a module that the host itself has named, so that the operators it declares are known.
   Status (*import_module)(const std::string& module);
+  /// Finds what worker processes need of this Python: its command, unless `python` names another
+  /// one, and the folders on its path, separated by zeros.
+  Status (*describe_python)(const std::string& python, std::string* executable, std::string* path);
+  /// Runs the handlers of signals that have come; the error of a handler that raised. To be called
+  /// in the main thread.
+  Status (*check_signals)();
+  /// Keeps the exception that a worker has described for the session to raise; returns its number,
+  /// or 0.
+  long long (*keep_exception)(const std::string& described);
 };
 
 inline constexpr char kBridgeModule[] = "opgraft._pyop";
@@ -101,7 +117,7 @@ inline constexpr char kBridgeCapsule[] = "opgraft._pyop.bridge";
 
 /// The function of the module's library that starts Python in a program that has none. Its name
 /// changes with kBridgeVersion, since it is called before the version can be read.
-inline constexpr char kStartPythonSymbol[] = "opgraft_start_python_5";
+inline constexpr char kStartPythonSymbol[] = "opgraft_start_python_6";
 using StartPython = void (*)(const char* program, Status* status);
 
 }  // namespace opgraft::pyop

@@ -136,6 +136,12 @@ Status Policy::Refusal(std::string_view who, std::string_view module) const {
   return Status::Policy(std::string(who) + what + Advice({name}) + hint);
 }
 
+std::string Policy::ToText() const {
+  std::string text;
+  for (const std::string& entry : entries_) text += (text.empty() ? "" : ",") + entry;
+  return text;
+}
+
 bool Policy::AllowsType(std::string_view name) const {
   if (!IsDottedName(name) || name.find(".__") != name.npos) return false;
   const std::string_view home = name.substr(0, std::min(name.rfind('.'), name.size()));

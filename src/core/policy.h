@@ -32,6 +32,9 @@ class Policy {
   /// Parses two lists of entries separated by commas: the host's and OPGRAFT_ALLOW.
   static Status Parse(std::string_view allow, std::string_view environment, Policy* policy);
 
+  /// Returns the lists as one, for another process that is to have the same policy.
+  std::string ToText() const;
+
   bool Allows(std::string_view module) const;
 
   /// Returns the entry that allows `module`: its short name, or its own name.

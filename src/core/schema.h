@@ -103,6 +103,7 @@ struct Schema {
   std::vector<AttributeParameter> attributes;
   bool has_shape_rule = false;
   bool on_gpu = false;                     ///< its Python function takes only arrays on a GPU
+  bool is_isolated = false;                ///< it runs in a worker process in every session
   std::shared_ptr<NativeOperator> native;  ///< nullptr if it is declared in Python
 
   /// "domain::Name".

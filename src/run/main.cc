@@ -21,25 +21,27 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: opgraft-run --onnxruntime LIBRARY [--allow MODULE]... [--import MODULE]...\n"
-    "                   [--pack FILE]... [--prefer NAME]... [--gpu NUMBER]\n"
+    "                   [--pack FILE]... [--prefer NAME]... [--gpu NUMBER] [--isolate SETTINGS]\n"
     "                   [--input NAME=FILE.npy]... [--output NAME=FILE.npy]...\n"
     "                   [--record FILE] [--exact] MODEL\n"
     "Runs MODEL with the given libonnxruntime.so and prints its outputs. --allow names a Python\n"
     "module that the model may run, or 'package.*'; --import a module to import first, for the\n"
     "operators that it declares; --pack a pack to load first; --prefer an operator of ONNX\n"
     "Runtime's own domains, or a domain, that a pack must run; --gpu a GPU for the nodes that can\n"
-    "run there; --record a file that always names the operators that are running, in case\n"
-    "something ends the process; --exact rounds the result of each node that runs in a wider type\n"
-    "than its own. Python is the one that OPGRAFT_PYTHON names, else python3 on the\n"
-    "PATH.\n";
+    "run there; --isolate settings of worker processes for the Python operators, such as\n"
+    "'process;workers=2;timeout=1.5' (docs/isolation.md); --record a file that always names the\n"
+    "operators that are running, in case something ends the process; --exact rounds the result of\n"
+    "each node that runs in a wider type than its own. Python is the one that OPGRAFT_PYTHON names,\n"
+    "else python3 on the PATH.\n";
 
 struct Options {
   std::string runtime;
   std::string model;
   Allowed allowed;
   std::vector<std::string> packs;
-  std::string gpu;     ///< the number of the GPU; empty for none
-  std::string record;  ///< the file of the record; empty for none
+  std::string gpu;      ///< the number of the GPU; empty for none
+  std::string isolate;  ///< the settings of worker processes; empty for none
+  std::string record;   ///< the file of the record; empty for none
   bool is_exact = false;
   std::map<std::string, std::string> inputs;
   std::map<std::string, std::string> outputs;
@@ -75,6 +77,8 @@ Status ParseOptions(int count, char** arguments, Options* options) {
       options->runtime = value;
     } else if (argument == "--allow") {
       options->allowed.modules.push_back(value);
+    } else if (argument == "--isolate") {
+      options->isolate = value;
     } else if (argument == "--import") {
       options->allowed.imports.push_back(value);
     } else if (argument == "--pack") {
@@ -160,6 +164,11 @@ Status Runner::Open(const Options& options) {
   }
   if (status.ok() && options.is_exact) {
     status = Take(ort::AddSessionConfigEntry(api_, session_options, "opgraft.exact", "1"));
+  }
+  if (status.ok() && !options.isolate.empty()) {
+    char* text = nullptr;
+    const int kind = opgraft_isolate(base, session_options, options.isolate.c_str(), &text);
+    status = internal::TakeStatus(kind, text);
   }
   if (status.ok()) {
     status = CreateSession(base, environment_, options.model, session_options, options.allowed,

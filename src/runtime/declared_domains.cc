@@ -88,6 +88,15 @@ Status FindDeclaredDomain(const Runtime& runtime, const DeclaredSchemas& schemas
 Status AddDeclaredDomains(const Runtime& runtime, OrtSessionOptions* options,
                           const DeclaredSchemas& schemas) {
   const OrtApi* const api = runtime.api;
+  bool is_isolated = false;
+  std::string isolation;
+  Status entry = ReadEntry(api, options, kIsolationEntry, &is_isolated, &isolation);
+  if (!entry.ok()) return entry;
+  if (is_isolated) {
+    return Status::Unavailable(
+        "the operators of opgraft.extensions run in this process, but these session options ask "
+        "for isolation. Fix: declare them with @opgraft.op, or make options without isolation");
+  }
   std::map<std::string, DeclaredSchemas> by_domain;
   std::string names;
   for (const std::shared_ptr<const Schema>& schema : schemas) {

@@ -98,8 +98,8 @@ Status MakeDeclaredKernel(const DeclaredOperator& self, const OrtKernelInfo* inf
   Status status = ReadNodeName(self.runtime.api, info, &spec.node);
   if (status.ok()) status = CopyAttributes(KernelAttributes(self.runtime, info), schema, &spec);
   if (status.ok()) {
-    status = PyOpKernel::Create(self.runtime, info, std::move(spec), *self.policy, PyOpDevice::kCpu,
-                                &made);
+    status = PyOpKernel::Create(self.runtime, info, std::move(spec), *self.policy, nullptr,
+                                PyOpDevice::kCpu, &made);
   }
   *kernel = made.release();
   return status;

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -23,6 +25,8 @@
 #include "runtime/pack_domains.h"
 #include "runtime/registration.h"
 #include "runtime/session_probe.h"
+#include "workers/options.h"
+#include "workers/pool.h"
 
 namespace opgraft::ort {
 namespace {
@@ -63,6 +67,47 @@ Status LoadNeeded(const model::PreparedModel& prepared) {
   return Status();
 }
 
+/// The sessions of CreateSession, so that their calls can be cancelled. A session that was released
+/// stays in it until another one has its place. Their numbers are negative, since Python's are not.
+class NumberedSessions {
+ public:
+  static NumberedSessions& OfThisProcess() {
+    static auto* const sessions = new NumberedSessions;
+    return *sessions;
+  }
+  /// Gives operators that this thread makes meanwhile to a new session.
+  class Making {
+   public:
+    explicit Making(NumberedSessions* sessions)
+        : sessions_(*sessions), before_(workers::ExchangeSession(sessions->Next())) {}
+    Making(const Making&) = delete;
+    Making& operator=(const Making&) = delete;
+    ~Making() { workers::ExchangeSession(before_); }
+    void Made(const OrtSession* session) {
+      const std::lock_guard lock(sessions_.mutex_);
+      sessions_.numbers_[session] = workers::SessionInMaking();
+    }
+
+   private:
+    NumberedSessions& sessions_;
+    const std::int64_t before_;
+  };
+  std::int64_t Find(const OrtSession* session) {
+    const std::lock_guard lock(mutex_);
+    const auto found = numbers_.find(session);
+    return found != numbers_.end() ? found->second : 0;
+  }
+
+ private:
+  std::int64_t Next() {
+    const std::lock_guard lock(mutex_);
+    return --last_;
+  }
+  std::mutex mutex_;
+  std::int64_t last_ = 0;
+  std::map<const OrtSession*, std::int64_t> numbers_;
+};
+
 /// Creates the session as planned, with options of its own. `given` is the model in memory.
 Status Carry(const Runtime& runtime, const OrtEnv* environment, const model::SessionPlan& plan,
              std::string_view given, OrtSessionOptions* options, OrtSession** session) {
@@ -72,12 +117,14 @@ Status Carry(const Runtime& runtime, const OrtEnv* environment, const model::Ses
         FromRuntime(api, AddSessionConfigEntry(api, options, kFolderEntry, plan.folder.c_str()));
     if (!status.ok()) return status;
   }
+  NumberedSessions::Making making(&NumberedSessions::OfThisProcess());
   Status status = FromRuntime(
       api, plan.opens_file
                ? ort::CreateSession(api, environment, plan.path.c_str(), options, session)
                : ort::CreateSessionFromArray(api, environment, given.data(), given.size(), options,
                                              session));
   if (!status.ok()) return status;
+  making.Made(*session);
   status = plan.CheckUnchanged();
   if (status.ok()) status = CheckOneCudaProvider(runtime, options, *session);
   if (!status.ok()) {
@@ -211,6 +258,25 @@ int opgraft_import(const char* module, char** text) {
     opgraft::Status status = opgraft::pyop::GetBridge(&bridge);
     return status.ok() ? bridge->import_module(module) : status;
   });
+}
+
+int opgraft_isolate(const OrtApiBase* runtime, OrtSessionOptions* options, const char* isolation,
+                    char** text) {
+  return opgraft::ort::ToProgram(text, [&] {
+    opgraft::ort::Runtime found;
+    opgraft::workers::Options parsed;
+    opgraft::Status status = opgraft::workers::Options::Parse(isolation, &parsed);
+    if (status.ok()) status = opgraft::ort::Runtime::Find(runtime, &found);
+    if (!status.ok()) return status;
+    return opgraft::ort::FromRuntime(
+        found.api, opgraft::ort::AddSessionConfigEntry(found.api, options,
+                                                       opgraft::ort::kIsolationEntry, isolation));
+  });
+}
+
+void opgraft_cancel(OrtSession* session) {
+  const std::int64_t number = opgraft::ort::NumberedSessions::OfThisProcess().Find(session);
+  if (number != 0) opgraft::workers::CancelCalls(number);
 }
 
 void opgraft_watch(const OpgraftWatcher* watcher) {

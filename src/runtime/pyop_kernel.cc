@@ -15,6 +15,8 @@
 #include "base/element_type.h"
 #include "bridge/interpreter.h"
 #include "runtime/pyop_spec.h"
+#include "workers/pool.h"
+#include "workers/remote_operator.h"
 
 namespace opgraft::ort {
 namespace {
@@ -224,18 +226,20 @@ class RuntimeCall final : public pyop::Call {
 }  // namespace
 
 Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, const Policy& policy,
-                          PyOpDevice device, std::unique_ptr<PyOpKernel>* kernel) {
+                          const workers::Options* isolation, PyOpDevice device,
+                          std::unique_ptr<PyOpKernel>* kernel) {
   pyop::Spec spec;
   Status status = ReadNodeName(runtime.api, info, &spec.node);
   const KernelAttributes attributes(runtime, info);
   if (status.ok()) status = CheckKinds(attributes, spec.node);
   if (status.ok()) status = ReadSpec(attributes, &spec);
-  return status.ok() ? Create(runtime, info, std::move(spec), policy, device, kernel) : status;
+  return status.ok() ? Create(runtime, info, std::move(spec), policy, isolation, device, kernel)
+                     : status;
 }
 
 Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, pyop::Spec spec,
-                          const Policy& policy, PyOpDevice device,
-                          std::unique_ptr<PyOpKernel>* kernel) {
+                          const Policy& policy, const workers::Options* isolation,
+                          PyOpDevice device, std::unique_ptr<PyOpKernel>* kernel) {
   const OrtApi* const api = runtime.api;
   std::size_t inputs = 0;
   std::size_t outputs = 0;
@@ -255,16 +259,49 @@ Status PyOpKernel::Create(const Runtime& runtime, const OrtKernelInfo* info, pyo
     return policy.Refusal(spec.Who(), spec.module);
   }
 
-  const pyop::Bridge* bridge = nullptr;
-  if (status = pyop::GetBridge(&bridge); !status.ok()) {
-    return Status(status.kind(), spec.Who() + ": " + status.message());
-  }
   std::unique_ptr<PyOpKernel> made(new PyOpKernel(runtime, std::move(spec), inputs));
   made->gpu_ = std::move(gpu);
   const Running making([&] { return "the creation of " + made->spec_.Who(); });
-  status = bridge->create(made->spec_, policy, made->gpu_.get(), &made->operator_);
+  status = made->CreateIsolated(policy, isolation);
+  if (status.ok() && made->operator_ == nullptr) {
+    const pyop::Bridge* bridge = nullptr;
+    if (status = pyop::GetBridge(&bridge); !status.ok()) {
+      return Status(status.kind(), made->spec_.Who() + ": " + status.message());
+    }
+    status = bridge->create(made->spec_, policy, made->gpu_.get(), &made->operator_);
+  }
   if (status.ok()) *kernel = std::move(made);
   return status;
+}
+
+Status PyOpKernel::CreateIsolated(const Policy& policy, const workers::Options* isolation) {
+  pyop::Spec spec = spec_;
+  std::string allow = policy.ToText();
+  // A program without Python in it needs none for a session whose operators run elsewhere.
+  if (spec.IsDeclared() && (isolation == nullptr || pyop::IsPythonRunning())) {
+    const pyop::Bridge* bridge = nullptr;
+    Status status = pyop::GetBridge(&bridge);
+    std::shared_ptr<const Schema> schema;
+    if (!status.ok() && isolation == nullptr) {
+      return Status(status.kind(), spec.Who() + ": " + status.message());
+    }
+    if (bridge != nullptr) {
+      status = bridge->find_schema(spec.Who(), spec.operator_name, spec.module, policy, &schema);
+    }
+    if (bridge != nullptr && !status.ok()) return status;
+    if (schema != nullptr) {
+      // What this process has declared itself may run, and is found again by its module.
+      spec.module = schema->module;
+      allow += (allow.empty() ? "" : ",") + spec.module;
+    }
+    static const workers::Options kOwn;
+    if (isolation == nullptr && schema != nullptr && schema->is_isolated) isolation = &kOwn;
+  }
+  if (isolation == nullptr) return Status();
+  if (!spec.IsDeclared() && !policy.Allows(spec.module)) {
+    return policy.Refusal(spec.Who(), spec.module);
+  }
+  return workers::CreateRemote(spec, allow, *isolation, workers::SessionInMaking(), &operator_);
 }
 
 Status PyOpKernel::Compute(OrtKernelContext* context) const {

@@ -12,6 +12,7 @@
 #include "core/policy.h"
 #include "opgraft/onnxruntime.h"
 #include "opgraft/status.h"
+#include "workers/options.h"
 
 namespace opgraft::ort {
 
@@ -26,14 +27,16 @@ enum class PyOpDevice : std::uint8_t {
 class PyOpKernel {
  public:
   /// Reads and checks the node, asks the policy, and creates the Python object. Every node passes
-  /// through this function on its way to Python, whoever prepared the model.
+  /// through this function on its way to Python, whoever prepared the model. `isolation` says how
+  /// the session runs its operators in worker processes; nullptr if it does not.
   static Status Create(const Runtime& runtime, const OrtKernelInfo* info, const Policy& policy,
-                       PyOpDevice device, std::unique_ptr<PyOpKernel>* kernel);
+                       const workers::Options* isolation, PyOpDevice device,
+                       std::unique_ptr<PyOpKernel>* kernel);
 
   /// The same for a node that has been read: its name, its operator, the types of its outputs, and
   /// its attributes.
   static Status Create(const Runtime& runtime, const OrtKernelInfo* info, pyop::Spec spec,
-                       const Policy& policy, PyOpDevice device,
+                       const Policy& policy, const workers::Options* isolation, PyOpDevice device,
                        std::unique_ptr<PyOpKernel>* kernel);
 
   Status Compute(OrtKernelContext* context) const;
@@ -41,6 +44,9 @@ class PyOpKernel {
   const OrtApi* api() const { return runtime_.api; }
 
  private:
+  /// Makes the operator in a worker process if it is to run there; else leaves it to be made here.
+  Status CreateIsolated(const Policy& policy, const workers::Options* isolation);
+
   PyOpKernel(const Runtime& runtime, pyop::Spec spec, std::size_t inputs)
       : runtime_(runtime), spec_(std::move(spec)), inputs_(inputs) {}
 

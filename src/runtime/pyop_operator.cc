@@ -44,7 +44,7 @@ OrtStatus* MakeKernel(const OrtCustomOp* self, const OrtApi* api, const OrtKerne
   return Guarded(api, [&] {
     std::unique_ptr<PyOpKernel> made;
     Status status = PyOpKernel::Create(PyOpOf(self).runtime, info, *PyOpOf(self).policy,
-                                       PyOpOf(self).device, &made);
+                                       PyOpOf(self).isolation.get(), PyOpOf(self).device, &made);
     *kernel = made.release();
     return status;
   });
@@ -87,8 +87,10 @@ Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
   status = FromRuntime(api, ShapeInferContext_GetInputCount(api, context, &inputs));
   if (status.ok()) status = Check(spec, inputs, spec.output_types.size());
   if (!status.ok()) return status;
+  // A program without Python is not given one by a session whose operators run elsewhere.
   const bool has_rule =
-      spec.IsDeclared() && (pyop::IsPythonRunning() || self.policy->Allows(spec.module));
+      spec.IsDeclared() &&
+      (pyop::IsPythonRunning() || (self.isolation == nullptr && self.policy->Allows(spec.module)));
   if (!spec.IsDeclared()) return WriteShapes(self, context, spec, 0, {});
 
   std::vector<SymbolicShape> shapes(spec.Places(inputs));
@@ -113,10 +115,12 @@ Status InferShapes(const PyOp& self, OrtShapeInferContext* context) {
 
 }  // namespace
 
-PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed, std::string called,
-           int of_type, std::size_t leads, PyOpDevice on)
+PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed,
+           std::shared_ptr<const workers::Options> isolates, std::string called, int of_type,
+           std::size_t leads, PyOpDevice on)
     : runtime(host),
       policy(std::move(allowed)),
+      isolation(std::move(isolates)),
       name(std::move(called)),
       type(of_type),
       leading(leads),
@@ -147,13 +151,14 @@ PyOp::PyOp(const Runtime& host, std::shared_ptr<const Policy> allowed, std::stri
   }
 }
 
-PyOpFamily MakePyOpFamily(const Runtime& runtime, const std::shared_ptr<const Policy>& policy) {
+PyOpFamily MakePyOpFamily(const Runtime& runtime, const std::shared_ptr<const Policy>& policy,
+                          const std::shared_ptr<const workers::Options>& isolation) {
   PyOpFamily family;
   const std::int64_t last_type = model::LimitsOf(runtime.version).last_type;
   for (const PyOpDevice device : {PyOpDevice::kCpu, PyOpDevice::kGpu, PyOpDevice::kMissingGpu}) {
     if (device == PyOpDevice::kGpu && runtime.version < kOldestCudaRuntime) continue;
     const std::string name = device == PyOpDevice::kCpu ? pyop::kOpType : pyop::kGpuOpType;
-    family.push_back(std::make_unique<PyOp>(runtime, policy, name, 0, 0, device));
+    family.push_back(std::make_unique<PyOp>(runtime, policy, isolation, name, 0, 0, device));
     for (int type = 1; type <= last_type; ++type) {
       const ElementType* const known = FindElementType(type);
       if (known == nullptr || !known->is_carried) continue;
@@ -161,7 +166,8 @@ PyOpFamily MakePyOpFamily(const Runtime& runtime, const std::shared_ptr<const Po
       for (std::size_t leading = 0; leading <= pyop::kMostLeading; ++leading) {
         const std::string like =
             name + pyop::kLikeEnding + (leading > 0 ? std::to_string(leading) : "");
-        family.push_back(std::make_unique<PyOp>(runtime, policy, like, type, leading, device));
+        family.push_back(
+            std::make_unique<PyOp>(runtime, policy, isolation, like, type, leading, device));
       }
     }
   }

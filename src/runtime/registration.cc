@@ -21,6 +21,7 @@
 #include "runtime/installed_torch.h"
 #include "runtime/pack_domains.h"
 #include "runtime/pyop_operator.h"
+#include "workers/options.h"
 
 namespace opgraft::ort {
 namespace {
@@ -64,6 +65,7 @@ bool HasTorchForGpu(const Runtime& runtime) {
 /// Finds or creates the domains for a policy; the caller must not hold a lock that the runtime
 /// needs.
 Status FindDomains(const Runtime& runtime, const std::string& key, Policy policy,
+                   const std::shared_ptr<const workers::Options>& isolation,
                    const OwnDomains** domains) {
   static std::mutex mutex;
   // Never destroyed: sessions may outlive every static object.
@@ -76,7 +78,7 @@ Status FindDomains(const Runtime& runtime, const std::string& key, Policy policy
   if (registered.aten_domain != nullptr) return Status();
   const auto shared = std::make_shared<const Policy>(std::move(policy));
   OwnDomains made;
-  made.family = MakePyOpFamily(runtime, shared);
+  made.family = MakePyOpFamily(runtime, shared, isolation);
   made.aten = std::make_unique<AtenOperator>(runtime, shared, /*is_for_gpu=*/false);
   if (has_gpu) made.gpu_aten = std::make_unique<AtenOperator>(runtime, shared, /*is_for_gpu=*/true);
   const OrtApi* const api = runtime.api;
@@ -106,8 +108,21 @@ std::string AllowedByEnvironment() {
 Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_view allow) {
   const OrtApi* const api = runtime.api;
   const std::string environment = AllowedByEnvironment();
-  const std::string key =
-      std::string(allow) + (environment.empty() ? "" : ";OPGRAFT_ALLOW=" + environment);
+  bool is_isolated = false;
+  std::string isolation_text;
+  if (Status read = ReadEntry(api, options, kIsolationEntry, &is_isolated, &isolation_text);
+      !read.ok()) {
+    return read;
+  }
+  std::shared_ptr<workers::Options> isolation;
+  if (is_isolated) {
+    isolation = std::make_shared<workers::Options>();
+    Status parsed = workers::Options::Parse(isolation_text, isolation.get());
+    if (!parsed.ok()) return parsed;
+  }
+  const std::string key = std::string(allow) +
+                          (environment.empty() ? "" : ";OPGRAFT_ALLOW=" + environment) +
+                          (is_isolated ? ";isolation=" + isolation_text : "");
   bool is_registered = false;
   std::string registered;
   Status status = ReadEntry(api, options, kRegisteredEntry, &is_registered, &registered);
@@ -126,7 +141,7 @@ Status Register(const Runtime& runtime, OrtSessionOptions* options, std::string_
   if (!status.ok()) return status;
   aten::TellInstalledTorch(libtorch);
   status = Policy::Parse(allow, environment, &policy);
-  if (status.ok()) status = FindDomains(runtime, key, std::move(policy), &domains);
+  if (status.ok()) status = FindDomains(runtime, key, std::move(policy), isolation, &domains);
   if (status.ok()) {
     status = FromRuntime(api, AddSessionConfigEntry(api, options, kRegisteredEntry, key.c_str()));
   }

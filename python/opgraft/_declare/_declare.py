@@ -39,6 +39,8 @@ class Operator:
     implementation: Callable[..., Any]  # the function, or the class
     arrays: str  # for an operator on a GPU, the library of its arrays: "torch" or "cupy"
     backward: Backward | None
+    pure: bool
+    one_worker: bool
 
     @property
     def full_name(self) -> str:
@@ -123,6 +125,9 @@ def op(
     arrays: str | None = None,
     torch: str | Sequence[str] = (),
     backward: Callable[..., Any] | None = None,
+    isolation: str | None = None,
+    pure: bool = False,
+    one_worker: bool = False,
 ) -> Callable[[_Declared], _Declared]:
     """Declares a function, or a class with a method `compute`, as the operator `domain::Name`.
 
@@ -147,6 +152,10 @@ def op(
     `backward` is a function of torch tensors. It takes the gradients of the outputs, and the inputs
     and outputs that it names, and returns the gradients of the inputs.
 
+    With `isolation="process"` sessions run it in a worker process, even if they run others in this
+    one. `pure` says that a call may be repeated after its worker has ended (`retries` of a
+    session), and `one_worker` that all calls of a node must be of one object, since it has a state.
+
     >>> @opgraft.op("mylibrary::AddAndRound", shape=lambda x: x)
     ... def add_and_round(x: np.ndarray) -> np.ndarray:
     ...     return np.round(x + x)
@@ -155,6 +164,13 @@ def op(
     if shape is not None and not callable(shape):
         raise Error(f"{name}: expected shape to be a function of the inputs' shapes, not {shape!r}")
     on_gpu = _is_on_gpu(name, device, arrays)
+    if isolation not in (None, "process"):
+        raise Error(f'{name}: expected isolation to be "process" or None, not {isolation!r}')
+    if isolation is not None and on_gpu:
+        raise Error(
+            f'{name}: it runs on a GPU (device="cuda"), whose memory is not shared with worker '
+            "processes, so it cannot be isolated"
+        )
     torch_names: list[Any] = list(torch) if isinstance(torch, (list, tuple)) else [torch]
     for one in torch_names:
         if not isinstance(one, str) or not _TORCH_NAME.fullmatch(one):
@@ -192,6 +208,9 @@ def op(
             arrays=(arrays or signature.arrays or "torch") if on_gpu else "",
             torch_names=torch_names,
             backward=None if backward is None else read_backward(name, backward, signature),
+            isolation=isolation,
+            pure=pure,
+            one_worker=one_worker,
         )
         return implementation
 
@@ -221,6 +240,9 @@ def declare_as(
     arrays: str = "",
     torch_names: Sequence[str] = (),
     backward: Backward | None = None,
+    isolation: str | None = None,
+    pure: bool = False,
+    one_worker: bool = False,
 ) -> None:
     """Declares an operator whose signature has been read, however it was written."""
     domain, own_name = _split(name)
@@ -236,6 +258,7 @@ def declare_as(
         attributes=[one.parameter for one in signature.attributes],
         has_shape_rule=rule is not None,
         on_gpu=on_gpu,
+        is_isolated=isolation is not None,
     )
     _register(
         Operator(
@@ -247,6 +270,8 @@ def declare_as(
             implementation=implementation,
             arrays=arrays,
             backward=backward,
+            pure=pure,
+            one_worker=one_worker,
         )
     )
 
@@ -367,6 +392,8 @@ class Made(NamedTuple):
     #: Takes the shapes of the inputs and the number of outputs, returns the outputs' shapes.
     rule: Callable[[Sequence[Any], int], list[Any]] | None
     takes_out: bool
+    pure: bool
+    one_worker: bool
 
 
 def make(full_name: str, given: Mapping[str, Any]) -> Made:
@@ -380,7 +407,14 @@ def make(full_name: str, given: Mapping[str, Any]) -> Made:
         def rule(shapes: Sequence[Any], outputs: int) -> list[Any]:
             return apply(shapes, arguments, outputs)
 
-    return Made(operator.make(given), operator.copy_inputs, rule, operator.takes_out)
+    return Made(
+        operator.make(given),
+        operator.copy_inputs,
+        rule,
+        operator.takes_out,
+        operator.pure,
+        operator.one_worker,
+    )
 
 
 def infer(

@@ -16,6 +16,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from opgraft import _pyop
 from opgraft._base._errors import Error, ModelError, of_kind, raised_by_runtime, translate
+from opgraft._base._host_of_workers import isolation_text
 from opgraft._base._library import installed_libtorch, library_path
 from opgraft._base._log import tell
 from opgraft._base._modules import import_all, names
@@ -36,7 +37,12 @@ _enter_run, _leave_run = _pyop.enter_run, _pyop.leave_run
 atexit.register(_pyop.close_gate)
 _numbers = itertools.count(1)  # of sessions
 _ALLOW_ENTRY = "opgraft.allow"
+_ISOLATION_ENTRY = "opgraft.isolation"
 _LIBTORCH_ENTRY = "opgraft.libtorch"
+_KEYWORDS = [
+    *("allow", "imports", "prefer", "exact", "isolation", "workers", "python", "timeout"),
+    *("memory_limit", "cpu_limit", "retries", "sandbox", "writable", "environment"),
+]
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 
@@ -46,6 +52,16 @@ def register(
     allow: Iterable[str] = (),
     imports: Iterable[str] = (),
     folder: str | None = None,
+    isolation: str | None = None,
+    workers: int | None = None,
+    python: str | os.PathLike[str] | None = None,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    cpu_limit: int | None = None,
+    retries: int | None = None,
+    sandbox: bool = False,
+    writable: Iterable[str | os.PathLike[str]] = (),
+    environment: Iterable[str] = (),
 ) -> None:
     """Registers Opgraft's operators: plain sessions with these options then run prepared models.
 
@@ -57,6 +73,8 @@ def register(
     since are added. Another list is an error, since the runtime cannot undo a registration.
     `imports` names modules to import first, for the operators that they declare.
     `folder` is the folder of the external data of a model given as bytes: `prepared.folder`.
+    `isolation="process"` runs Python operators in worker processes, with the settings that follow
+    it: see docs/isolation.md.
 
     >>> opgraft.register(sess_options, allow=["mymodule", "mypackage.*"])
     """
@@ -68,6 +86,20 @@ def register(
     import_all(imports)
     entries = names(allow, "allow")
     registered = _registered(sess_options)
+    text = isolation_text(
+        isolation,
+        workers=workers,
+        python=python,
+        timeout=timeout,
+        memory_limit=memory_limit,
+        cpu_limit=cpu_limit,
+        retries=retries,
+        sandbox=sandbox,
+        writable=writable,
+        environment=environment,
+    )
+    if text is not None:
+        _isolate(sess_options, text, is_registered=registered is not None)
     if registered is None:
         _set(sess_options, _ALLOW_ENTRY, ",".join(entries))
         if libtorch := installed_libtorch():
@@ -82,6 +114,19 @@ def register(
             sess_options.register_custom_ops_library(library_path())
     if folder is not None and folder != _get(sess_options, _FOLDER_ENTRY):
         _set(sess_options, _FOLDER_ENTRY, folder)
+
+
+def _isolate(sess_options: onnxruntime.SessionOptions, text: str, is_registered: bool) -> None:
+    before = _get(sess_options, _ISOLATION_ENTRY)
+    if before == text:
+        return
+    if is_registered or before is not None:
+        raise Error(
+            f"these session options are already registered with isolation={before!r}. Fix: make "
+            f"new session options for isolation={text!r}"
+        )
+    _pyop.check_isolation(text)
+    _set(sess_options, _ISOLATION_ENTRY, text)
 
 
 def _set(sess_options: onnxruntime.SessionOptions, entry: str, value: str) -> None:
@@ -193,6 +238,14 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     ("com.microsoft::Gelu", or a domain for all of them) that packs should run instead of it.
     If the runtime refuses the model because it has no kernels for some types, these nodes run in
     wider types (docs/rescue.md); with `exact`, each of them rounds its result to its own type.
+
+    With `isolation="process"`, Python operators run in up to `workers` worker processes, in which a
+    crash is an error of the call. `python` names another python command for them. A call that takes
+    longer than `timeout` seconds fails; `memory_limit` is in bytes for a worker, `cpu_limit` in
+    seconds of processor time for a call. Calls of operators that are declared pure are repeated up
+    to `retries` times if their worker ends. With `sandbox=True` workers have no network, and write
+    files only below the paths in `writable`. Workers get the usual variables of the environment,
+    and those that `environment` names. docs/isolation.md has more.
     Everything else is as in onnxruntime.
 
     >>> session = opgraft.InferenceSession("model.onnx", allow=["mymodule"])
@@ -211,15 +264,39 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         imports: Iterable[str] = (),
         prefer: Iterable[str] = (),
         exact: bool = False,
+        isolation: str | None = None,
+        workers: int | None = None,
+        python: str | os.PathLike[str] | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+        cpu_limit: int | None = None,
+        retries: int | None = None,
+        sandbox: bool = False,
+        writable: Iterable[str | os.PathLike[str]] = (),
+        environment: Iterable[str] = (),
         **kwargs: Any,
     ) -> None:
         for name in kwargs:
-            meant = get_close_matches(name, ["allow", "imports", "prefer", "exact"], cutoff=0.7)
+            meant = get_close_matches(name, _KEYWORDS, cutoff=0.7)
             if meant:  # onnxruntime silently ignores unknown keywords
                 raise TypeError(f"there is no keyword '{name}'; did you mean '{meant[0]}'?")
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         preferred = load_preferred(prefer)
-        register(options, allow=allow, imports=imports)
+        register(
+            options,
+            allow=allow,
+            imports=imports,
+            isolation=isolation,
+            workers=workers,
+            python=python,
+            timeout=timeout,
+            memory_limit=memory_limit,
+            cpu_limit=cpu_limit,
+            retries=retries,
+            sandbox=sandbox,
+            writable=writable,
+            environment=environment,
+        )
         # The optimised model that the runtime writes would contain the references too.
         may_refer = not options.optimized_model_filepath
         how: dict[str, Any] = {
@@ -299,6 +376,15 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         if prepared.why_refused and _is_by_runtime(refused):
             raise ModelError(f"{origin}: {prepared.why_refused} ({refused})") from refused
         raise refused
+
+    def cancel(self) -> None:
+        """Ends the calls of this session that run in worker processes: their runs raise PyOpError.
+
+        May be called from any thread. Operators that run in this process cannot be ended.
+
+        >>> threading.Timer(5, session.cancel).start()  # doctest: +SKIP
+        """
+        _pyop.cancel_calls(self._number)
 
     @contextmanager
     def _external_data(self, options: onnxruntime.SessionOptions) -> Iterator[None]:

@@ -152,7 +152,11 @@ Status MakeFromClass(const Spec& spec, const Policy& policy, bool is_written_her
   if (spec.compute != Spec().compute) {
     if (Status status = CheckHome(spec, policy, made->compute); !status.ok()) return status;
   }
-  made->copy_inputs = nb::cast<bool>(nb::bool_(nb::getattr(type, "copy_inputs", nb::bool_(false))));
+  const auto says = [&](const char* attribute) {
+    return nb::cast<bool>(nb::bool_(nb::getattr(type, attribute, nb::bool_(false))));
+  };
+  made->copy_inputs = says("copy_inputs");
+  made->traits = {says("pure"), says("one_worker")};
   return Status();
 }
 
@@ -204,6 +208,7 @@ PythonCallable MakeDeclared(const std::string& full_name, const nb::dict& attrib
   callable.copy_inputs = nb::cast<bool>(made.attr("copy_inputs"));
   if (!made.attr("rule").is_none()) callable.rule = made.attr("rule");
   callable.takes_out = nb::cast<bool>(made.attr("takes_out"));
+  callable.traits = {nb::cast<bool>(made.attr("pure")), nb::cast<bool>(made.attr("one_worker"))};
   return callable;
 }
 

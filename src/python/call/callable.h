@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "bridge/bridge.h"
 #include "core/policy.h"
 #include "model/python_spec.h"
 #include "opgraft/status.h"
@@ -18,6 +19,7 @@ struct PythonCallable {
   /// outputs' shapes. Invalid if there is no shape rule.
   nanobind::object rule;
   bool takes_out = false;  ///< has a parameter `out`
+  Traits traits;
 };
 
 /// Returns the callable of a declared operator for a node with these attributes. Needs the GIL; may

@@ -92,6 +92,6 @@ void PrepareForForks() {
 }  // namespace opgraft::pyop
 
 /// Its name is kStartPythonSymbol. `program` is the python command whose environment is used.
-extern "C" NB_EXPORT void opgraft_start_python_5(const char* program, opgraft::Status* status) {
+extern "C" NB_EXPORT void opgraft_start_python_6(const char* program, opgraft::Status* status) {
   *status = opgraft::pyop::Start(program);
 }

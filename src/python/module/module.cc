@@ -27,14 +27,16 @@
 #include "python/module/schemas.h"
 #include "python/module/survey.h"
 #include "python/module/torch_calls.h"
+#include "python/module/workers.h"
+#include "workers/pool.h"
 
 namespace nb = nanobind;
 
 namespace opgraft::pyop {
 namespace {
 
-constexpr Bridge kBridge = {kBridgeVersion, &CreateOperator, &FindSchema, &InferShapes,
-                            &ImportModule};
+constexpr Bridge kBridge = {kBridgeVersion, &CreateOperator, &FindSchema,   &InferShapes,
+                            &ImportModule,  &DescribePython, &CheckSignals, &KeepException};
 
 /// Returns the kind and the message of the error for a text from the runtime, or None if there is
 /// nothing to add to it.
@@ -88,6 +90,7 @@ NB_MODULE(_pyop, module) {
   DefineBodies(module);
   DefinePacks(module);
   DefineTorchCalls(module);
+  DefineWorkers(module);
   opgraft::eager::DefineKernel(module);
   module.def(
       "declare",
@@ -96,7 +99,11 @@ NB_MODULE(_pyop, module) {
       },
       nb::arg("schema"));
   module.def(
-      "make_session", [](std::int64_t number) { return std::exchange(session_in_making, number); },
+      "make_session",
+      [](std::int64_t number) {
+        opgraft::workers::ExchangeSession(number);
+        return std::exchange(session_in_making, number);
+      },
       nb::arg("number"),
       "Assigns the operators that this thread makes from now on to that session; returns the "
       "previous one");

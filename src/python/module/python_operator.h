@@ -56,6 +56,8 @@ class PythonOperator final : public Operator {
     place_.Clear();
   }
 
+  Traits traits() const override { return callable_.traits; }
+
   Status Compute(Call& call) noexcept override {
     const OperatorCall operator_call;
     const InOperatorOf in_operator(session_);

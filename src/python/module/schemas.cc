@@ -185,7 +185,8 @@ void DefineSchema(nb::module_& module) {
           [](Schema* self, std::string domain, std::string name, std::string source,
              std::string documentation, std::string torch_name, std::vector<Parameter> inputs,
              std::vector<Parameter> outputs, std::vector<TypeVariable> types,
-             std::vector<AttributeParameter> attributes, bool has_shape_rule, bool on_gpu) {
+             std::vector<AttributeParameter> attributes, bool has_shape_rule, bool on_gpu,
+             bool is_isolated) {
             new (self) Schema{.domain = std::move(domain),
                               .name = std::move(name),
                               .module = std::move(source),
@@ -197,11 +198,13 @@ void DefineSchema(nb::module_& module) {
                               .attributes = std::move(attributes),
                               .has_shape_rule = has_shape_rule,
                               .on_gpu = on_gpu,
+                              .is_isolated = is_isolated,
                               .native = nullptr};
           },
           nb::kw_only(), nb::arg("domain"), nb::arg("name"), nb::arg("module"),
           nb::arg("documentation"), nb::arg("torch_name"), nb::arg("inputs"), nb::arg("outputs"),
-          nb::arg("types"), nb::arg("attributes"), nb::arg("has_shape_rule"), nb::arg("on_gpu"))
+          nb::arg("types"), nb::arg("attributes"), nb::arg("has_shape_rule"), nb::arg("on_gpu"),
+          nb::arg("is_isolated") = false)
       .def_prop_ro("full_name", [](const Schema& one) { return Text(one.FullName()); })
       .def_ro("since_version", &Schema::since_version)
       .def_ro("inputs", &Schema::inputs)
@@ -210,6 +213,7 @@ void DefineSchema(nb::module_& module) {
       .def_ro("attributes", &Schema::attributes)
       .def_ro("has_shape_rule", &Schema::has_shape_rule)
       .def_ro("on_gpu", &Schema::on_gpu)
+      .def_ro("is_isolated", &Schema::is_isolated)
       .def_prop_ro("is_native", [](const Schema& one) { return one.native != nullptr; })
       .def_prop_ro("runtime_name",
                    [](const Schema& one) {
