@@ -107,6 +107,11 @@ def test_reductions_of_nothing_along_the_last_axis(dynamo: bool) -> None:
         check(program, reduced, torch.rand(count, 2))
 
 
+def test_a_number_has_a_last_axis() -> None:
+    program = exported(lambda x: x.sum(-1) + x, torch.tensor(2.0))
+    check(program, lambda x: x * 2, torch.tensor(3.0))
+
+
 @pytest.mark.parametrize("dynamo", [True, False], ids=["captured", "traced"])
 def test_nothing_is_not_any(dynamo: bool) -> None:
     def selected(x):

@@ -22,7 +22,7 @@ def count_from_front(model: Any) -> None:
     for node in list(_nodes(graph)):
         is_reduction = node.op_type.startswith("Reduce") or node.op_type in _CHOOSING
         shape = node.inputs[0].shape if is_reduction and node.inputs and node.inputs[0] else None
-        if node.domain or shape is None:
+        if node.domain or shape is None or len(shape) == 0:
             continue
         for name in ("axis", "axes"):
             found = node.attributes.get(name)
