@@ -133,6 +133,7 @@ def choices(dtype: Any) -> tuple[tuple[torch.Tensor, ...], Cases]:
         "nonzero of a scalar": lambda x, y: torch.nonzero(x[0]),
         "nonzero of zero": lambda x, y: torch.nonzero(x[-1]),
         "nonzero_static": lambda x, y: torch.nonzero_static(y, size=4, fill_value=7),
+        "nonzero_static of a scalar": lambda x, y: torch.nonzero_static(x[0], size=3),
         "nonzero_static, more": lambda x, y: torch.nonzero_static(x, size=12),
         "squeeze": lambda x, y: torch.squeeze(x[None, :, None], (0, 1, 2)),
         "diagonal": lambda x, y: torch.diagonal_scatter(y, x[:2]),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import torch
 
 from opgraft.torch._rungs._functions import Call, Value, axes, function
@@ -31,18 +32,16 @@ def nonzero(call: Call, x: Value) -> Value:
     return call.cast(call.op.ConstantOfShape(shape), torch.int64)
 
 
-def _is_no_scalar(call: Call) -> bool:
-    return not _is_scalar(call)
-
-
-@function("aten::nonzero_static", when=_is_no_scalar)
+@function("aten::nonzero_static")
 def nonzero_static(call: Call, x: Value, *, size: Any, fill_value: int = -1) -> Value:
     """As many rows as asked for: the first ones, or others filled."""
     op = call.op
     rank = call.example(0).dim()
-    found = op.Transpose(op.NonZero(call.cast(x, torch.bool)), perm=[1, 0])
     wanted = op.Reshape(axes.whole(call, size), axes.integers(call, 1))
     shape = op.Concat(wanted, axes.integers(call, rank), axis=0)
+    if rank == 0:  # rows without columns
+        return op.ConstantOfShape(shape, value=ir.tensor(np.zeros(1, np.int64)))
+    found = op.Transpose(op.NonZero(call.cast(x, torch.bool)), perm=[1, 0])
     filled = op.Expand(call.constant(fill_value, np.int64), shape)
     return axes.part_to(call, op.Concat(found, filled, axis=0), wanted)
 
