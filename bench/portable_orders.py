@@ -64,8 +64,7 @@ def segments(count: int) -> tuple[torch.Tensor, ...]:
 
 
 def observed(count: int) -> tuple[torch.Tensor, ...]:
-    rows = min(count, 10)
-    return (torch.randn(rows, max(count // rows, 2)),)
+    return (torch.randn(max(min(count // 2, 10), 1), max(count // 10, 2)),)
 
 
 def pooled(x: torch.Tensor) -> Any:

@@ -152,6 +152,7 @@ def choices(dtype: Any) -> tuple[tuple[torch.Tensor, ...], Cases]:
         }
     if dtype not in (torch.bool, torch.float16):
         cases["vander"] = lambda x, y: (torch.linalg.vander(x), torch.linalg.vander(y, N=4))
+        cases["vander of a scalar"] = lambda x, y: torch.linalg.vander(x[2], N=3)
     return (x, y), cases
 
 
@@ -272,7 +273,7 @@ def parts(dtype: Any) -> tuple[tuple[torch.Tensor, ...], Cases]:
         "across": lambda x, m, f: torch.nextafter(x, -x),
         "copysign": lambda x, m, f: 1 / torch.copysign(x[:7], x[:6, None]),
         "cov": lambda x, m, f: torch.cov(m),
-        "cov of one": lambda x, m, f: torch.cov(m[0], correction=0),
+        "cov of one": lambda x, m, f: (torch.cov(m[0], correction=0), torch.cov(m[:1])),
         "cov, counted": lambda x, m, f: torch.cov(m, fweights=f),
         "cov, weighed": lambda x, m, f: torch.cov(m, fweights=f, aweights=m[0].abs()),
         "corrcoef": lambda x, m, f: (torch.corrcoef(m), torch.corrcoef(m[1])),

@@ -54,7 +54,7 @@ def _covariance(
     other = centred if weights is None else op.Mul(centred, weights)
     products = op.MatMul(centred, op.Transpose(other, perm=[1, 0]))
     found = op.Div(products, divisor)
-    return found if rank == 2 and call.result.dim() == 2 else op.Squeeze(found)
+    return found if call.result.dim() == 2 else op.Squeeze(found)
 
 
 @function("aten::corrcoef", when=_gives_floats)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 import torch
 
-from opgraft.torch._rungs._functions import Call, Value, function
+from opgraft.torch._rungs._functions import Call, Value, axes, function
 from opgraft.torch._rungs._functions.signs import is_negative
 
 #: The table of 2 ** n from n = -_MOST on.
@@ -67,8 +67,11 @@ def _parts(call: Call, x: Value) -> tuple[Value, Value]:
 
 def power(call: Call, exponent: Value) -> Value:
     """2 to the power of an integer from -1074 to 1023."""
-    place = call.op.Add(exponent, call.constant(_MOST, np.int64))
-    return call.op.Gather(call.constant(_TABLE), place)
+    op = call.op
+    place = axes.flat(call, op.Add(exponent, call.constant(_MOST, np.int64)))
+    # Much faster than Gather, which copies element by element.
+    found = op.GatherElements(call.constant(_TABLE), place, axis=0)
+    return op.Reshape(found, op.Shape(exponent), allowzero=1)
 
 
 @function("aten::nextafter", when=lambda call: call.result.dtype in _BITS)

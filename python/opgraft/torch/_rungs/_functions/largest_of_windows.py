@@ -51,26 +51,33 @@ def adaptive_max_pool(call: Call, x: Value, output_size: Sequence[int]) -> list[
     count = int(np.prod(output_size))
     windows, is_within = (one.reshape(count, -1) for one in (windows, is_within))
     op = call.op
-    last = call.example(0).dim() - rank
-    planes = op.Reshape(x, op.Concat(*_others(call, x, last), axes.integers(call, -1), axis=0))
-    flat = axes.integers(call, -1)
-    elements = op.Gather(planes, call.constant(windows.reshape(-1), np.int64), axis=last)
-    shape = op.Concat(*_others(call, x, last), axes.integers(call, *windows.shape), axis=0)
-    elements = op.Reshape(elements, shape)
+    planes = op.Reshape(x, axes.integers(call, -1, int(np.prod(sizes))))
+    where = call.constant(windows.reshape(1, -1), np.int64)
+    number = op.Concat(axes.size(call, planes, 0), axes.integers(call, windows.size), axis=0)
     kept = None if is_within.all() else call.constant(is_within, bool)
-    place = _place_of_largest(call, elements, last + 1, kept)
-    starts = call.constant(np.arange(count)[:, None] * windows.shape[1], np.int64)
-    table = call.constant(windows.reshape(-1), np.int64)
-    index = op.GatherElements(table, op.Reshape(op.Add(place, starts), flat), axis=0)
-    outputs = axes.integers(call, *output_size)
-    value = op.GatherElements(elements, place, axis=last + 1)
-    shape = op.Concat(*_others(call, x, last), outputs, axis=0)
-    return [op.Reshape(value, shape), op.Reshape(index, shape)]
+    return _largest(call, x, planes, op.Expand(where, number), windows.shape, output_size, kept)
 
 
-def _others(call: Call, x: Value, count: int) -> list[Value]:
-    """The sizes of the first axes, as vectors."""
-    return [call.op.Shape(x, start=0, end=count)] if count else []
+def _largest(
+    call: Call,
+    x: Value,
+    planes: Value,
+    where: Value,
+    windows: tuple[int, ...],
+    output_size: Sequence[int],
+    is_within: Value | None,
+) -> list[Value]:
+    """The largest of each window and its place in its plane. `where` has a row for each plane, with
+    the places of all elements of all windows, of which `windows` is the number and the size."""
+    op = call.op
+    # Much faster than Gather, which copies element by element.
+    elements = op.GatherElements(planes, where, axis=1)
+    shape = axes.integers(call, -1, *windows)
+    elements, where = op.Reshape(elements, shape), op.Reshape(where, shape)
+    place = _place_of_largest(call, elements, 2, is_within)
+    first = op.Shape(x, start=0, end=call.example(0).dim() - len(output_size))
+    shape = op.Concat(first, axes.integers(call, *output_size), axis=0)
+    return [op.Reshape(op.GatherElements(one, place, axis=2), shape) for one in (elements, where)]
 
 
 def _place_of_largest(call: Call, x: Value, axis: int, is_within: Value | None) -> Value:
@@ -133,13 +140,7 @@ def fractional_max_pool(
         where = op.Add(op.Mul(where, call.constant(size, np.int64)), along)
     count, inside = int(np.prod(output_size)), int(np.prod(kernel_size))
     where = op.Reshape(where, axes.integers(call, -1, count * inside))
-    elements = op.GatherElements(planes, where, axis=1)
-    windows = axes.integers(call, -1, count, inside)
-    elements, where = op.Reshape(elements, windows), op.Reshape(where, windows)
-    place = _place_of_largest(call, elements, 2, None)
-    outputs = axes.integers(call, *output_size)
-    shape = op.Concat(op.Shape(x, start=0, end=example.dim() - rank), outputs, axis=0)
-    return [op.Reshape(op.GatherElements(one, place, axis=2), shape) for one in (elements, where)]
+    return _largest(call, x, planes, where, (count, inside), output_size, None)
 
 
 def _begins(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import torch
 
 from opgraft.torch._rungs._functions import Call, Value, axes, function
 from opgraft.torch._rungs._functions.reduced_places import reduced
-from opgraft.torch._rungs._functions.searching import places
 
 #: What a segment of nothing is.
 _OF_NOTHING = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
@@ -34,24 +34,26 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Value:
-    """Which segment each element belongs to says how many offsets are not beyond it."""
+    """How many offsets are not beyond an element says which segment it belongs to."""
     op = call.op
     rank = call.example(0).dim()
     axis %= rank
-    given = call.argument("offsets" if lengths is None else "lengths")
     if lengths is None:
         offsets = call.cast(offsets, torch.int64)
-        bounds = list(given.shape)
     else:
         ends = op.CumSum(call.cast(lengths, torch.int64), call.constant(axis, np.int64))
         pads = [0] * (2 * (axis + 1))
         pads[axis] = 1
         offsets = op.Pad(ends, axes.integers(call, *pads), call.constant(0, np.int64))
-        bounds = [*given.shape[:-1], given.shape[-1] + 1]
-    own = op.Expand(
-        axes.counted(call, axes.size(call, x, axis)), op.Shape(x, start=0, end=axis + 1)
-    )
-    found = places(call, offsets, torch.Size(bounds), own, axis + 1, torch.int64, is_right=True)
+    # A mark for each offset, and one place more, for offsets at the end.
+    length = axes.size(call, x, axis)
+    others = [op.Shape(x, start=0, end=axis)] if axis else []
+    room = op.Concat(*others, op.Add(length, axes.integers(call, 1)), axis=0)
+    marks = op.ConstantOfShape(room, value=ir.tensor(np.zeros(1, np.int64)))
+    ones = op.Expand(call.constant(1, np.int64), op.Shape(offsets))
+    begins = op.Min(offsets, length)
+    marks = op.ScatterElements(marks, begins, ones, axis=axis, reduction="add")
+    found = axes.part(call, op.CumSum(marks, call.constant(axis, np.int64)), axis, 0, -1)
     count = op.Sub(axes.size(call, offsets, axis), axes.integers(call, 1))
     segment = op.Sub(found, axes.integers(call, 1))
     # What belongs to none goes behind the last one, and is cut off.

@@ -71,10 +71,8 @@ def diagonal_scatter(
 
 
 def _is_narrow(call: Call) -> bool:
-    count = call.argument("N")
-    count = call.example(0).shape[-1] if count is None else count
-    is_taken = axes.is_real(call.result.dtype) and axes.known(count)
-    return is_taken and 0 < count <= _MOST_COLUMNS
+    count = call.result.shape[-1]
+    return axes.is_real(call.result.dtype) and axes.known(count) and 0 < count <= _MOST_COLUMNS
 
 
 @function("aten::linalg_vander", when=_is_narrow)
@@ -83,6 +81,8 @@ def vander(call: Call, x: Value, *, N: int | None = None) -> Value:
     op = call.op
     is_float = call.result.dtype.is_floating_point
     x = call.cast(x, torch.float64 if is_float else torch.int64)
+    if call.example(0).dim() == 0:
+        x = axes.flat(call, x)
     last = axes.integers(call, -1)
     power = op.Expand(op.CastLike(call.constant(1.0), x), op.Shape(x))
     powers = [op.Unsqueeze(power, last)]
