@@ -52,9 +52,11 @@ def _covariance(
     divisor = op.Max(op.Sub(count, corrected), call.constant(0.0))
     centred = op.Sub(rows, mean)
     other = centred if weights is None else op.Mul(centred, weights)
+    if call.result.dim() < 2:
+        return op.Squeeze(op.Div(op.ReduceSum(op.Mul(centred, other)), divisor))
     products = op.MatMul(centred, op.Transpose(other, perm=[1, 0]))
-    found = op.Div(products, divisor)
-    return found if call.result.dim() == 2 else op.Squeeze(found)
+    # As a matrix: ONNX Runtime fuses a product with a number that it takes for a float32.
+    return op.Div(products, op.Expand(divisor, op.Shape(products)))
 
 
 @function("aten::corrcoef", when=_gives_floats)
