@@ -50,7 +50,7 @@ def test_unique_consecutive_along_an_axis_that_is_counted_from_the_end() -> None
         )
 
     x = torch.tensor([[1.0, 1.0, 2.0], [1.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
-    program = assert_right(model, x, portable=False)
+    program = assert_right(model, x)
     other = torch.tensor([[1.0, 2.0, 2.0], [1.0, 2.0, 2.0], [3.0, 2.0, 2.0]])
     for got, wanted in zip(program(other), model(other), strict=True):
         assert torch.equal(got, wanted)

@@ -40,7 +40,9 @@ def _cov(self: torch.Tensor, *others: Any, **named: Any) -> torch.Tensor:
     weights = [one for one in (*others, *named.values()) if isinstance(one, torch.Tensor)]
     if any(one.dtype == torch.float64 for one in weights):
         dtype = torch.promote_types(dtype, torch.float64)
-    return _like(self, (self.shape[0],) * 2 if self.ndim == 2 else (), dtype)
+    count: Any = self.shape[0] if self.ndim == 2 else 1
+    is_one = isinstance(count, int) and count == 1  # of one variable it is a number
+    return _like(self, () if is_one else (count, count), dtype)
 
 
 def _ctc_loss(
