@@ -178,8 +178,7 @@ def cpp_host(model: bytes, inputs: list[Any]) -> list[Any]:
     for value in [*graph.input, *graph.output]:
         kind = value.type.tensor_type.elem_type
         is_plain = kind not in (0, onnx.TensorProto.STRING) and (
-            onnx.helper.tensor_dtype_to_np_dtype(kind).kind in "biuf"
-            and onnx.helper.tensor_dtype_to_np_dtype(kind).name in np.sctypeDict
+            onnx.helper.tensor_dtype_to_np_dtype(kind).isbuiltin == 1  # not of ml_dtypes
         )
         if not is_plain:
             raise NotInFilesError("a value that .npy files do not have")
