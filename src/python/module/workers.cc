@@ -33,7 +33,7 @@ Status InPython(const std::string& what, Body body) {
   }
 }
 
-std::string ToBytes(const nb::object& bytes) {
+std::string ContentsOf(const nb::object& bytes) {
   const nb::bytes read = nb::cast<nb::bytes>(bytes);
   return {read.c_str(), read.size()};
 }
@@ -48,7 +48,7 @@ Status FindModule(const std::string& path, const std::string& module) {
 std::string TakeException(long long number) {
   std::string described;
   static_cast<void>(InPython("an exception", [&] {
-    described = ToBytes(nb::module_::import_(kExceptions).attr("describe")(number));
+    described = ContentsOf(nb::module_::import_(kExceptions).attr("describe")(number));
   }));
   return described;
 }
@@ -78,8 +78,8 @@ Status DescribePython(const std::string& python, std::string* executable, std::s
   return InPython("the look-up of Python for worker processes", [&] {
     const nb::tuple found = nb::cast<nb::tuple>(
         nb::module_::import_(kHost).attr("describe_python")(nb::str(python.c_str())));
-    *executable = ToBytes(found[0]);
-    *path = ToBytes(found[1]);
+    *executable = ContentsOf(found[0]);
+    *path = ContentsOf(found[1]);
   });
 }
 
