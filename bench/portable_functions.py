@@ -127,7 +127,7 @@ FUNCTIONS = {
 
 
 #: Left to the next rung: roundings of ONNX Runtime's kernels in doubles would show.
-_NOT_OF_DOUBLES = re.compile(r"erfinv|ndtri$|i[01]e?$|_k[01]$|spherical|polygamma\(1\)")
+_NOT_OF_DOUBLES = re.compile(r"erfinv|ndtri$|airy|i[01]e?$|_k[01]$|spherical|polygamma\(1\)")
 
 
 def taken(dtype: torch.dtype) -> dict[str, Portable]:

@@ -9,7 +9,14 @@ import numpy as np
 import torch
 
 from opgraft.torch._rungs._functions import Call, Value, function
-from opgraft.torch._rungs._functions._tables import Array, Interval, Pieces, of_torch, zero
+from opgraft.torch._rungs._functions._tables import (
+    Array,
+    Interval,
+    Pieces,
+    is_exact_enough,
+    of_torch,
+    zero,
+)
 
 #: From x itself between these; beyond from z = 2/3 |x|^1.5.
 _LOW, _HIGH = -12.0, 8.0
@@ -56,7 +63,7 @@ def _angle(t: Array) -> Array:
     return np.angle(_wave(t))
 
 
-@function("aten::special_airy_ai")
+@function("aten::special_airy_ai", when=is_exact_enough)
 def airy_ai(call: Call, x: Value) -> Value:
     op = call.op
     x = call.double(x)
