@@ -41,9 +41,14 @@ _OTHERS = (
     torch.complex64,
     torch.complex128,
 )
-#: Take as many steps as one of their numbers says.
+#: In torch they take as many steps as one of their numbers says.
 _ENDLESS = frozenset(
-    f"aten::special_{name}" for name in ("laguerre_polynomial_l", "legendre_polynomial_p")
+    f"aten::special_{name}"
+    for name in (
+        "laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t "
+        "shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+        "shifted_chebyshev_polynomial_w"
+    ).split()
 )
 _COPYING = frozenset(("aten::clone", "aten::detach", "aten::alias", "aten::copy"))
 
