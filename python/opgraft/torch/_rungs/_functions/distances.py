@@ -9,27 +9,29 @@ import numpy as np
 
 from opgraft.torch._rungs._functions import Call, Value, function
 
-#: With more differences than these, Euclidean distances are computed from products.
-_MOST_DIFFERENCES = 1 << 22
-#: The value of torch's argument compute_mode that forbids products.
-_NO_PRODUCTS = 2
+#: The most differences that Euclidean distances are computed from.
+_MOST = 1 << 22
 
 
 def _is_real(call: Call) -> bool:
     return bool(call.result.is_floating_point())
 
 
-@function("aten::cdist", "aten::_cdist_forward", when=_is_real)
+def _is_by_differences(call: Call) -> bool:
+    """torch computes Euclidean distances of more than 25 rows from products, whose roundings show
+    where rows are close. Those of many or open sizes are left to libtorch."""
+    if not _is_real(call):
+        return False
+    sizes = [*call.result.shape, call.example(0).shape[-1]]
+    is_small = all(isinstance(size, int) for size in sizes) and math.prod(sizes) <= _MOST
+    return is_small or bool(call.argument("p") != 2)
+
+
+@function("aten::cdist", "aten::_cdist_forward", when=_is_by_differences)
 def cdist(call: Call, x: Value, y: Value, p: float = 2.0, compute_mode: Any = None) -> Value:
     op = call.op
-    x, y = call.double(x), call.double(y)
-    sizes = [*call.result.shape, call.example(0).shape[-1]]
-    is_small = all(isinstance(size, int) for size in sizes)
-    is_small = is_small and math.prod(sizes) <= _MOST_DIFFERENCES
-    if p == 2 and not is_small and compute_mode != _NO_PRODUCTS:
-        return call.as_result(_by_products(call, x, y))
-    rows = op.Unsqueeze(x, call.constant([-2], np.int64))
-    columns = op.Unsqueeze(y, call.constant([-3], np.int64))
+    rows = op.Unsqueeze(call.double(x), call.constant([-2], np.int64))
+    columns = op.Unsqueeze(call.double(y), call.constant([-3], np.int64))
     return call.as_result(_length(call, op.Sub(rows, columns), p))
 
 
@@ -71,17 +73,3 @@ def _length(call: Call, differences: Value, p: float) -> Value:
         return op.Sqrt(op.ReduceSum(op.Mul(sizes, sizes), axis, keepdims=0))
     powers = op.ReduceSum(op.Pow(sizes, call.constant(float(p))), axis, keepdims=0)
     return op.Pow(powers, call.constant(1 / p))
-
-
-def _by_products(call: Call, x: Value, y: Value) -> Value:
-    """The square of a difference is x * x + y * y - 2 x y."""
-    op = call.op
-    axis = call.constant([call.result.dim() - 1], np.int64)
-    squares = op.ReduceSum(op.Mul(x, x), axis, keepdims=1)
-    others = op.ReduceSum(op.Mul(y, y), axis, keepdims=1)
-    rank = len(call.result.shape)
-    order = [*range(rank - 2), rank - 1, rank - 2]
-    products = op.MatMul(x, op.Transpose(y, perm=order))
-    sums = op.Add(squares, op.Transpose(others, perm=order))
-    total = op.Sub(sums, op.Mul(products, call.constant(2.0)))
-    return op.Sqrt(op.Max(total, call.constant(0.0)))
