@@ -7,7 +7,7 @@ BUILD_PACKAGES := scikit-build-core nanobind "numpy>=2" ninja
 RUN_PACKAGES := onnx onnxruntime ml_dtypes rich
 # The site and the notebooks in it.
 DOCS_PACKAGES := "mkdocs<2" mkdocs-material mkdocstrings-python nbclient nbformat ipykernel
-TEST_PACKAGES := onnxruntime-extensions pytest pytest-xdist playwright pyte $(DOCS_PACKAGES)
+TEST_PACKAGES := mpmath onnxruntime-extensions pytest pytest-xdist playwright pyte $(DOCS_PACKAGES)
 # The build of torch that needs no CUDA.
 TORCH_PACKAGES := torch==2.13.0 onnxscript expecttest
 SKLEARN_PACKAGES := scikit-learn skl2onnx skops pandas

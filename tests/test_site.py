@@ -19,6 +19,7 @@ import pytest
 from browser import WIDTHS, chromium
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+FUNCTIONS = REPOSITORY / "python" / "opgraft" / "torch" / "_rungs" / "_functions"
 NOTEBOOKS = sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb"))
 ENVIRONMENT = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
 
@@ -171,6 +172,8 @@ def test_the_first_contribution_makes_a_model_portable(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "first-contribution.md").read_text()
     code = re.search(r"```python\n(.*?)```", page, flags=re.S)
     assert code is not None
+    shipped = FUNCTIONS / "spherical_bessel.py"
+    assert shipped.read_text() == code[1]
     (tmp_path / "functions").mkdir()
     (tmp_path / "functions" / "spherical_bessel.py").write_text(code[1])
     (tmp_path / "script.py").write_text(
@@ -181,8 +184,11 @@ import torch
 import opgraft.torch
 from opgraft.torch._rungs import _functions
 
-if sys.argv[1:]:
-    _functions.__path__.append(sys.argv[1])
+_functions._known()
+del _functions._functions["aten::special_spherical_bessel_j0"]
+del sys.modules[f"{_functions.__name__}.spherical_bessel"]
+_functions._known.cache_clear()
+_functions.__path__[:] = sys.argv[1:]
 x = torch.tensor([0.0, -0.0, 1e-30, 0.5, -3.0, 100.0, 1e6, float("inf"), float("nan")])
 program = opgraft.torch.export(lambda x: torch.special.spherical_bessel_j0(x), (x,))
 np.testing.assert_allclose(

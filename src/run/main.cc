@@ -31,7 +31,8 @@ constexpr char kUsage[] =
     "run there; --isolate settings of worker processes for the Python operators, such as\n"
     "'process;workers=2;timeout=1.5' (docs/isolation.md); --record a file that always names the\n"
     "operators that are running, in case something ends the process; --exact rounds the result of\n"
-    "each node that runs in a wider type than its own. Python is the one that OPGRAFT_PYTHON names,\n"
+    "each node that runs in a wider type than its own. Python is the one that OPGRAFT_PYTHON "
+    "names,\n"
     "else python3 on the PATH.\n";
 
 struct Options {

@@ -59,6 +59,7 @@ def test_prepare_prints_all_that_must_be_allowed(
     assert f"allow={[acme, OURS]!r}" in capfd.readouterr().out
 
 
+@pytest.mark.usefixtures("without_special_functions")  # of which i1e is one
 def test_all_permissions_at_once(acme: str, capfd: pytest.CaptureFixture[str]) -> None:
     __import__(acme)
 

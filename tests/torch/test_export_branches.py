@@ -14,6 +14,9 @@ from torch.nn import functional  # noqa: E402
 import opgraft.torch  # noqa: E402
 from opgraft.torch import _private  # noqa: E402
 
+# Of which functions of ours would be right.
+pytestmark = pytest.mark.usefixtures("without_special_functions")
+
 X = 6 * torch.rand(4, 4, generator=torch.Generator().manual_seed(0))
 IMAGE = X.reshape(1, 1, 4, 4)
 

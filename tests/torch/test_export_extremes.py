@@ -18,6 +18,9 @@ from opgraft._command import main  # noqa: E402
 from opgraft.torch._rungs import _functions  # noqa: E402
 from opgraft.torch._verify import _probe, _triable  # noqa: E402
 
+# Of which functions of ours would be right.
+pytestmark = pytest.mark.usefixtures("without_special_functions")
+
 AUTO = torch.export.Dim.AUTO
 X = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
 

@@ -15,6 +15,9 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip insta
 import opgraft  # noqa: E402
 import opgraft.torch  # noqa: E402
 
+# Of which functions of ours would be right.
+pytestmark = pytest.mark.usefixtures("without_special_functions")
+
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
 FACTOR = 3.0
 TABLE = {"factor": 2.0}

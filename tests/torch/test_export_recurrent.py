@@ -12,6 +12,9 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip insta
 
 import opgraft.torch  # noqa: E402
 
+# Of which functions of ours would be right.
+pytestmark = pytest.mark.usefixtures("without_special_functions")
+
 SIZES = ({0: "b", 1: "s"},)
 
 

@@ -260,7 +260,6 @@ KEPT = {
     "max_pool1d": (torch.nn.MaxPool1d(2), torch.rand(1, 2, 16), {2: "time"}, (1, 2, 24)),
     "rnn": (Recurrent().eval(), torch.rand(2, 5, 3), {0: "batch", 1: "time"}, (3, 9, 3)),
     "kron": (lambda x: torch.kron(x, torch.ones(2, 2)), X, {0: "n"}, (3, 6)),
-    "pdist": (torch.nn.functional.pdist, X, {0: "n"}, (11, 6)),
 }
 
 

@@ -17,6 +17,9 @@ import opgraft.torch  # noqa: E402
 from opgraft.torch._traced import _conversions, _traced_corrections  # noqa: E402
 from opgraft.torch._verify import _ties  # noqa: E402
 
+# Of which functions of ours would be right.
+pytestmark = pytest.mark.usefixtures("without_special_functions")
+
 
 class Packed(torch.nn.Module):
     """A GRU over a packed sequence, which torch.export does not capture."""

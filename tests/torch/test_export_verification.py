@@ -21,6 +21,9 @@ from opgraft.torch._program import _dispatch  # noqa: E402
 from opgraft.torch._rungs import _nodes  # noqa: E402
 from opgraft.torch._verify import _rounding, _weights  # noqa: E402
 
+# Of which functions of ours would be right.
+pytestmark = pytest.mark.usefixtures("without_special_functions")
+
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(4, 4, generator=GENERATOR)
 IMAGE = torch.randn(1, 2, 6, 6, generator=GENERATOR)

@@ -314,12 +314,26 @@ class Dispatcher:
         none."""
         if not _is_call(node) or self.translation(node, place) is not None:
             return None
+        if self._is_portable_part(node, place):
+            return None
         for target in self._wholes(node, place):
             if operator_name(target) == operator_name(node.target):
                 return None  # it is whole already
             if operator_name(target) not in self._kept:
                 return target
         return None
+
+    def _is_portable_part(self, node: torch.fx.Node, place: Place) -> bool:
+        """Whether a function takes the node, and nothing better than libtorch the whole."""
+        graft = self.graft(node, place)
+        if graft is None or graft.kind != "function":
+            return False
+        better = self._kinds & {"operator", "function", "pack"}
+        return not any(
+            _ladder.can_graft(target, better)
+            for target in self._wholes(node, place)
+            if operator_name(target) != operator_name(node.target)
+        )
 
     def _wholes(self, node: torch.fx.Node, place: Place) -> Iterator[Any]:
         """The operators that the node could be a part of, starting with the one that the model

@@ -41,6 +41,15 @@ _OTHERS = (
     torch.complex64,
     torch.complex128,
 )
+#: In torch they take as many steps as one of their numbers says.
+_ENDLESS = frozenset(
+    f"aten::special_{name}"
+    for name in (
+        "laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t "
+        "shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+        "shifted_chebyshev_polynomial_w"
+    ).split()
+)
 _COPYING = frozenset(("aten::clone", "aten::detach", "aten::alias", "aten::copy"))
 
 
@@ -52,7 +61,9 @@ def _is_of_a_kind(target: Any) -> bool:
     name = operator_name(target)
     base = name.partition(".")[0]
     is_reducing = torch.Tag.reduction in target.tags or base in _REDUCING or base in _CHOOSING
-    return name not in _COPYING and (_graph.is_pointwise(target) or is_reducing)
+    if name in _COPYING or base in _ENDLESS:
+        return False
+    return bool(_graph.is_pointwise(target) or is_reducing)
 
 
 def is_choosing(node: torch.fx.Node) -> bool:

@@ -62,6 +62,7 @@ def function(
 
     def declare(one: _Function) -> _Function:
         for name in names:
+            assert name not in _functions, f"two functions for {name}"
             _functions[name] = one, when
         _kept.update(dict.fromkeys(names, is_kept_in) if is_kept else {})
         _better.update(dict.fromkeys(names, is_better) if replaces_torchs else {})

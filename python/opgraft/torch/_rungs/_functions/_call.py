@@ -74,15 +74,19 @@ class Call:
 
     def working(self, value: Value) -> Value:
         """Casts to the type to compute in: that of the result, but at least float32."""
-        return self.cast(value, self._working)
+        return self.cast(value, self.working_type)
 
     def working_constant(self, value: float) -> Value:
-        return self.constant(value, np.float64 if self._working is torch.float64 else np.float32)
+        return self.constant(value, np.float64 if self.gives_doubles else np.float32)
 
     @property
-    def _working(self) -> torch.dtype:
+    def working_type(self) -> torch.dtype:
         is_double = getattr(self.result, "dtype", None) == torch.float64
         return torch.float64 if is_double else torch.float32
+
+    @property
+    def gives_doubles(self) -> bool:
+        return self.working_type is torch.float64
 
     def as_result(self, value: Value) -> Value:
         """Casts to the type of the result."""

@@ -7,6 +7,7 @@ come from a table.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -104,10 +105,13 @@ def _gives_floats(call: Call) -> bool:
     return bool(call.result.is_floating_point())
 
 
-@function("aten::copysign.Tensor", when=_gives_floats)
-def copysign(call: Call, x: Value, y: Value) -> Value:
+@function("aten::copysign.Tensor", "aten::copysign.Scalar", when=_gives_floats)
+def copysign(call: Call, x: Value, y: Any) -> Value:
     """The size times the sign, by which a 0 has one too. The sign of a NaN is not seen."""
     op = call.op
     minus, plus = call.working_constant(-1.0), call.working_constant(1.0)
-    sign = op.Where(is_negative(call, call.working(y)), minus, plus)
+    if isinstance(y, (int, float)):
+        sign = minus if np.signbit(y) else plus
+    else:
+        sign = op.Where(is_negative(call, call.working(y)), minus, plus)
     return call.as_result(op.Mul(op.Abs(call.working(x)), sign))

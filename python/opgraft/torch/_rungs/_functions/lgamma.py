@@ -1,8 +1,10 @@
-"""lgamma: the logarithm of the absolute value of the gamma function."""
+"""lgamma: the logarithm of the absolute value of the gamma function; and mvlgamma, of several."""
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from opgraft.torch._rungs._functions import Call, Value, function
 
@@ -51,10 +53,26 @@ _LARGE = 8.0  # from here on the series is exact enough
 
 @function("aten::lgamma", "aten::special_gammaln")
 def lgamma(call: Call, x: Value) -> Value:
+    return call.as_result(_lgamma(call, call.double(x)))
+
+
+@function("aten::mvlgamma", "aten::special_multigammaln")
+def mvlgamma(call: Call, x: Value, p: int) -> Value:
+    """Adds the lgamma of x, x - 1/2, ..., x - (p - 1)/2."""
+    op = call.op
+    steps = call.constant([-0.5 * step for step in range(p)])
+    terms = op.Add(op.Unsqueeze(call.double(x), call.constant([-1], np.int64)), steps)
+    # Counted from the front: from the back ONNX Runtime gets the shape of nothing wrong.
+    last = call.constant([call.result.dim()], np.int64)
+    total = op.ReduceSum(_lgamma(call, terms), last, keepdims=0)
+    offset = p * (p - 1) / 4 * math.log(math.pi)
+    return call.as_result(op.Add(total, call.constant(offset)))
+
+
+def _lgamma(call: Call, x: Value) -> Value:
     """Computes in doubles: near 1 and 2, where lgamma is zero, by a formula with these zeros as
     factors; up to 8 by recurrence; from 8 on by Stirling's series; below -0.5 by reflection."""
     op = call.op
-    x = call.double(x)
     size = op.Abs(x)
     half, one, two = call.constant(0.5), call.constant(1.0), call.constant(2.0)
     is_small = op.Less(size, half)
@@ -85,7 +103,7 @@ def lgamma(call: Call, x: Value) -> Value:
     is_below = op.LessOrEqual(x, op.Neg(half))
     value = op.Where(is_below, below, above)
     infinite = call.constant(float("inf"))
-    return call.as_result(op.Where(op.IsInf(x), infinite, value))
+    return op.Where(op.IsInf(x), infinite, value)
 
 
 def _stirling(call: Call, x: Value) -> Value:
