@@ -2,6 +2,7 @@
 // no part of Python is needed for that. docs/deploying.md has a complete program.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -186,8 +187,11 @@ inline Status UseCuda(const OrtApiBase* runtime, OrtEnv* environment, OrtSession
 /// process.
 inline Status Isolate(const OrtApiBase* runtime, OrtSessionOptions* options,
                       const Isolation& isolation) {
+  // std::to_string would write the comma of the program's locale.
+  char seconds[64];
+  char* const end = std::to_chars(seconds, seconds + sizeof(seconds), isolation.timeout).ptr;
   std::string text = "process;workers=" + std::to_string(isolation.workers) +
-                     ";timeout=" + std::to_string(isolation.timeout) +
+                     ";timeout=" + std::string(static_cast<char*>(seconds), end) +
                      ";memory_limit=" + std::to_string(isolation.memory_limit) +
                      ";cpu_limit=" + std::to_string(isolation.cpu_limit) +
                      ";retries=" + std::to_string(isolation.retries);

@@ -2,13 +2,13 @@
 #include "workers/options.h"
 
 #include <charconv>
-#include <cmath>
 
 namespace opgraft::workers {
 namespace {
 
 constexpr char kHow[] = ". Fix: isolation=\"process\", workers=2, timeout=1.5";
 constexpr int kMostWorkers = 256;
+constexpr double kMostSeconds = 1e9;  ///< the clock counts nanoseconds in 64 bits
 
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -27,7 +27,7 @@ bool Read(std::string_view text, Number* number) {
 }
 
 bool ReadSeconds(std::string_view text, double* seconds) {
-  return Read(text, seconds) && std::isfinite(*seconds) && *seconds >= 0;
+  return Read(text, seconds) && *seconds >= 0 && *seconds <= kMostSeconds;
 }
 
 bool Set(std::string_view name, std::string_view value, Options* options) {

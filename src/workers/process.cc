@@ -261,7 +261,13 @@ Status Process::Exchange(std::size_t request_size, const Patience& patience, std
   const std::uint64_t offset = header->reply_offset.load();
   const std::uint64_t size = header->reply_size.load();
   if (!memory_.Has(offset, size)) return Discard();
-  reply->assign(reinterpret_cast<const char*>(memory_.at(offset)), size);
+  try {
+    reply->assign(reinterpret_cast<const char*>(memory_.at(offset)), size);
+  } catch (const std::exception&) {
+    return Discard();  // it is larger than the memory that is left
+  }
+  output_.Drain();
+  errors_.Drain();
   return Status();
 }
 

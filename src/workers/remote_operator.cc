@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,14 +74,18 @@ class RemoteOperator final : public pyop::Operator {
     while (pool.TakeFreeWith(options_, id_, &lease)) {
       lease->operators.erase(id_);
       lease->dropped.push_back(id_);
-      static_cast<void>(SendDropped(&*lease));
+      try {
+        static_cast<void>(SendDropped(&*lease));
+      } catch (const std::exception&) {
+        static_cast<void>(lease->Discard());
+      }
       lease.GiveBack();
     }
   }
 
   Status Create() {
     ActiveCall active;
-    Attempt attempt(*this, active, options_.start_timeout);
+    Attempt attempt(active);
     Status status = Pool::OfThisProcess().Take(options_, id_, 0, attempt.patience, &attempt.lease);
     if (status.ok()) return Ensure(&attempt);
     return attempt.interruption.ok() ? Status(status.kind(), spec_.Who() + ": " + status.message())
@@ -90,25 +96,38 @@ class RemoteOperator final : public pyop::Operator {
     Pool& pool = Pool::OfThisProcess();
     ActiveCall active;
     active.session = session_;
-    pool.Enter(&active);
+    const Entered entered(&pool, &active);
     Status status;
     for (int retry = 0;; ++retry) {
-      Attempt attempt(*this, active, options_.timeout);
-      status = Try(&pool, call, &attempt);
+      Attempt attempt(active);
+      try {
+        status = Try(&pool, call, &attempt);
+      } catch (const std::exception&) {
+        // The worker may wait for an answer: its next reply would be one to this call.
+        if (attempt.lease.operator->() != nullptr) static_cast<void>(attempt.lease->Discard());
+        throw;
+      }
       if (!attempt.may_retry || !is_pure_ || retry >= options_.retries) break;
     }
-    pool.Leave(&active);
     return status;
   } catch (const std::exception& exception) {
     return Status::Error(spec_.Who() + ": " + exception.what());
   }
 
  private:
+  /// Makes a call known to the pool until the end of the scope, however that is left.
+  struct Entered {
+    Entered(Pool* in, ActiveCall* known) : pool(*in), call(known) { pool.Enter(call); }
+    Entered(const Entered&) = delete;
+    Entered& operator=(const Entered&) = delete;
+    ~Entered() { pool.Leave(call); }
+    Pool& pool;
+    ActiveCall* const call;
+  };
+
   struct Attempt {
-    Attempt(const RemoteOperator& self, const ActiveCall& active, double timeout) {
-      patience.timeout = timeout;
+    explicit Attempt(const ActiveCall& active) {
       patience.is_cancelled = &active.is_cancelled;
-      static_cast<void>(self);
       // Python's handler for Ctrl-C runs in the main thread alone, which is here.
       if (gettid() != getpid() || !pyop::IsPythonRunning()) return;
       patience.interrupted = [this] {
@@ -121,8 +140,9 @@ class RemoteOperator final : public pyop::Operator {
     Attempt(const Attempt&) = delete;
     Attempt& operator=(const Attempt&) = delete;
 
-    void Begin() {
-      if (patience.timeout > 0) patience.deadline = After(patience.timeout);
+    void Begin(double timeout) {
+      patience.timeout = timeout;
+      patience.deadline = timeout > 0 ? After(timeout) : Clock::time_point::max();
     }
 
     Patience patience;
@@ -166,7 +186,7 @@ class RemoteOperator final : public pyop::Operator {
     writer.Text(policy_);
     writer.Text(path_);
     std::string reply;
-    attempt->Begin();
+    attempt->Begin(options_.start_timeout);  // it may import much, and is not the call
     Status status = process.Exchange(std::string_view(message), attempt->patience, &reply);
     if (!status.ok()) return Named(status, *attempt);
     Reader reader(reply);
@@ -177,12 +197,30 @@ class RemoteOperator final : public pyop::Operator {
     if (!reader.ok() || kind != Reply::kDone) return Malformed(attempt);
     process.operators.insert(id_);
     is_pure_ = is_pure;
+    is_single_ = is_single;
     only_ = is_single ? process.serial() : 0;
     return Status();
   }
 
+  /// Waits until no other call chooses the worker of an operator that is to have one object: two
+  /// calls after the end of its worker would make two.
+  Status AwaitChoice(const Attempt& attempt, std::unique_lock<std::timed_mutex>* choice) const {
+    while (is_single_ && !choice->try_lock_for(std::chrono::milliseconds(20))) {
+      if (attempt.patience.is_cancelled->load()) {
+        return Status::PyOp("call was cancelled while it waited for a free worker process");
+      }
+      if (!attempt.patience.interrupted) continue;
+      if (Status status = attempt.patience.interrupted(); !status.ok()) return status;
+    }
+    return Status();
+  }
+
   Status Try(Pool* pool, pyop::Call& call, Attempt* attempt) {
-    Status status = pool->Take(options_, id_, only_, attempt->patience, &attempt->lease);
+    std::unique_lock choice(choosing_, std::defer_lock);
+    Status status = AwaitChoice(*attempt, &choice);
+    if (status.ok()) {
+      status = pool->Take(options_, id_, only_, attempt->patience, &attempt->lease);
+    }
     if (!status.ok()) {
       if (!attempt->interruption.ok()) return attempt->interruption;
       return Status(status.kind(), spec_.Who() + ": its " + status.message());
@@ -191,13 +229,14 @@ class RemoteOperator final : public pyop::Operator {
       attempt->may_retry = attempt->lease->has_ended_itself();
       return status;
     }
+    if (choice.owns_lock()) choice.unlock();
     Process& process = *attempt->lease;
     std::size_t request = 0;
     std::uint64_t bytes = 0;
     if (status = WriteInputs(call, &process.memory(), &request, &bytes); !status.ok()) {
       return Status(status.kind(), spec_.Who() + ": " + status.message());
     }
-    attempt->Begin();
+    attempt->Begin(options_.timeout);
     std::string reply;
     status = process.Exchange(request, attempt->patience, &reply);
     attempt->may_retry = !status.ok() && process.has_ended_itself();
@@ -288,7 +327,12 @@ class RemoteOperator final : public pyop::Operator {
     const SharedMemory& memory = attempt->lease->memory();
     for (std::size_t i = 0; i < spec_.output_types.size(); ++i) {
       const auto form = reader->Kind<Form>();
-      if (form == Form::kAbsent && reader->ok()) continue;
+      if (form == Form::kAbsent && reader->ok()) {
+        bool is_unwanted = false;
+        if (Status status = call.IsUnwanted(i, &is_unwanted); !status.ok()) return status;
+        if (!is_unwanted) return Malformed(attempt);
+        continue;
+      }
       const bool is_text = spec_.output_types[i] == kString;
       const std::vector<std::int64_t> shape = reader->Numbers();
       std::size_t size = 0;
@@ -344,6 +388,8 @@ class RemoteOperator final : public pyop::Operator {
   const std::int64_t session_;
   const std::uint64_t id_ = Pool::OfThisProcess().NextNumber();
   std::atomic<bool> is_pure_ = false;
+  std::atomic<bool> is_single_ = false;
+  std::timed_mutex choosing_;
   std::atomic<std::uint64_t> only_ = 0;  ///< the one worker that has the operator, or 0
 };
 

@@ -7,7 +7,9 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -155,6 +157,18 @@ void AllowOnly(long number, std::uint32_t value, std::uint32_t other,
   filter->push_back(Return(SECCOMP_RET_ALLOW));
 }
 
+/// Appends: a call with this number is refused if its second argument is one of `values`.
+void RefuseSecond(long number, std::initializer_list<std::uint32_t> values,
+                  std::vector<sock_filter>* filter) {
+  auto left = static_cast<std::uint8_t>(values.size());
+  filter->push_back(
+      IfEqual(static_cast<std::uint32_t>(number), 0, static_cast<std::uint8_t>(left + 3)));
+  filter->push_back(Load(kArgument + sizeof(std::uint64_t)));
+  for (const std::uint32_t value : values) filter->push_back(IfEqual(value, left--, 0));
+  filter->push_back(Return(SECCOMP_RET_ALLOW));
+  filter->push_back(Return(kRefuse));
+}
+
 std::vector<sock_filter> MakeFilter() {
   const auto self = static_cast<std::uint32_t>(getpid());
   std::vector<sock_filter> filter = {Load(offsetof(seccomp_data, arch)),
@@ -180,6 +194,9 @@ std::vector<sock_filter> MakeFilter() {
   AllowOnly(SYS_kill, self, 0, &filter);
   AllowOnly(SYS_tgkill, self, self, &filter);
   AllowOnly(SYS_prlimit64, self, 0, &filter);
+  // The kernel signals the owner of a descriptor, and runs what is typed into a terminal.
+  RefuseSecond(SYS_fcntl, {F_SETOWN, 10 /* F_SETSIG */, 15 /* F_SETOWN_EX */}, &filter);
+  RefuseSecond(SYS_ioctl, {FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX, TIOCSPGRP}, &filter);
   filter.push_back(Return(SECCOMP_RET_ALLOW));
   return filter;
 }

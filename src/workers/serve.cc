@@ -267,6 +267,8 @@ class Server {
     ReadSpec(reader, &one.spec);
     const std::string allow(reader->Text());
     const std::string path(reader->Text());
+    // What is left of the last call's limit is not for the import of a module.
+    if (cpu_limit_ != 0) Limit(RLIMIT_CPU, RLIM_INFINITY, RLIM_INFINITY);
     Policy policy;
     Status status =
         reader->ok() ? Policy::Parse(allow, "", &policy) : Status::Error("malformed request");

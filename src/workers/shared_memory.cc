@@ -72,7 +72,7 @@ Status SharedMemory::Create() {
   is_host_ = true;
   file_ = memfd_create("opgraft", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file_ < 0) return Failed("memfd_create");
-  if (fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK) != 0) return Failed("its seal");
+  if (fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) return Failed("its seal");
   Status status = Grow(kFirstSize);
   return status.ok() ? Map(kFirstSize) : status;
 }
@@ -123,6 +123,10 @@ Status SharedMemory::Refresh() {
   struct stat found = {};
   if (fstat(file_, &found) != 0) return Failed("fstat");
   const auto size = static_cast<std::size_t>(found.st_size);
+  // Both sides only ever add memory that is there. Holes would take the host's memory when read.
+  if (is_host_ && static_cast<std::uint64_t>(found.st_blocks) * 512 < size / kPage * kPage) {
+    return Status::Unavailable("memory shared with a worker process: it has holes");
+  }
   return size > size_ ? Map(size / kPage * kPage) : Status();
 }
 

@@ -76,18 +76,28 @@ ATTACKS = {
     "a text that ends outside": "reply(3, numbers(2, 2, 2**40))",
     "an endless text": "memory.resize(2**20); reply(3, numbers(2, 2, 2**19) + b'x' * 2**19)",
     "memory that shrinks": "os.ftruncate(4, 4096)\n",
+    "no tensor where one is wanted": "reply(3, numbers(1, 1, 0))",
+    "a size full of holes": "os.ftruncate(4, 2**45); reply(3, b'x', size=2**44)",
     "no more memory": "os.ftruncate(4, 2**60); reply(3, numbers(1, 1, 1, 1, 3, 2**50))",
 }
 
 
-def call(attack: str, folder: Path, module: str) -> np.ndarray:
+WELL_FORMED = (
+    "memory[16384:16396] = struct.pack('<3f', 7, 8, 9); reply(3, numbers(1, 1, 1, 1, 3, 16384))"
+)
+
+
+def open_session(attack: str, folder: Path, module: str) -> opgraft.InferenceSession:
     command = folder / "fake_python"
     command.write_text(FAKE.format(python=sys.executable, attack=attack))
     command.chmod(0o755)
-    session = opgraft.InferenceSession(
+    return opgraft.InferenceSession(
         pyop_model(module), allow=[module], isolation="process", python=command, timeout=20
     )
-    return session.run(None, {"x": floats(3)})[0]
+
+
+def call(attack: str, folder: Path, module: str) -> np.ndarray:
+    return open_session(attack, folder, module).run(None, {"x": floats(3)})[0]
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -96,11 +106,37 @@ def test_a_malformed_reply_is_an_error(write_module: Write, tmp_path: Path, atta
         call(ATTACKS[attack], tmp_path, write_module(DOUBLE))
 
 
+def test_the_host_lives_on_after_a_huge_reply(write_module: Write, tmp_path: Path) -> None:
+    """Its call is over, so that cancelling ends nothing, and neither does the end of the session."""
+    holes = "os.ftruncate(4, 2**45); reply({turn}, b'x', size=2**44)"
+    module = write_module(DOUBLE)
+    for attack in (holes.format(turn=3), f"{WELL_FORMED}; wait(4); {holes.format(turn=4)}"):
+        session = open_session(attack, tmp_path, module)
+        with contextlib.suppress(opgraft.PyOpError):
+            session.run(None, {"x": floats(3)})
+        session.cancel()
+        del session
+
+
+def test_a_worker_cannot_keep_its_memory_from_growing(write_module: Write) -> None:
+    module = write_module("""
+        import fcntl
+        class Op:
+            def compute(self, x):
+                try:
+                    fcntl.fcntl(4, 1033, 4)  # F_ADD_SEALS, F_SEAL_GROW
+                except PermissionError:
+                    pass
+                return x + x
+    """)
+    session = opgraft.InferenceSession(pyop_model(module), allow=[module], isolation="process")
+    for size in (3, 10**6):
+        assert session.run(None, {"x": floats(size)})[0].shape == (size,)
+
+
 def test_a_well_formed_reply_is_taken(write_module: Write, tmp_path: Path) -> None:
     """Without it, the others could fail for any reason."""
-    reply = "memory[16384:16396] = struct.pack('<3f', 7, 8, 9); "
-    reply += "reply(3, numbers(1, 1, 1, 1, 3, 16384))"
-    assert call(reply, tmp_path, write_module(DOUBLE)).tolist() == [7, 8, 9]
+    assert call(WELL_FORMED, tmp_path, write_module(DOUBLE)).tolist() == [7, 8, 9]
 
 
 @pytest.mark.parametrize("exception", ["not json", "[1]", "{}", '{"classes": [["os", "system"]]}'])

@@ -252,7 +252,7 @@ def test_rare_rows_that_python_does_not_get_right_either_are_told() -> None:
     rows = np.array([[1], [2]])
     fitted = FunctionTransformer(only_once).fit(rows)
     calls.clear()
-    with pytest.warns(UserWarning, match="right for the rows that were given, and not for all"):
+    with pytest.warns(UserWarning, match="right for the given rows, but not for all others"):
         model = opgraft.sklearn.to_onnx(fitted, rows)
     (got,) = opgraft.InferenceSession(model).run(None, {"X": rows})
     np.testing.assert_array_equal(got, rows)

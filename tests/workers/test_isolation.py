@@ -270,6 +270,60 @@ def test_an_object_is_in_each_worker_or_in_one(write_module: Write, one_worker: 
         assert max(results) < 6
 
 
+def test_one_worker_makes_one_object_after_the_first_has_ended(write_module: Write) -> None:
+    """Although several calls wait for the object."""
+    module = write_module("""
+        import os, time
+        class Op:
+            one_worker = True
+            def __init__(self):
+                self.calls = 0
+                time.sleep(0.2)
+            def compute(self, x):
+                if x[0] < 0: os._exit(1)
+                self.calls += 1
+                time.sleep(0.05)
+                return np.float32([self.calls])
+    """)
+    session = isolated(pyop_model(module), module, workers=2)
+    results: list[float] = []
+
+    def run() -> None:
+        results.append(session.run(None, {"x": floats(1)})[0][0])
+
+    with pytest.raises(opgraft.PyOpError, match="exit status 1"):
+        session.run(None, {"x": -np.ones(1, np.float32)})
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [1, 2, 3, 4]
+
+
+def test_the_timeout_is_for_the_call_and_not_for_making_the_operator(write_module: Write) -> None:
+    module = write_module("""
+        import time
+        time.sleep(1.5)
+        class Op:
+            def compute(self, x):
+                if x[0] < 0: time.sleep(100)
+                return x + x
+    """)
+    session = isolated(pyop_model(module), module, timeout=1)
+    with pytest.raises(opgraft.PyOpError, match="did not reply within 1 s"):
+        session.run(None, {"x": -np.ones(1, np.float32)})
+    assert session.run(None, {"x": floats(2)})[0].tolist() == (floats(2) * 2).tolist()
+
+
+def test_what_the_last_call_prints_is_seen(write_module: Write, tmp_path: Path) -> None:
+    (tmp_path / "apart.py").write_text(
+        "class Op:\n    def compute(self, x):\n        print('printed')\n        return x + x\n"
+    )
+    host = program(textwrap.dedent(HOST), tmp_path)
+    assert "printed\n" in host.communicate(timeout=120)[0]
+
+
 def test_a_module_that_was_edited_is_read_again(write_module: Write) -> None:
     module = write_module("class Op:\n    def compute(self, x): return x + 1", name="edited_later")
     first = isolated(pyop_model(module), module)
@@ -460,6 +514,7 @@ def test_ctrl_c_ends_a_call_that_hangs(tmp_path: Path) -> None:
     )
     source = HOST.replace("    print(int(session", "    run = lambda: print(int(session")
     source = textwrap.dedent(source) + textwrap.dedent("""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job of a shell ignores it
     try:
         run()
     except KeyboardInterrupt:
@@ -469,5 +524,8 @@ def test_ctrl_c_ends_a_call_that_hangs(tmp_path: Path) -> None:
     assert host.stdout is not None
     assert host.stdout.readline() == "in the worker\n"  # a worker's output is the host's
     host.send_signal(signal.SIGINT)
-    assert host.stdout.readline() == "interrupted\n"
-    assert host.wait(60) == 0
+    try:
+        assert host.communicate(timeout=60)[0] == "interrupted\n"
+    finally:
+        host.kill()
+    assert host.returncode == 0

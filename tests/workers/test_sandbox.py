@@ -23,6 +23,10 @@ needs_landlock = pytest.mark.skipif(not has_landlock(), reason="this kernel lack
 
 #: What an operator tries. Each must raise PermissionError.
 ATTEMPTS = {
+    "have the kernel signal the host": (
+        "import fcntl; fcntl.fcntl(socket.socketpair()[0], fcntl.F_SETOWN, os.getppid())"
+    ),
+    "type into a terminal": "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSTI, b'x')",
     "write a file": "open(f'{folder}/new', 'w')",
     "write over a file": "open(f'{folder}/kept', 'r+')",
     "truncate": "os.truncate(f'{folder}/kept', 0)",

@@ -66,7 +66,7 @@ class Report:
 
     >>> report = opgraft.torch.export(torch.median, (torch.ones(3),)).report
     >>> [(row.operator, row.kind) for row in report.rows]
-    [('aten::median', 'aten')]
+    [('aten::median', 'function')]
     """
 
     rows: list[Row] = field(default_factory=list)
