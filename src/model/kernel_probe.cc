@@ -16,8 +16,10 @@ constexpr std::size_t kLargestAttributes = std::size_t{16} << 10U;
 /// How many models one rescue makes. A model of a million different nodes would take minutes.
 constexpr std::size_t kMostAsked = 4096;
 
-/// How many answers are kept, some 100 bytes each.
+/// How many answers the process keeps, and the longest questions that it keeps them for: what a
+/// model says must not stay for ever.
 constexpr std::size_t kMostRemembered = 16384;
+constexpr std::size_t kLongestRemembered = 2048;
 
 /// The answers of this process by the conditions and the model. Never destroyed, because sessions
 /// may be made while the process exits.
@@ -108,14 +110,15 @@ bool Kernels::Has(const NodeParts& node, const std::vector<std::string_view>& at
   std::string model = WriteProbe(node, attributes, inputs, outputs, opset_, ir_version_);
   const std::string key = conditions_ + "\n" + model;
   if (const auto found = answers_.find(key); found != answers_.end()) return found->second;
-  const bool* const known = conditions_.empty() ? nullptr : Memory::OfThisProcess().Find(key);
+  const bool is_kept = !conditions_.empty() && key.size() <= kLongestRemembered;
+  const bool* const known = is_kept ? Memory::OfThisProcess().Find(key) : nullptr;
   if (known != nullptr) return *known;
   if (++asked_ > kMostAsked) return true;
   const bool answer = probe_.Loads(model);
-  if (conditions_.empty()) {
-    answers_.emplace(key, answer);
-  } else {
+  if (is_kept) {
     Memory::OfThisProcess().Add(key, answer);
+  } else {
+    answers_.emplace(key, answer);
   }
   return answer;
 }

@@ -204,6 +204,7 @@ std::vector<ValueType> InferTypes(const NodeParts& node, std::int64_t version,
     if (variable == 0) variable = input;
   }
   words = Words(rule->outputs);
+  const ValueType said = TypeInAttribute(node);
   for (std::size_t i = 0; i < types.size(); ++i) {
     const std::string_view word = words.Next();
     if (IsVariable(word)) {
@@ -213,7 +214,7 @@ std::vector<ValueType> InferTypes(const NodeParts& node, std::int64_t version,
     } else if (!word.empty()) {
       types[i] = TypeByRule(node, i, inputs.empty() ? 0 : inputs[0]);
     }
-    if (const ValueType said = TypeInAttribute(node); said != 0) types[i] = said;
+    if (said != 0) types[i] = said;
     // An absent zero point means uint8.
     if (types[i] == 0 && node.head.op_type == "QuantizeLinear") types[i] = element::kUint8;
     if (types[i] < 0 || types[i] >= kOptionalOf + kOptionalOf) types[i] = 0;

@@ -107,7 +107,7 @@ def test_a_malformed_reply_is_an_error(write_module: Write, tmp_path: Path, atta
 
 
 def test_the_host_lives_on_after_a_huge_reply(write_module: Write, tmp_path: Path) -> None:
-    """Its call is over, so that cancelling ends nothing, and neither does the end of the session."""
+    """Its call is over: neither cancelling nor the end of the session touches it."""
     holes = "os.ftruncate(4, 2**45); reply({turn}, b'x', size=2**44)"
     module = write_module(DOUBLE)
     for attack in (holes.format(turn=3), f"{WELL_FORMED}; wait(4); {holes.format(turn=4)}"):

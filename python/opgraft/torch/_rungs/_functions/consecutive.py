@@ -33,7 +33,10 @@ def unique_consecutive(
     differs = call.cast(op.Not(op.Equal(later, earlier)), torch.int32)
     others = [one for one in range(rank) if one != axis]
     if others:
-        differs = op.ReduceMax(differs, axes.integers(call, *others), keepdims=0)
+        # Not the largest, which of nothing is the least number.
+        differs = call.cast(differs, torch.int64)
+        differing = op.ReduceSum(differs, axes.integers(call, *others), keepdims=0)
+        differs = call.cast(op.Greater(differing, axes.integers(call, 0)), torch.int32)
     count = axes.size(call, elements, axis)
     # The first one is new, if there is one.
     first = op.Expand(call.constant(1, np.int32), op.Min(count, axes.integers(call, 1)))

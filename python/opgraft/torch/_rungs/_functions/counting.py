@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import torch
 
 from opgraft.torch._rungs._functions import Call, Value, axes, function
@@ -179,7 +180,9 @@ def _counted(
     weights = call.constant(1.0) if weight is None else call.double(axes.flat(call, weight))
     weights = op.Where(is_within, weights, nothing)
     bins = [length - 1 for length in lengths]
-    empty = call.constant(np.zeros(int(np.prod(bins))))
+    empty = op.ConstantOfShape(
+        axes.integers(call, int(np.prod(bins))), value=ir.tensor(np.zeros(1))
+    )
     sums = op.ScatterElements(empty, bin, weights, axis=0, reduction="add")
     counts = call.cast(op.Reshape(sums, axes.integers(call, *bins)), dtype)
     if not density:

@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 
 from opgraft.torch._rungs._functions import Call, Value, function
 
-#: The most differences that Euclidean distances are computed from.
+#: The most differences that distances are computed from, where their number is known.
 _MOST = 1 << 22
 
 
@@ -19,12 +20,16 @@ def _is_real(call: Call) -> bool:
 
 def _is_by_differences(call: Call) -> bool:
     """torch computes Euclidean distances of more than 25 rows from products, whose roundings show
-    where rows are close. Those of many or open sizes are left to libtorch."""
-    if not _is_real(call):
-        return False
+    where rows are close. Those of open sizes are left to libtorch."""
+    has_open_sizes = not all(isinstance(size, int) for size in call.result.shape)
+    return _is_few(call) and not (has_open_sizes and call.argument("p") == 2)
+
+
+def _is_few(call: Call) -> bool:
+    """All differences are in memory at once, so that many are left to libtorch."""
     sizes = [*call.result.shape, call.example(0).shape[-1]]
-    is_small = all(isinstance(size, int) for size in sizes) and math.prod(sizes) <= _MOST
-    return is_small or bool(call.argument("p") != 2)
+    known = [size for size in sizes if isinstance(size, int)]
+    return _is_real(call) and math.prod(known) <= _MOST
 
 
 @function("aten::cdist", "aten::_cdist_forward", when=_is_by_differences)
@@ -35,7 +40,7 @@ def cdist(call: Call, x: Value, y: Value, p: float = 2.0, compute_mode: Any = No
     return call.as_result(_length(call, op.Sub(rows, columns), p))
 
 
-@function("aten::pdist", "aten::_pdist_forward", when=_is_real)
+@function("aten::pdist", "aten::_pdist_forward", when=_is_few)
 def pdist(call: Call, x: Value, p: float = 2.0) -> Value:
     op = call.op
     x = call.double(x)
@@ -58,7 +63,8 @@ def _length(call: Call, differences: Value, p: float) -> Value:
     sizes = op.Abs(differences)
     if p == 0:
         is_other = op.Not(op.Equal(sizes, call.constant(0.0)))
-        return op.ReduceSum(call.double(is_other), axis, keepdims=0)
+        others = op.Where(op.IsNaN(sizes), sizes, call.double(is_other))
+        return op.ReduceSum(others, axis, keepdims=0)
     if p == math.inf:
         # With a 0 in front, so that there is a largest.
         shape = op.Shape(sizes)
@@ -66,7 +72,15 @@ def _length(call: Call, differences: Value, p: float) -> Value:
         column = op.Slice(shape, call.constant([0], np.int64), last)
         column = op.Concat(column, call.constant([1], np.int64), axis=0)
         zeros = op.Expand(call.constant(0.0), column)
-        return op.ReduceMax(op.Concat(zeros, sizes, axis=place), axis, keepdims=0)
+        # ONNX Runtime's largest of NaN and numbers is any. torch's cdist passes NaN over.
+        is_nan = op.IsNaN(sizes)
+        numbers = op.Where(is_nan, call.constant(0.0), sizes)
+        largest = op.ReduceMax(op.Concat(zeros, numbers, axis=place), axis, keepdims=0)
+        if "cdist" in str(call.node.target):
+            return largest
+        nans = op.ReduceSum(call.cast(is_nan, torch.int64), axis, keepdims=0)
+        has_nan = op.Greater(nans, call.constant(0, np.int64))
+        return op.Where(has_nan, call.constant(math.nan), largest)
     if p == 1:
         return op.ReduceSum(sizes, axis, keepdims=0)
     if p == 2:

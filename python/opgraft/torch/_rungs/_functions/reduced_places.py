@@ -140,6 +140,9 @@ def _mean(
         start = op.Where(is_reached, axes.constant_of(call, 0, dtype), start)
     counts = op.ScatterElements(start, index, ones, axis=axis, reduction="add")
     if gives_integers(call):
+        # torch adds up in the type of the result, in which both may overflow.
+        sums, counts = (call.cast(call.as_result(every), dtype) for every in (sums, counts))
+        counts = op.Where(op.Equal(counts, axes.constant_of(call, 0, dtype)), one, counts)
         return Whole(call, dtype).floor(sums, counts)
     return op.Div(sums, counts)
 

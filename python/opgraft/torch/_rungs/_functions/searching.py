@@ -18,7 +18,15 @@ _POWERS = [1 << power for power in range(62)]
 def _takes(call: Call, *names: str) -> bool:
     examples = [call.argument(name) for name in names]
     dtypes = {one.dtype for one in examples if isinstance(one, torch.Tensor)}
-    return len(dtypes) == 1 and all(map(axes.is_real, dtypes))
+    if len(dtypes) != 1 or not all(map(axes.is_real, dtypes)):
+        return False
+    # torch compares a number with integers and with small floats in the type of the number.
+    if all(isinstance(one, torch.Tensor) for one in examples):
+        return True
+    if dtypes <= {torch.float32, torch.float64}:
+        return True
+    is_whole = all(isinstance(one, (torch.Tensor, int, torch.SymInt)) for one in examples)
+    return is_whole and not dtypes & {torch.float16, torch.bfloat16}
 
 
 def _can_search(call: Call) -> bool:

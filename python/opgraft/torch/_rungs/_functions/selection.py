@@ -149,9 +149,10 @@ def _nanmedian(call: Call, rows: _Rows) -> tuple[Value, Value | None]:
 
 
 def _half(call: Call, count: Value) -> Value:
-    """Half the count, rounded up."""
+    """Half the count, rounded up, and at least one: TopK refuses one of nothing, as torch does."""
     op = call.op
-    return op.Div(op.Add(count, axes.integers(call, 1)), axes.integers(call, 2))
+    half = op.Div(op.Add(count, axes.integers(call, 1)), axes.integers(call, 2))
+    return op.Max(half, axes.integers(call, 1))
 
 
 @function("aten::mode", when=_is_taken)

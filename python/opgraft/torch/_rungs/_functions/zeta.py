@@ -57,6 +57,8 @@ def zeta(call: Call, s: Any, q: Any) -> Value:
     value = op.Where(is_undefined, nan, value)
     is_pole = op.And(op.LessOrEqual(q, zero), op.Equal(q, whole))
     value = op.Where(is_pole, infinite, value)
+    of_infinity = op.Where(op.Less(q, one), infinite, op.Where(op.Equal(q, one), one, nan))
+    value = op.Where(op.IsInf(s), of_infinity, value)
     value = op.Where(op.Less(s, one), nan, value)
     return call.as_result(op.Where(op.Equal(s, one), infinite, value))
 
