@@ -62,24 +62,18 @@ Status Pool::Take(const Options& options, std::uint64_t operator_id, std::uint64
   const Clock::time_point begin = Clock::now();
   std::unique_lock lock(mutex_);
   Group& group = groups_[key];
-  // One that ended while it was free would stay as a zombie until a call takes it.
-  std::erase_if(group.free, [&group](const std::unique_ptr<Process>& one) {
-    if (one->CheckAlive()) return false;
-    group.serials.erase(one->serial());
-    group.to_drop.erase(one->serial());
-    ++group.ended;
-    return true;
-  });
   while (true) {
+    // Of all that are free, so that none that has ended stays as a zombie until a call takes it.
+    std::erase_if(group.free, [&group](const std::unique_ptr<Process>& one) {
+      if (one->CheckAlive()) return false;
+      group.serials.erase(one->serial());
+      group.to_drop.erase(one->serial());
+      ++group.ended;
+      return true;
+    });
     if (only != 0 && !group.serials.contains(only)) only = 0;
     lease->process_ = FindFree(&group, operator_id, only);
-    if (lease->process_ != nullptr) {
-      if (lease->process_->CheckAlive()) break;
-      group.serials.erase(lease->process_->serial());
-      ++group.ended;
-      lease->process_.reset();
-      continue;
-    }
+    if (lease->process_ != nullptr) break;
     const bool may_start =
         only == 0 && group.serials.size() < static_cast<std::size_t>(options.workers);
     if (may_start) break;
