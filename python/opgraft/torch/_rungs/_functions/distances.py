@@ -37,7 +37,7 @@ def cdist(call: Call, x: Value, y: Value, p: float = 2.0, compute_mode: Any = No
     op = call.op
     rows = op.Unsqueeze(call.double(x), call.constant([-2], np.int64))
     columns = op.Unsqueeze(call.double(y), call.constant([-3], np.int64))
-    return call.as_result(_length(call, op.Sub(rows, columns), p))
+    return call.as_result(_length(call, op.Sub(rows, columns), p, passes_over_nan=True))
 
 
 @function("aten::pdist", "aten::_pdist_forward", when=_is_few)
@@ -51,11 +51,12 @@ def pdist(call: Call, x: Value, p: float = 2.0) -> Value:
     second = op.Unsqueeze(numbers, call.constant([0], np.int64))
     pairs = op.NonZero(op.Less(first, second))
     rows, columns = (op.Gather(x, op.Gather(pairs, one_of)) for one_of in (zero, one))
-    return call.as_result(_length(call, op.Sub(rows, columns), p))
+    return call.as_result(_length(call, op.Sub(rows, columns), p, passes_over_nan=False))
 
 
-def _length(call: Call, differences: Value, p: float) -> Value:
-    """Returns the p-norms of the last axis. That of nothing is 0."""
+def _length(call: Call, differences: Value, p: float, *, passes_over_nan: bool) -> Value:
+    """Returns the p-norms of the last axis. That of nothing is 0. `passes_over_nan` is for the
+    largest difference, in which torch's cdist does not count NaN."""
     op = call.op
     # Counted from the front: from the back ONNX Runtime gets the shape of nothing wrong.
     place = call.result.dim()
@@ -72,11 +73,11 @@ def _length(call: Call, differences: Value, p: float) -> Value:
         column = op.Slice(shape, call.constant([0], np.int64), last)
         column = op.Concat(column, call.constant([1], np.int64), axis=0)
         zeros = op.Expand(call.constant(0.0), column)
-        # ONNX Runtime's largest of NaN and numbers is any. torch's cdist passes NaN over.
+        # ONNX Runtime's largest of NaN and numbers is any.
         is_nan = op.IsNaN(sizes)
         numbers = op.Where(is_nan, call.constant(0.0), sizes)
         largest = op.ReduceMax(op.Concat(zeros, numbers, axis=place), axis, keepdims=0)
-        if "cdist" in str(call.node.target):
+        if passes_over_nan:
             return largest
         nans = op.ReduceSum(call.cast(is_nan, torch.int64), axis, keepdims=0)
         has_nan = op.Greater(nans, call.constant(0, np.int64))
